@@ -15,8 +15,11 @@ const ALLOWED = 'GET, HEAD, OPTIONS'
 export function statics(root: string, streams: FileStreams, index = 'index.html'): Middleware {
   const files = serve(root, { index, gzip: false, brotli: false, setHeaders: setTag })
   return async (ctx, next) => {
-    if (!(await isServed(root, ctx.path, index))) return next()
+    const served = await servedAt(root, ctx.path, index)
+    if (!served) return next()
     if (ctx.method === 'GET' || ctx.method === 'HEAD') {
+      // The relative addresses of its index need the slash.
+      if (served === 'directory' && !ctx.path.endsWith('/')) return redirectInto(ctx)
       try {
         await streams.run(ctx, () => files(ctx, next))
       } catch (error) {
@@ -34,6 +37,11 @@ export function statics(root: string, streams: FileStreams, index = 'index.html'
     ctx.status = 200
     ctx.body = ''
   }
+}
+
+function redirectInto(ctx: Context): void {
+  ctx.status = 301
+  ctx.redirect(`./${ctx.path.slice(ctx.path.lastIndexOf('/') + 1)}/${ctx.search}`)
 }
 
 /** Weak, since it is derived from metadata. */
@@ -59,17 +67,19 @@ function leaveOut(ctx: Context): void {
   ctx.body = null
 }
 
-async function isServed(root: string, path: string, index: string): Promise<boolean> {
+async function servedAt(root: string, path: string, index: string): Promise<'file' | 'directory' | undefined> {
   try {
     const decoded = decodeURIComponent(path)
     const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, decoded))])
     // For a directory its index is served.
-    const served = (await stat(real)).isDirectory() ? await realpath(join(real, index)) : real
+    const isDirectory = (await stat(real)).isDirectory()
+    const served = isDirectory ? await realpath(join(real, index)) : real
     const isHidden = relative(root, join(root, decoded))
       .split(sep)
       .some((segment) => segment.startsWith('.'))
-    return served.startsWith(realRoot + sep) && !isHidden
+    if (!served.startsWith(realRoot + sep) || isHidden) return undefined
+    return isDirectory ? 'directory' : 'file'
   } catch {
-    return false
+    return undefined
   }
 }

@@ -32,7 +32,6 @@ const { url, stderr } = await startServer({ after }, { directory, data: { things
 const SERVED: readonly (readonly [string, string, string])[] = [
   ['/', 'text/html; charset=utf-8', '<h1>home</h1>'],
   ['/index.html', 'text/html; charset=utf-8', '<h1>home</h1>'],
-  ['/pages', 'text/html; charset=utf-8', '<h1>pages</h1>'],
   ['/pages/', 'text/html; charset=utf-8', '<h1>pages</h1>'],
   ['/pages/a%20b%20%C3%A9.txt', 'text/plain; charset=utf-8', 'spaces'],
   ['/script.js', 'text/javascript; charset=utf-8', 'let a'],
@@ -52,6 +51,16 @@ for (const [path, type, text] of SERVED) {
     assert.equal(head.headers['content-length'], String(Buffer.byteLength(text)))
   })
 }
+
+test('a directory without a slash at its end redirects to the one with it, below any prefix', async () => {
+  for (const [path, location] of [
+    ['/pages', './pages/'],
+    ['/pages?q=1', './pages/?q=1'],
+  ] as const) {
+    const got = await send(url, 'GET', path)
+    assert.deepEqual([got.status, got.headers.location], [301, location])
+  }
+})
 
 test('no file outside of the directory is served, however it is addressed', async () => {
   const paths = [
