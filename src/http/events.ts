@@ -140,19 +140,12 @@ class EventReads {
   /** Waits for a position that a cluster node may not have yet, and throws if it does not arrive. */
   async #await(position: Position): Promise<Position> {
     const { journal, arrivals, waitSeconds } = this.#options
-    const deadline = performance.now() + waitSeconds * 1000
-    while (journal.head < position) {
-      const left = deadline - performance.now()
-      if (left <= 0 || arrivals.ended) {
-        const why = `Last-Event-ID ${position} is beyond the last position, ${journal.head}`
-        throw new Refusal(
-          'Invalid',
-          `${why}: it is of another journal, or of one that was longer. Read from the beginning.`,
-        )
-      }
-      await arrivals.wait(left)
-    }
-    return position
+    if (await arrivals.waitUntil(() => journal.head >= position, waitSeconds)) return position
+    const why = `Last-Event-ID ${position} is beyond the last position, ${journal.head}`
+    throw new Refusal(
+      'Invalid',
+      `${why}: it is of another journal, or of one that was longer. Read from the beginning.`,
+    )
   }
 }
 

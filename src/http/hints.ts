@@ -84,8 +84,8 @@ export class Hints {
       return `There is no parameter ${name}, and no item of ${where} has such a field; instead: ${instead}.`
     }
     const similar = this.#options.fields.similarTo(collection, path)
-    const parameter = similar === undefined ? mostSimilar(field, PARAMETERS) : undefined
-    const meant = similar === undefined ? parameter && `the parameter ${parameter}` : JSON.stringify(similar)
+    const parameter = mostSimilar(field, PARAMETERS)
+    const meant = similar !== undefined ? JSON.stringify(similar) : parameter && `the parameter ${parameter}`
     return `No item of ${where} has the field ${name}${meant === undefined ? '.' : `; did you mean ${meant}?`}`
   }
 }

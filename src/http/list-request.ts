@@ -35,9 +35,16 @@ export function parseList(
   { time, nowMs }: { readonly time: Path | undefined; readonly nowMs: number },
 ): ListRequest {
   const query = parseQuery(parameters, limits, { time, now: nowMs })
-  // Filters relative to now change without an event.
-  const isTagged = !(time || query.namesReceived) || !mayBeRelative(parameters)
-  return { request, name, parameters, query, isTagged, exported: exportOf(formOf(request), parameters, query) }
+  // The result of filters relative to now changes without an event.
+  const isRelative = (time !== undefined || query.namesReceived === true) && mayBeRelative(parameters)
+  return {
+    request,
+    name,
+    parameters,
+    query,
+    isTagged: !isRelative,
+    exported: exportOf(formOf(request), parameters, query),
+  }
 }
 
 function exportOf(

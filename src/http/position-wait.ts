@@ -36,18 +36,9 @@ export function waitingForPosition(
     if (waiting === MOST_WAITING) throw lagging(wanted)
     waiting++
     try {
-      await arrival(wanted)
+      if (!(await arrivals.waitUntil(() => position() >= wanted, seconds))) throw lagging(wanted)
     } finally {
       waiting--
-    }
-  }
-
-  async function arrival(wanted: Position): Promise<void> {
-    const deadline = performance.now() + seconds * 1000
-    while (position() < wanted) {
-      const left = deadline - performance.now()
-      if (left <= 0 || arrivals.ended) throw lagging(wanted)
-      await arrivals.wait(left)
     }
   }
 

@@ -42,31 +42,32 @@ function isLowSurrogate(code: number): boolean {
   return code >= 0xdc00 && code < 0xe000
 }
 
+/** Stringifies consecutive short elements at once, and each long one in steps of its own. */
 function* stringifyArray(array: readonly JsonValue[], sizes: Sizes, pieces: string[]): Steps<void> {
   let separator = '['
-  let from = 0
-  const write = (to: number): void => {
-    if (from < to) {
-      pieces.push(separator, JSON.stringify(array.slice(from, to)).slice(1, -1))
+  let unwritten = 0
+  const writeShortUpTo = (end: number): void => {
+    if (unwritten < end) {
+      pieces.push(separator, JSON.stringify(array.slice(unwritten, end)).slice(1, -1))
       separator = ','
     }
-    from = to
+    unwritten = end
   }
   for (let index = 0; index < array.length; index++) {
     const element = array[index] as JsonValue
     if (sizes.isLong(element)) {
-      write(index)
+      writeShortUpTo(index)
       pieces.push(separator)
       yield
       yield* stringifyLong(element, sizes, pieces)
       separator = ','
-      from = index + 1
+      unwritten = index + 1
     } else if (sizes.isStepFull()) {
-      write(index + 1)
+      writeShortUpTo(index + 1)
       yield
     }
   }
-  write(array.length)
+  writeShortUpTo(array.length)
   pieces.push(separator === '[' ? '[]' : ']')
 }
 

@@ -23,6 +23,17 @@ export class Arrivals implements Projection {
     })
   }
 
+  /** Waits for arrivals until the condition holds. Resolves with false if it does not in time, or at the end. */
+  async waitUntil(condition: () => boolean, seconds: number): Promise<boolean> {
+    const deadline = performance.now() + seconds * 1000
+    while (!condition()) {
+      const leftMs = deadline - performance.now()
+      if (leftMs <= 0 || this.#ended) return false
+      await this.wait(leftMs)
+    }
+    return true
+  }
+
   apply(): void {
     for (const wake of [...this.#waiting]) wake()
   }

@@ -150,9 +150,9 @@ function addIndexes(queries: MetricsSources['queries'], metrics: Metrics): void 
       }),
     )
   add('index_entries', 'Keys that an index has, by collection and paths.', ({ entries }) => entries)
-  add('index_bytes', 'What an index takes in the store, about.', ({ bytes }) => bytes)
-  add('index_uses', 'How often an index was used of late: after every 10,000 queries by half.', ({ uses }) => uses)
-  add('index_built_ratio', 'How much of an index is built, 1 when it is in use.', ({ built = 1 }) => built)
+  add('index_bytes', 'Approximate size of an index in the store.', ({ bytes }) => bytes)
+  add('index_uses', 'Recent uses of an index; halved after every 10,000 queries.', ({ uses }) => uses)
+  add('index_built_ratio', 'The part of an index that is built; 1 when it is in use.', ({ built = 1 }) => built)
 }
 
 function addConnections(

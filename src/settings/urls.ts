@@ -21,13 +21,15 @@ export function addressesOf(flags: Pick<ParsedFlags, 'text'>, mistakes: string[]
 function parseUrls(list: string, mistakes: string[]): readonly Address[] {
   const addresses: Address[] = []
   for (const text of list.split(';').filter((piece) => piece.trim() !== '')) {
-    const isEvery = /^http:\/\/[*+](?=[:/]|$)/i.test(text.trim())
-    const named = isEvery ? text.trim().replace(/[*+]/, 'localhost') : text.trim()
-    const url = URL.canParse(named) ? new URL(named) : undefined
-    if (url?.protocol !== 'http:' || url.pathname !== '/' || /[?#@]/.test(named) || /[*+]/.test(url.hostname)) {
+    const address = text.trim()
+    // `http://*:80` means all interfaces; URL cannot parse it.
+    const isWildcard = /^http:\/\/[*+](?=[:/]|$)/i.test(address)
+    const parsable = isWildcard ? address.replace(/[*+]/, 'localhost') : address
+    const url = URL.canParse(parsable) ? new URL(parsable) : undefined
+    if (url?.protocol !== 'http:' || url.pathname !== '/' || /[?#@]/.test(parsable) || /[*+]/.test(url.hostname)) {
       mistakes.push(`The flag --urls must hold addresses such as ${DEFAULT_URL}, not ${JSON.stringify(text)}.`)
     } else {
-      const host = isEvery ? undefined : url.hostname.replace(/^\[|\]$/g, '')
+      const host = isWildcard ? undefined : url.hostname.replace(/^\[|\]$/g, '')
       addresses.push({ host, port: url.port === '' ? 80 : Number(url.port) })
     }
   }
