@@ -11,10 +11,7 @@ export interface ConnectionLimitsOptions {
   readonly gate: Gate
   /** Highest number of connections. */
   readonly most: number
-  /**
-   * Highest number of connections of one address, at most half of all. Loopback addresses and trusted proxies are
-   * exempt.
-   */
+  /** Highest number of connections of one address, at most half of all; not of loopback and trusted proxies. */
   readonly perAddress: number
   readonly log: Logger
 }
@@ -26,17 +23,12 @@ export interface ConnectionFigures {
 }
 
 const RETRY_SECONDS = 5
-/**
- * How many refused connections are closed gracefully, so that clients can read the reason; others are closed at once.
- */
+/** How many refused connections at a time are closed gracefully, so that clients can read the reason. */
 const LINGERING = 8
 /** At most one log line about refused connections in this time. */
 const LOG_MS = 10_000
 
-/**
- * Limits the connections of an HTTP server, and responds to others with 503. Node's `maxConnections` would close them
- * without a response.
- */
+/** Limits the connections of a server, and responds to others with 503. Node's `maxConnections` closes them. */
 export class ConnectionLimits {
   readonly #options: ConnectionLimitsOptions
   readonly #open = new Set<Socket>()

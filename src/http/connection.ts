@@ -2,9 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 
-/**
- * Highest number of concurrent requests of one connection. Later ones wait, and the connection is not read meanwhile.
- */
+/** Highest number of concurrent requests of one connection, which is not read while it has more. */
 const UNANSWERED = 32
 
 /**

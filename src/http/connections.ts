@@ -69,9 +69,7 @@ export class Connections {
     else latest.once('socket', go)
   }
 
-  /**
-   * `afterAnswers` for a connection that Node's HTTP server has released, so that its responses must be resumed here.
-   */
+  /** `afterAnswers` for a connection that Node's server has released, so that its responses are resumed here. */
   beforeUpgrade(socket: Socket, go: () => void): void {
     const connection = this.#all.get(socket)
     const drained = (): void => {
@@ -240,10 +238,7 @@ export class Connections {
     longest.socket.destroy()
   }
 
-  /**
-   * Pauses all connections until destroyed ones have released their memory; otherwise the event loop would read from
-   * the others first.
-   */
+  /** Pauses all connections until destroyed ones have released their memory, which others would fill first. */
   #readNothing(): void {
     if (this.#isReadingNothing) return
     this.#isReadingNothing = true

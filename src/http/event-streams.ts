@@ -14,10 +14,7 @@ export interface StreamOptions extends SearchSource {
 export interface StreamFormat {
   readonly begin: string
   readonly event: (position: Position, text: string) => string
-  /**
-   * Sent while there are no events, so that proxies keep the connection open; undefined if the format has nothing for
-   * it.
-   */
+  /** Sent while there are no events, so that proxies keep the connection open; undefined: nothing is sent. */
   readonly sign: string | undefined
 }
 

@@ -15,10 +15,7 @@ export class FileStreams {
     this.#most = most
   }
 
-  /**
-   * Runs `serve`, which may set a file stream as body. Waits until the file is open, so that an error can still become
-   * a problem.
-   */
+  /** Runs `serve`, which may set a file stream as body. Waits for the file, so that an error becomes a problem. */
   async run(ctx: Context, serve: () => unknown): Promise<void> {
     if (this.#open >= this.#most) {
       throw new Refusal('Unavailable', `The server is already sending ${this.#most} files; try again later.`)

@@ -16,9 +16,7 @@ import { takesBody } from './resource.ts'
 
 type HotPathOptions = Pick<AppOptions, 'resources' | 'gate' | 'bodyBytes' | 'position' | 'observe' | 'log' | 'newId'>
 
-/**
- * Nearly the characters that RFC 3986 allows in paths and queries, so that they need no parser; no segment is empty.
- */
+/** Nearly the characters that RFC 3986 allows in paths and queries, which need no parser; no segment is empty. */
 const SEGMENT = '[^/?#\\0- \\x7f-\\uffff]+'
 const QUERY = '(?:[?][^#\\0- \\x7f-\\uffff]*)?'
 

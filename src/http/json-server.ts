@@ -6,9 +6,7 @@ import type { Parameter, Query } from '../query/query.ts'
 import type { ApiOptions } from './api-options.ts'
 import { resultObject, type Wrapper, type WrapperOf } from './pages.ts'
 
-/**
- * The envelope of json-server 1.0 around the items of a page; undefined where it has none, as with the `_limit` of 0.17.
- */
+/** The envelope of json-server 1.0 around the items of a page; undefined where it has none (`_limit` of 0.17). */
 function envelopeOf(parameters: readonly Parameter[], { page }: Query, total: number): Wrapper | undefined {
   const { family, size, offset } = page
   if (family.size !== '_per_page' || !parameters.some(({ name }) => name === family.start)) return undefined

@@ -11,10 +11,7 @@ const LONGEST = 2 ** 31 - 1
 /** Dependencies of koa-body, the largest first. */
 const PARTS = ['zod', 'formidable', 'co-body']
 
-/**
- * Reads a body of a JSON type as text. koa-body's own parser accepts what JSON does not allow and does not expose the
- * text.
- */
+/** Reads a JSON body as text: koa-body's parser accepts what JSON does not allow and does not expose the text. */
 export function jsonBody(limitBytes: number): Middleware {
   return mounted(limitBytes, {
     text: true,
@@ -26,10 +23,7 @@ export function jsonBody(limitBytes: number): Middleware {
   })
 }
 
-/**
- * Reads the fields of a JSON object, a form or multipart. Its parsers quote the body in their errors, which may contain
- * a password.
- */
+/** Reads the fields of a JSON object, a form or multipart. Errors of its parsers may quote a password. */
 export function formBody(limitBytes: number): Middleware {
   const form = {
     json: true,
@@ -75,10 +69,7 @@ function mounted(limitBytes: number, options: Partial<KoaBodyMiddlewareOptions>,
 
 const CODINGS = ['gzip', 'deflate', 'br', 'identity']
 
-/**
- * Normalizes Content-Encoding (RFC 9110 §8.4.1: case-insensitive, and `x-gzip` means `gzip`); koa-body knows lower case
- * only.
- */
+/** Normalizes Content-Encoding (RFC 9110 §8.4.1: any case, `x-gzip` is `gzip`); koa-body knows lower case only. */
 export function normalizeCoding({ headers }: IncomingMessage): void {
   const sent = headers['content-encoding']
   if (!sent) return
@@ -117,10 +108,7 @@ export function tooLarge(limitBytes: number): Refusal {
   return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
 }
 
-/**
- * raw-body reports disconnected clients as 500; formidable (multipart) reports errors of the client as 500, 501 and
- * others.
- */
+/** raw-body reports disconnected clients as 500; formidable reports errors of the client as 500, 501 and others. */
 function statusOf({ status, httpCode, type }: BodyError): number | undefined {
   if (type === 'stream.not.readable') return 400
   if (httpCode === undefined) return status

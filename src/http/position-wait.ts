@@ -13,10 +13,7 @@ export interface WaitingOptions {
   readonly seconds: number
 }
 
-/**
- * Makes reads wait for the position in `Wait-For-Position`, so that a client reads its own write at any node of a
- * cluster.
- */
+/** Makes reads wait for `Wait-For-Position`, so that a client reads its own write at any node of a cluster. */
 export function waitingForPosition(
   resources: readonly ApiResource[],
   { position, arrivals, seconds }: WaitingOptions,

@@ -67,10 +67,7 @@ function headersOf(refusal: Refusal): Problem['headers'] {
   return refusal.code === 'Unavailable' || refusal.code === 'Lagging' ? { 'Retry-After': '1' } : {}
 }
 
-/**
- * The refusal for an error of the environment; undefined for a bug. It contains no file path, since unauthenticated
- * clients may see it.
- */
+/** The refusal for an error of the environment, without paths, as anybody may see it; undefined for a bug. */
 function refusalOf(error: unknown): Refusal | undefined {
   if (isOutOfDescriptors(error)) {
     return new Refusal('Unavailable', 'The server has too many files and connections open. Nothing was changed.')

@@ -8,10 +8,7 @@ export function readable(resources: readonly ApiResource[]): readonly ApiResourc
   return resources.map(({ path, routes: { GET } }) => ({ path, routes: { ...(GET && { GET }) } }))
 }
 
-/**
- * Middleware of a read-only server: responds to writes with 405, valid or not, and offers only reading methods (RFC
- * 9110 §15.5.6).
- */
+/** Middleware of a read-only server: responds to all writes with 405, and offers reading methods only. */
 export function readOnly(why: string): Middleware {
   return async (ctx, next) => {
     const allowed = allowedOn(ctx)

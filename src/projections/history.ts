@@ -7,10 +7,7 @@ import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/row.ts'
 import type { Views } from './views.ts'
 
-/**
- * The store has every eighth position of an item's events, so that at most this many events are read to find any of
- * them.
- */
+/** The store has every eighth position of an item's events, so that reading at most this many finds any of them. */
 export const STRIDE = 8
 
 const NOTHING = Buffer.alloc(0)
@@ -97,10 +94,7 @@ export class History implements StoredProjection {
     return undefined
   }
 
-  /**
-   * A position from which the last event up to `at` is reached by a few steps back; `prior` is also an event of the
-   * item.
-   */
+  /** A position from which the last event up to `at` is a few steps back; `prior` is also an event of the item. */
   stepTo(collection: string, key: string, at: Position, prior: Position): Position {
     return prior <= at ? prior : (this.#stepFrom(collection, key, at) ?? prior)
   }

@@ -16,10 +16,7 @@ export class TableRemoval {
     this.#indexes = indexes
   }
 
-  /**
-   * Removes what a process left that ended while it wrote or read: old versions, and all tables below `next` other than
-   * `tables`.
-   */
+  /** Removes what an interrupted process left: old versions, and all tables below `next` other than `tables`. */
   async tidy(tables: ReadonlySet<number>, next: number): Promise<void> {
     this.#store.versions.sweepSoon()
     await this.#indexes.tidy(tables)

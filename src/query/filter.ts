@@ -81,10 +81,7 @@ const MOST_TRACED = 16
 /** Searching a longer text takes as long as parsing it in steps. */
 const MOST_SEARCHED = 4096
 
-/**
- * An expression that matches the text of each matching item, as written by `JSON.stringify`; undefined if there is
- * none.
- */
+/** Matches the text of each matching item, as written by `JSON.stringify`; undefined without such an expression. */
 function traceOf(path: Path, operator: Operator, operands: readonly Operand[]): RegExp | undefined {
   if (operands.length > MOST_TRACED) return undefined
   const values: string[] = []

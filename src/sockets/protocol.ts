@@ -32,9 +32,7 @@ export interface Subscribe {
   /** The last position seen in the journal with this UUID: the changes since then follow. */
   readonly after?: number
   readonly journal?: string
-  /**
-   * A position or an ISO 8601 date-time: starts with the items at that time, then replays the changes at their pace.
-   */
+  /** A position or an ISO 8601 date-time: the items at that time, then the changes at their pace. */
   readonly from?: number | string
   /** The speed of the replay, 1 to 1000; default 1. */
   readonly speed?: number

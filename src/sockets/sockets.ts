@@ -212,9 +212,7 @@ export class Sockets implements Projection {
     for (const updated of notificationsOf(recorded)) this.#fanOut.tell(updated)
   }
 
-  /**
-   * Waits until all clients have read most of their queue, for a limited time: slow clients are disconnected elsewhere.
-   */
+  /** Waits until all clients have read most of their queue; slow clients are disconnected elsewhere. */
   async #pause(): Promise<void> {
     const until = performance.now() + PATIENCE_MS
     await new Promise<void>((resolve) => setImmediate(resolve))

@@ -10,10 +10,7 @@ const SLOW_BYTES = 256 * 1024
 
 type ClientSocket = Socket<ClientMessages, ServerMessages>
 
-/**
- * Lower bound of the queue of requests of one client. A client may always queue twice as many as it may have
- * subscriptions.
- */
+/** Lower bound of a client's queue of requests; it may always queue twice as many as it may have subscriptions. */
 const REQUESTS = 256
 
 /**

@@ -2,10 +2,7 @@ import { hash } from 'node:crypto'
 import type { Position } from '../events/event.ts'
 import { POSITION_BYTES, putPosition } from './bytes.ts'
 
-/**
- * The kind of a row, which is the first byte of its key. Items sort last, as LMDB fills pages completely only at the
- * end of all keys.
- */
+/** The kind of a row: the first byte of its key. Items sort last, as LMDB fills pages only at the end of all keys. */
 export const TAG = {
   state: 1,
   collection: 2,

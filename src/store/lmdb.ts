@@ -41,10 +41,7 @@ export function openLmdb(path: string): Lmdb {
   }
 }
 
-/**
- * Puts a row after all others, in a transaction. Without `append`, LMDB splits full pages in half even if rows arrive
- * in order.
- */
+/** Puts a row after all others, in a transaction. Without `append`, LMDB splits full pages in half. */
 export function append(db: Lmdb, key: Buffer, value: Buffer): void {
   db.putSync(key, value, { append: true })
 }

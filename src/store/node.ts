@@ -143,10 +143,7 @@ export function childFor(node: Buffer, key: Buffer): number {
   return firstAbove(node, 1, CHILD_BYTES, key, false) - 1
 }
 
-/**
- * The first entry from `from` on that is above a key (or equal, with `orEqual`). The last `last` bytes of entries are
- * ignored.
- */
+/** The first entry from `from` on that is above a key (or equal, with `orEqual`), without the last `last` bytes. */
 function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqual: boolean): number {
   const size = sizeOf(node)
   let low = from

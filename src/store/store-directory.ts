@@ -34,10 +34,7 @@ interface Noted {
   readonly boot: string | undefined
   /** The size of the file when it was closed; it never shrinks. */
   readonly bytes: number
-  /**
-   * Modification time in milliseconds since 1970, if it is closed. A different one means that another program has
-   * changed the file.
-   */
+  /** Modification time in ms since 1970, if it is closed: another program that changes the file changes it. */
   readonly writtenMs?: number | undefined
   /** CRC-32 of LMDB's meta pages, if it is closed. */
   readonly meta?: number | undefined

@@ -247,10 +247,7 @@ export class Store {
     this.#changed = changed
   }
 
-  /**
-   * Takes over the file of a copy with the same rows. Resolves when the previous file is closed; awaits `left` before
-   * closing it.
-   */
+  /** Takes over the file of a copy with the same rows. Awaits `left`, then closes the previous file. */
   async become(copy: Store, left: () => Promise<void>): Promise<void> {
     const own = this.#db
     this.#db = copy.#opened()

@@ -241,10 +241,7 @@ export class Cursor implements KeyCursor {
     } while (placeAt(leaf.node, leaf.index) >= this.#below)
   }
 
-  /**
-   * Moves to just before the first key of the next leaf, or, backwards, just after the last one; false if there is
-   * none.
-   */
+  /** Moves to just before the first key of the next leaf, or, backwards, after the last one; false without one. */
   #turn(by: 1 | -1): boolean {
     for (let depth = this.#levels.length - 2; depth >= 0; depth--) {
       const level = this.#levels[depth] as Level

@@ -17,10 +17,7 @@ interface Column {
 
 type Columns = Map<string, Column>
 
-/**
- * The columns of items: a dotted path for each value in nested objects, in order of first appearance, those of one
- * object side by side.
- */
+/** The columns of items: dotted paths in order of first appearance, those of one object side by side. */
 export class CsvColumns {
   readonly #columns: Columns = new Map()
   readonly #nameOf: (path: Path) => string

@@ -6,9 +6,7 @@ export class TextStream extends Readable {
   readonly #release: () => void
   #pending: Promise<unknown> = Promise.resolve()
 
-  /**
-   * `next` returns the next part, or undefined at the end. `release` is called once, when no further part is created.
-   */
+  /** `next` returns the next part, or undefined at the end. `release` is called once, after the last `next`. */
   constructor(next: () => Promise<string | undefined>, release: () => void) {
     super({ highWaterMark: 1 })
     this.#next = next

@@ -30,10 +30,7 @@ export interface OpenApiOptions {
   readonly idField?: string
 }
 
-/**
- * Highest number of collections with their own paths, which the page shows without delay, and highest length of their
- * names.
- */
+/** Highest number of collections with paths of their own, which the page shows at once, and length of their names. */
 const COLLECTIONS = 50
 const NAME = 256
 /** Items of each collection that are read for its schema, and their total length. */

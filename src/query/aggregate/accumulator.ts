@@ -109,10 +109,7 @@ class Sum implements Accumulator {
   }
 }
 
-/**
- * The lowest or highest number; without numbers, the lowest or highest text in the order of queries, of equal ones the
- * first.
- */
+/** The lowest or highest number; without numbers, text in the order of queries, of equal ones the first. */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
   readonly #budget: Budget

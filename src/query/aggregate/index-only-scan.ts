@@ -26,10 +26,7 @@ const MANY = 64
 /** Adds an item that was read instead of its key. */
 type AddItem = (item: JsonObject, place: number) => Steps<void> | void
 
-/**
- * Answers a question about groups from the keys of an index that covers it. Items are read only if their keys lack a
- * value.
- */
+/** Answers a question about groups from the keys of an index. Items are read only if their keys lack a value. */
 export class IndexOnlyScan {
   readonly #plan: IndexPlan
   readonly #snapshot: CollectionSnapshot
@@ -80,9 +77,7 @@ export class IndexOnlyScan {
     yield* this.#others(add)
   }
 
-  /**
-   * Adds the keys of a run up to the bytes `to` after its prefix. Accumulators are made for the first key that matches.
-   */
+  /** Adds the keys of a run up to the bytes `to` after its prefix. The first match creates the accumulators. */
   *#addRun(scan: KeyScan, first: Buffer, to: string, cell: () => readonly Accumulator[], add: AddItem): Steps<void> {
     const { shared, time, columns, isOrdered } = this.#layout
     const parts = this.#parts
@@ -166,10 +161,7 @@ export class IndexOnlyScan {
     yield* this.#others(add)
   }
 
-  /**
-   * Adds the last key before the cursor, and others of the same time, down to `first`. The keys have the order of their
-   * times.
-   */
+  /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
   *#lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems): Steps<void> {
     const { shared, time } = this.#layout
     const { cursor } = scan

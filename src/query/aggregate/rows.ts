@@ -94,10 +94,7 @@ export class Rows {
     return group
   }
 
-  /**
-   * The accumulators of a group, one for each aggregate. With windows, those of the window that contains the event
-   * time.
-   */
+  /** The accumulators of a group, one for each aggregate; with windows, those of the event time's window. */
   accumulators({ windows }: Group, at: number | undefined): readonly Accumulator[] {
     const start = this.#options.aggregation.window?.start(at as number) ?? 0
     const known = windows.get(start)

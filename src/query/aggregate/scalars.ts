@@ -15,10 +15,7 @@ export class Unspelled {
   }
 }
 
-/**
- * The scalars at a path, including those in arrays. Yields undefined now and then, so that the caller can yield to the
- * event loop.
- */
+/** The scalars at a path, including those in arrays. Yields undefined now and then, as a pause. */
 export function* scalarsAt(item: JsonValue, path: Path): Generator<Scalar | undefined, void> {
   for (const value of valuesAt(item, path)) if (value === undefined || isScalar(value)) yield value
 }

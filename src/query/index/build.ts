@@ -17,10 +17,7 @@ const RUN_CHARACTERS = 8 * 1024 * 1024
 const INSERTED_AT_ONCE = 64
 /** Approximate duration of a transaction, and of a step between two turns of the event loop. */
 const STEP_MS = 4
-/**
- * How long the build rests after each step: the shortest timer, or as long as the step while the event loop is busy
- * with requests.
- */
+/** How long the build rests after each step: the shortest timer, or as long as the step while requests wait. */
 const REST_MS = 1
 const BUSY_REST_MS = STEP_MS
 /** The event loop is busy when other work takes more than this part of a rest. */
@@ -62,9 +59,7 @@ export class IndexBuild {
     return this.#to
   }
 
-  /**
-   * Whether the keys of the item at a place are in the index. If they are still to be inserted, the change is recorded.
-   */
+  /** Whether the keys of the item at a place are in the index. If not yet, the change is recorded. */
   wasInserted(place: number, before: readonly string[]): boolean {
     if (place >= this.#to) return false
     if (place < this.#from) return true
@@ -182,10 +177,7 @@ export class IndexBuild {
   }
 }
 
-/**
- * Leaves half of the time to requests while there are any; otherwise the build would take nine tenths of it, as
- * measured with wrk.
- */
+/** Leaves half of the time to requests while there are any; otherwise the build would take nine tenths of it. */
 async function rest(): Promise<void> {
   const before = performance.eventLoopUtilization()
   await sleep(REST_MS)

@@ -30,9 +30,7 @@ export class Matching {
     this.#conditions = conditions
   }
 
-  /**
-   * The value of the item at a place; undefined if it does not match. `isKnownTo`: it matches, so nothing is checked.
-   */
+  /** The value of the item at a place; undefined if it does not match. With `isKnownTo` nothing is checked. */
   *valueAt(place: number, isKnownTo = false): Steps<JsonObject | undefined> {
     const item = this.#items.uncachedAt(place) as Item
     const { text } = item

@@ -12,9 +12,7 @@ import { KIND, MISSING, placeKey } from './tuples.ts'
 /** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */
 const MANY = 64
 
-/**
- * The page of a query whose order is that of the index keys; the few items that the index does not order are merged.
- */
+/** The page of a query in the order of the index keys; the few items that these do not order are merged. */
 export function* inOrder(items: CollectionItems, query: Query, plan: IndexPlan): Steps<Places> {
   const { offset, size } = query.page
   const order = plan.access.order as Order

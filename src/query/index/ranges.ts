@@ -19,9 +19,7 @@ export interface Ranges {
   readonly isExact: boolean
 }
 
-/**
- * Above all bytes that may follow an order key or a part of one: index keys continue with other order keys, or a place.
- */
+/** Above all bytes that may follow an order key or a part of one: other order keys, or a place. */
 export const END = '\xff'
 
 const INSTANT = 3

@@ -21,10 +21,7 @@ export const MISSING = '\x08'
 /** Highest number of paths of an index. */
 export const MOST_PATHS = 4
 
-/**
- * The values of a longer item are not indexed, since parsing it during a write would block the event loop. In
- * characters.
- */
+/** Longer items, in characters, are not indexed: parsing them during a write would block the event loop. */
 export const LONG_ITEM = 32 * 1024
 /** Highest number of tuples of one item. */
 const MOST_TUPLES = 1000
