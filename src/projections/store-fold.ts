@@ -42,7 +42,7 @@ const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
  * change the same pages and nodes of indexes; and readers need versions of what a write changes in several of them.
  */
 const MOST_MICROSECONDS = 16_000
-/** What storing an item takes, about, and what each index of its collection adds. */
+/** The approximate cost of storing an item, and what each index of its collection adds. */
 const MICROSECONDS = { created: { item: 5, index: 9 }, changed: { item: 16, index: 21 } }
 /** Characters of an item that take a microsecond more. */
 const CHARACTERS = 256
