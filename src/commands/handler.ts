@@ -154,7 +154,12 @@ export class CommandHandler implements Projection {
     }
     this.#alone = alone
     try {
-      await this.#accepted.flushed?.catch(() => {})
+      const { flushed } = this.#accepted
+      if (flushed) {
+        await flushed.catch(() => {})
+        // Storing them has blocked the event loop; the decision blocks it as long as a slice.
+        await new Promise<void>((resolve) => setImmediate(resolve))
+      }
       const { appended, outcome } = await decision()
       // Other commands may be decided on top of the overlay.
       if (this.#accepted.hasWritesInFlight) done()
