@@ -1,25 +1,18 @@
 import { Low } from 'lowdb'
-import type { Logger } from 'pino'
 import type { CollectionTexts } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
-import type { Files } from '../files/files.ts'
-import type { Views } from '../projections/views.ts'
 import { DataFileAdapter } from './adapter.ts'
+import type { DataFileOptions } from './data-file-options.ts'
 import { contentOf } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
 import { LeftBehind, StopLimit } from './stop-limit.ts'
-import { SMALL_BYTES, WriteBudget, type WriteSettings } from './write-budget.ts'
-import { WriteSchedule, type WriteScheduleOptions } from './write-schedule.ts'
+import { SMALL_BYTES, WriteBudget } from './write-budget.ts'
+import { WriteSchedule } from './write-schedule.ts'
 
-export interface DataFileWriterOptions extends Pick<WriteScheduleOptions, 'schedule' | 'elapsedMs' | 'now'> {
-  readonly files: Files
-  /** Symbolic links are resolved. */
-  readonly path: string
-  readonly views: Views
-  readonly log: Logger
-  readonly settings: WriteSettings
+export interface DataFileWriterOptions
+  extends Pick<DataFileOptions, 'files' | 'path' | 'views' | 'log' | 'settings' | 'schedule' | 'elapsedMs' | 'now'> {
   readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
   readonly journal: () => JournalConnection['journal']

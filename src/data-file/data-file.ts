@@ -1,49 +1,21 @@
-import type { Logger } from 'pino'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
-import { type Files, isOutOfSpace } from '../files/files.ts'
-import type { Views } from '../projections/views.ts'
+import { isOutOfSpace } from '../files/files.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/schedule.ts'
 import { Slices } from '../runtime/time-slices.ts'
 import { openBase } from './base.ts'
+import type { DataFileOptions } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
 import { EditImport } from './edit-import.ts'
 import { contentOf, type FileContent } from './file-content.ts'
 import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
-import type { ReadResult } from './file-reader.ts'
 import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import type { MergedEdits } from './merged-edits.ts'
 import { isBeginningOf } from './snapshot-text.ts'
 import { mismatchOf } from './state-file.ts'
-import { SMALL_BYTES, type WriteSettings } from './write-budget.ts'
-
-export interface DataFileOptions {
-  readonly files: Files
-  /** Symbolic links are resolved. */
-  readonly path: string
-  readonly idField: string
-  /** The journal's directory, which holds the state file while the data file cannot be replaced. */
-  readonly journal: string
-  readonly views: Views
-  readonly log: Logger
-  /** Import edits as soon as the file changes. */
-  readonly eager: boolean
-  /** Do not merge edits, except for the first items. */
-  readonly readOnly: boolean
-  /** Calls back once after a delay, unless cancelled; does not keep the process alive. */
-  readonly schedule: Schedule
-  readonly elapsedMs: () => number
-  readonly now: () => Date
-  readonly settings: WriteSettings
-  /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
-  readonly acceptJournal: boolean
-  readonly mergedEdits: MergedEdits
-  /** The file as read when the first items were checked. */
-  readonly checked?: ReadResult | undefined
-}
+import { SMALL_BYTES } from './write-budget.ts'
 
 /** Delay before a start retries while the disk is full. */
 const FULL_MS = 1000

@@ -1,17 +1,16 @@
-import type { Logger } from 'pino'
 import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { DoubtfulItem } from './base-search.ts'
+import type { DataFileOptions } from './data-file-options.ts'
 import { EditMerger, type EditMergerOptions, type MergedEdit } from './edit-merger.ts'
 import type { ReadResult } from './file-reader.ts'
 import type { ContentMark } from './state-file.ts'
 import { SMALL_BYTES } from './write-budget.ts'
 
-export interface EditImportOptions extends Omit<EditMergerOptions, 'progress'> {
-  readonly log: Logger
-  /** Imports nothing but the first items. */
-  readonly readOnly: boolean
+export interface EditImportOptions
+  extends Omit<EditMergerOptions, 'progress'>,
+    Pick<DataFileOptions, 'log' | 'readOnly'> {
   readonly checked: ReadResult | undefined
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>

@@ -1,12 +1,10 @@
 import type { MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
-import type { Files } from '../files/files.ts'
-import type { Views } from '../projections/views.ts'
 import type { Slices } from '../runtime/time-slices.ts'
-import type { Base } from './base.ts'
-import { type OpenBase, openBase } from './base.ts'
+import { type Base, type OpenBase, openBase } from './base.ts'
 import { type DoubtfulItem, findOrigin } from './base-search.ts'
+import type { DataFileOptions } from './data-file-options.ts'
 import { EditSummary } from './edit-summary.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
@@ -14,18 +12,13 @@ import { FileChanged, type FileParserOptions } from './file-parser.ts'
 import { type ReadResult, readDataFile, readInParts, retryWhileChanging } from './file-reader.ts'
 import { type FileVersion, recentVersions } from './file-version.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import { isDataFileEdit, type MergedEdits } from './merged-edits.ts'
+import { isDataFileEdit } from './merged-edits.ts'
 
-export interface EditMergerOptions {
-  readonly files: Files
-  /** Symbolic links are resolved. */
-  readonly path: string
-  readonly idField: string
-  readonly views: Views
+export interface EditMergerOptions
+  extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits'> {
   readonly onDisk: FileOnDisk
   readonly slices: Slices
   readonly connection: () => JournalConnection
-  readonly mergedEdits: MergedEdits
   /** Reports how many bytes of the file were read and compared, or merged. */
   readonly progress: (bytes: number, of: number) => void
 }

@@ -1,0 +1,32 @@
+import type { Logger } from 'pino'
+import type { Files } from '../files/files.ts'
+import type { Views } from '../projections/views.ts'
+import type { Schedule } from '../runtime/schedule.ts'
+import type { ReadResult } from './file-reader.ts'
+import type { MergedEdits } from './merged-edits.ts'
+import type { WriteSettings } from './write-budget.ts'
+
+export interface DataFileOptions {
+  readonly files: Files
+  /** Symbolic links are resolved. */
+  readonly path: string
+  readonly idField: string
+  /** The journal's directory, which holds the state file while the data file cannot be replaced. */
+  readonly journal: string
+  readonly views: Views
+  readonly log: Logger
+  /** Import edits as soon as the file changes. */
+  readonly eager: boolean
+  /** Do not merge edits, except for the first items. */
+  readonly readOnly: boolean
+  /** Calls back once after a delay, unless cancelled; does not keep the process alive. */
+  readonly schedule: Schedule
+  readonly elapsedMs: () => number
+  readonly now: () => Date
+  readonly settings: WriteSettings
+  /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
+  readonly acceptJournal: boolean
+  readonly mergedEdits: MergedEdits
+  /** The file as read when the first items were checked. */
+  readonly checked?: ReadResult | undefined
+}
