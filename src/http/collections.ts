@@ -10,7 +10,15 @@ import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_F
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
-import { apiSegments, DRY_RUN, originOf, parametersOf, refuseParameters, refuseUnheeded } from './requests.ts'
+import {
+  apiSegments,
+  DRY_RUN,
+  originOf,
+  parametersOf,
+  refuseMisspelt,
+  refuseParameters,
+  refuseUnheeded,
+} from './requests.ts'
 
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
@@ -94,6 +102,7 @@ export async function deleteWithDependents(
 
 function parseDeletion(parameters: readonly Parameter[]) {
   const filters: Parameter[] = []
+  refuseMisspelt(parameters, [DRY_RUN])
   for (const parameter of parameters) {
     const { name } = parameter
     if (name === DRY_RUN) continue

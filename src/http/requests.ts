@@ -116,7 +116,7 @@ export function refuseParameters({ method, querystring }: Pick<ApiRequest, 'meth
   }
 }
 
-/** Rejects misspelt parameters of a GET that would otherwise be ignored: the present would look like the past. */
+/** Rejects misspelt parameters that would otherwise be ignored: the present would look like the past. */
 export function refuseMisspelt(parameters: readonly Parameter[], known: readonly string[]): void {
   for (const { name } of parameters) {
     const meant = known.includes(name) ? undefined : mostSimilar(name, known)

@@ -17,6 +17,7 @@ test('a write with a parameter that would be ignored is rejected, and changes no
     ['/api/posts?dryrun=true', json('POST', [{ title: 'new' }]), /"dryrun"/],
     ['/api/posts/1?asOf=1', json('PUT', { title: 'new' }), /"asOf"/],
     ['/api/posts/1?asof=1', json('PATCH', { title: 'new' }), /"asof"/],
+    ['/api/posts?dryrun=true', { method: 'DELETE' }, /no parameter "dryrun" here; did you mean dryRun\?/],
     ['/api/posts/1/title?dryRun=true', json('PUT', 'new'), /"dryRun"/],
     ['/api/profile?dryRun=true', json('PUT', { name: 'b' }), /"dryRun"/],
     ['/admin/restore?dryRun=true', json('POST', { to: 1 }), /dryRun is in its body/],
