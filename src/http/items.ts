@@ -1,4 +1,5 @@
 import { tagOf } from '../json/tag.ts'
+import { AS_OF } from '../query/query.ts'
 import type { ApiRequest, ApiResource, ApiRoute, Method, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
 import { readPosition } from './as-of.ts'
@@ -8,7 +9,7 @@ import { ItemReads } from './item-reads.ts'
 import { ItemWrites } from './item-writes.ts'
 import { RelatedCollections } from './related.ts'
 import { replaceAll } from './replacement.ts'
-import { apiSegments, parametersOf } from './requests.ts'
+import { apiSegments, parametersOf, refuseMisspelt } from './requests.ts'
 import { allowOf, notAllowed } from './resource.ts'
 
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
@@ -65,7 +66,9 @@ function everythingRoutes(options: ApiOptions): ApiResource['routes'] {
   const { views, past, journal, now, limits } = options
   return {
     GET: async (request, reply) => {
-      const at = await readPosition(parametersOf(request, limits), reply, journal, now)
+      const parameters = parametersOf(request, limits)
+      refuseMisspelt(parameters, [AS_OF])
+      const at = await readPosition(parameters, reply, journal, now)
       reply.position = at ?? views.position
       const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
       if (!reply.isNotModified(request, tagOf(names))) reply.json(names)

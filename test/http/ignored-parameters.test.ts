@@ -33,6 +33,7 @@ test('a write with a parameter that would be ignored is rejected, and changes no
 test('GET of an item rejects a misspelt parameter, and ignores others', async (t) => {
   const server = await startServer(t, { data: DATA })
   for (const [path, meant] of [
+    ['/api?asof=1', 'asOf'],
     ['/api/posts/1?asof=1', 'asOf'],
     ['/api/posts/1/title?as_of=1', 'asOf'],
     ['/api/profile?asof=1', 'asOf'],
