@@ -43,7 +43,7 @@ export async function backup(
       const nameOf = (path: string): string => `${copy.journal}/${path.slice(path.lastIndexOf('/') + 1)}`
       // The last segment is copied as text up to that write: the server may seal and compress it meanwhile.
       if (!isFull) await copyFile(files, source, segment.size, nameOf(segment.path))
-      else if (!(await linked(files, source.path, nameOf(source.path))))
+      else if (!(await tryLink(files, source.path, nameOf(source.path))))
         await copyFile(files, source.file, await source.file.size(), nameOf(source.path))
     } finally {
       await source.close()
@@ -65,7 +65,7 @@ export async function backup(
 }
 
 /** False also if the segment has just been compressed. */
-async function linked(files: Files, from: string, to: string): Promise<boolean> {
+async function tryLink(files: Files, from: string, to: string): Promise<boolean> {
   try {
     return await files.link(from, to)
   } catch (error) {

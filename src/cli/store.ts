@@ -73,7 +73,7 @@ async function differences(
   try {
     // A killed process may have stored a part of a write.
     const state = storedState(store)
-    const { views, id, whole } = await built(files, journal, state.applied, progress)
+    const { views, id, whole } = await buildViews(files, journal, state.applied, progress)
     const comparison = new Comparison(store, views.store, state.applied, problems)
     if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.differs('the id of the journal')
     if (state.applied !== views.applied || state.visible !== whole) comparison.differs('the position that it is at')
@@ -94,7 +94,7 @@ async function differences(
  * Builds a temporary store as a server would, up to a position, which may lie inside a write. `whole` is the position
  * of the last write that ends at or before it.
  */
-async function built(
+async function buildViews(
   files: Files,
   journal: string,
   position: Position,

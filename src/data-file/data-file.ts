@@ -94,15 +94,11 @@ export class DataFile implements Projection {
       if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
       this.#onDisk.trouble = { state: 'failing', detail }
       this.#beginTimer = schedule(() => {
-        this.#beginAgain(journal).catch((error) => log.error({ err: error }, 'the data file could not be read'))
+        this.#inTurn(async () => {
+          if (!this.#closed) await this.#begin(journal)
+        }).catch((error) => log.error({ err: error }, 'the data file could not be read'))
       }, FULL_MS)
     }
-  }
-
-  #beginAgain(journal: JournalConnection['journal']): Promise<void> {
-    return this.#inTurn(async () => {
-      if (!this.#closed) await this.#begin(journal)
-    })
   }
 
   /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */

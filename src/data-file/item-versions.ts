@@ -77,7 +77,7 @@ export class ItemVersions {
       if (isItemEvent(before)) item.versions[0] = firstVersion(await this.#compare(event, textOf(before)))
     }
     for (const { collection, id, versions } of this.#items.values()) {
-      if (edited.lastChange(collection, id) <= end) forgive(versions)
+      if (edited.lastChange(collection, id) <= end) ignoreReverts(versions)
     }
     return this.#items
   }
@@ -152,7 +152,7 @@ async function* eventsAt(
  * versions with and without it count as equally near, unless others wrote since: reverting would undo their writes as
  * well.
  */
-function forgive(versions: ItemVersion[]): void {
+function ignoreReverts(versions: ItemVersion[]): void {
   const from = Math.max(
     0,
     versions.findLastIndex(({ isByHand }) => !isByHand),
