@@ -21,6 +21,8 @@ export class StoreMaintenance {
   #syncTimer: { cancel(): void } | undefined
   #syncing: Promise<void> | undefined
   #compaction: IdleCompaction | undefined
+  /** The store holds the whole journal. */
+  #isComplete = false
   #isEnding = false
 
   constructor(
@@ -34,8 +36,13 @@ export class StoreMaintenance {
     this.#settling = dependencies.schedule(() => opened.directory.settle(), SETTLED_MS)
   }
 
-  /** Verifies the part of the journal before `checkpoint`, which the start did not read, and compacts in its hours. */
+  /**
+   * Called when the store is complete. Verifies the part of the journal before `checkpoint`, which the start did not
+   * read, and compacts in its hours.
+   */
   begin(checkpoint: Checkpoint | undefined): void {
+    this.#isComplete = true
+    this.syncSoon()
     if (checkpoint) this.#verify(checkpoint).catch(this.#dependencies.failed)
     const { compactAt: hours } = this.#settings
     if (!hours || this.#isEnding) return
@@ -48,7 +55,8 @@ export class StoreMaintenance {
     if (this.#syncTimer || this.#isEnding) return
     this.#syncTimer = this.#dependencies.schedule(() => {
       this.#syncTimer = undefined
-      this.#syncing = this.#opened.directory.sync(this.#opened.store)
+      const { directory, store } = this.#opened
+      this.#syncing = this.#isComplete ? directory.syncComplete(store) : directory.sync(store)
     }, SYNC_MS)
   }
 

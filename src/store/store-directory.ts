@@ -8,12 +8,11 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeSync,
 } from 'node:fs'
 import { open, rm, truncate } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { isOutOfSpace } from '../files/files.ts'
 import { copyStore } from './compaction.ts'
+import { overwriteDurably } from './durable-write.ts'
 import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
@@ -107,7 +106,7 @@ export class StoreDirectory {
 
   /** A store that was set aside is removed when the disk is full. */
   #makeRoom(): void {
-    rmSync(`${this.#file}.aside`, { force: true })
+    rmSync(this.#aside, { force: true })
   }
 
   /** Called some time after the start: a crash from now on is not attributed to the store. */
@@ -118,7 +117,13 @@ export class StoreDirectory {
   /** Renames the store to `.aside`, replacing an earlier one of that name. */
   setAside(): void {
     rmSync(`${this.#file}-lock`, { force: true })
-    if (bytesOf(this.#file) !== undefined) renameSync(this.#file, `${this.#file}.aside`)
+    if (bytesOf(this.#file) !== undefined) renameSync(this.#file, this.#aside)
+  }
+
+  /** Syncs a complete store, which then replaces one that was set aside. */
+  async syncComplete(store: Store): Promise<void> {
+    await this.sync(store)
+    if (this.#doubt === undefined) await rm(this.#aside, { force: true }).catch(() => {})
   }
 
   async close(store: Store): Promise<void> {
@@ -200,6 +205,11 @@ export class StoreDirectory {
     return `${this.path}/${STORE}`
   }
 
+  /** A store that is not used any more. */
+  get #aside(): string {
+    return `${this.#file}.aside`
+  }
+
   /** The reason why the store is not reliable; undefined if it is. */
   whyNotUsable(): string | undefined {
     const bytes = bytesOf(this.#file)
@@ -243,7 +253,8 @@ export class StoreDirectory {
     if (bytesOf(state.isOpen ? this.path : this.#file) === undefined) return
     const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
     const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state }
-    writeDurably(`${this.path}/${STATE}`, JSON.stringify(noted))
+    // A half-written text does not parse.
+    overwriteDurably(`${this.path}/${STATE}`, JSON.stringify(noted).padEnd(NOTED_BYTES))
   }
 }
 
@@ -265,27 +276,5 @@ function bootId(): string | undefined {
     return readFileSync(BOOT_ID, 'utf8').trim()
   } catch {
     return undefined
-  }
-}
-
-/** Overwrites the file in place, so that it succeeds on a full disk. A half-written text does not parse. */
-function writeDurably(path: string, text: string): void {
-  const isNew = bytesOf(path) === undefined
-  const file = openSync(path, isNew ? 'w' : 'r+', 0o600)
-  try {
-    writeSync(file, text.padEnd(NOTED_BYTES), 0)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  if (isNew) syncDirectory(dirname(path))
-}
-
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
   }
 }

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
 import { segmentName } from '../../src/events/segment.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
 import type { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, storeLeftIn } from '../support/engine.ts'
@@ -13,6 +15,8 @@ import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
 
 const SETTINGS = { segmentBytes: 8 * 1024 }
+/** The store is synced so often. */
+const SYNC_MS = 5000
 
 interface Service {
   readonly disk: SimulatedDisk
@@ -247,6 +251,38 @@ test('a store that is missing, cut, of another format, or was open when the syst
     assert.equal(await toldBy(damaged), expected, damage)
     assert.equal(await toldBy(damaged), expected, `${damage}, the start after`)
   }
+})
+
+test('a store that was set aside is removed when the rebuilt one is complete and synced, if need be by the next start', async (t) => {
+  const service = await lived(t, new Random(SEED))
+  const aside = `${service.store}/store.mdb.aside`
+  const sync = Store.prototype.sync
+  let synced = 0
+  let isFailing = true
+  t.mock.method(Store.prototype, 'sync', async function (this: Store): Promise<void> {
+    assert.equal(existsSync(aside), true)
+    synced++
+    if (isFailing) throw new Error('the disk is gone')
+    await sync.call(this)
+    assert.equal(existsSync(aside), true)
+  })
+  const openWithSync = () =>
+    openTestEngine(service.disk.files(), { ...SETTINGS, store: service.store }, undefined, undefined, SYNC_MS + 1)
+  await truncate(`${service.store}/store.mdb`, 8192)
+  const failing = await openWithSync()
+  await until('the store to be synced', () => synced > 0)
+  await failing.engine.close()
+  assert.equal(existsSync(aside), true)
+
+  isFailing = false
+  const second = await open(service)
+  assert.equal(existsSync(aside), true)
+  await second.engine.close()
+  const { engine, failures } = await openWithSync()
+  await until('the store that was set aside to be removed', () => !existsSync(aside))
+  t.mock.restoreAll()
+  await engine.close()
+  assert.deepEqual(failures, [])
 })
 
 test('a damaged item in the store is never returned; it ends the service, and the next start rebuilds it', async (t) => {
