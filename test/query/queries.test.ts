@@ -323,10 +323,21 @@ describe('the choice of indexes', () => {
     const one = await asked(collectionOf(readings(2000)), ['sort=n', 'sort=n'])
     const room = (one.list()[0]?.bytes as number) * 1.5
     const times = (search: string, count: number): string[] => Array.from({ length: count }, () => search)
-    const few = [...times('sort=n', 3), ...times('sort=mac', 3)]
+    const few = [...times('sort=n', 3), ...times('sort=mac', 4)]
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(2000)), few, room)), ['mac'])
     const often = [...times('sort=n', 9), ...times('sort=mac', 3)]
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(2000)), often, room)), ['n'], 'it would soon be back')
+  })
+
+  test('the most wanted of several indexes is built next, without another query', async () => {
+    const { views, collection } = collectionOf(readings(2000))
+    // The clock stands still, so that all queries are answered before the first index is built.
+    const queries = new Queries({ views, bytes: ROOM, slices: new Slices(() => 0) })
+    for (const sort of ['n', 'n', 'mac', 'mac', 'at', 'at', 'at', 'id']) {
+      await queries.answer(collection, queryOf(`sort=${sort}`))
+    }
+    await until('all are built', () => queries.list().filter(({ built }) => built === undefined).length === 3)
+    assert.deepEqual(pathsOf(queries), ['n', 'at', 'mac'])
   })
 
   test('configured indexes exist before the first query, also in another field order, and are never evicted', async () => {

@@ -37,7 +37,9 @@ export interface IndexAdvisorOptions {
 
 /** The demand for an index. */
 interface Demand {
+  readonly collection: string
   readonly paths: readonly Path[]
+  /** How often queries had to do without it. */
   times: number
   /** The count at which the building of the index is considered next. */
   next: number
@@ -60,20 +62,22 @@ export class IndexAdvisor {
   buildConfigured(): void {
     const { collections, any } = this.#options
     for (const [name, { indexes }] of Object.entries(collections)) {
-      const table = any(name)?.facts.table
-      if (table === undefined || this.#configured.get(name) === table) continue
-      this.#configured.set(name, table)
-      void this.#buildAll(table, name, indexes)
+      const collection = any(name)
+      if (!collection || this.#configured.get(name) === collection.facts.table) continue
+      this.#configured.set(name, collection.facts.table)
+      void this.#buildAll(collection, indexes)
     }
   }
 
-  async #buildAll(table: number, collection: string, all: readonly (readonly Path[])[]): Promise<void> {
+  async #buildAll(collection: Collection, all: readonly (readonly Path[])[]): Promise<void> {
     const { indexes } = this.#options
+    const { table } = collection.facts
     for (const paths of all) {
-      const built = indexes.build(table, collection, paths)
+      const built = indexes.build(table, collection.name, paths)
       for (const index of indexes.of(table)) if (index.name === nameOf(paths)) index.isFixed = true
       await built
     }
+    this.#buildWanted(collection)
   }
 
   /** Counts the use of an index by a query, and the demand for a better one. */
@@ -84,31 +88,37 @@ export class IndexAdvisor {
     if (plan?.access.covered && accessPaths.isCoveredWellBy(plan.index.paths)) return
     const paths = accessPaths.ideal
     if (paths.length === 0 || plan?.index.name === nameOf(paths)) return
-    const key = JSON.stringify([collection.name, nameOf(paths)])
-    const demand = this.#demands.get(key) ?? { paths, times: 0, next: OFTEN }
+    const key = keyOf(collection.name, nameOf(paths))
+    const demand = this.#demands.get(key) ?? { collection: collection.name, paths, times: 0, next: OFTEN }
     this.#demands.delete(key)
     demand.times++
     this.#demands.set(key, demand)
     if (this.#demands.size > REMEMBERED) this.#demands.delete(this.#demands.keys().next().value as string)
-    if (demand.times >= demand.next) this.#build(collection, demand)
+    if (demand.times >= demand.next) this.#buildWanted(collection)
   }
 
-  #build(collection: Collection, demand: Demand): void {
+  /** Builds the index with the highest demand. Only one index of a collection is built at a time. */
+  #buildWanted(collection: Collection): void {
     const { indexes } = this.#options
-    const { paths, times } = demand
     const { name, facts } = collection
     const existing = indexes.of(facts.table)
-    // Only one index of a collection is built at a time.
-    if (existing.some((index) => !index.isBuilt || index.name === nameOf(paths))) return
-    const dropped = this.#roomFor(collection, paths, times)
-    demand.next = dropped ? OFTEN : 2 * times
+    if (collection.size <= FEW || existing.some(({ isBuilt }) => !isBuilt)) return
+    const names = new Set(existing.map(({ name }) => name))
+    let wanted: Demand | undefined
+    for (const demand of this.#demands.values()) {
+      const isWanted = demand.collection === name && demand.times >= demand.next && !names.has(nameOf(demand.paths))
+      if (isWanted && demand.times > (wanted?.times ?? 0)) wanted = demand
+    }
+    if (!wanted) return
+    const dropped = this.#roomFor(collection, wanted)
+    wanted.next = dropped ? wanted.times + OFTEN : 2 * wanted.times
     if (!dropped) return
     for (const index of dropped) void indexes.drop(index)
-    void indexes.build(facts.table, name, paths)
+    void indexes.build(facts.table, name, wanted.paths).then(() => this.#buildWanted(collection))
   }
 
   /** The indexes to drop for a new one; undefined if there is no room for it, or it would be useless. */
-  #roomFor(collection: Collection, paths: readonly Path[], times: number): readonly StoredIndex[] | undefined {
+  #roomFor(collection: Collection, { paths, times }: Demand): readonly StoredIndex[] | undefined {
     const { keyBytes, itemBytes, isOfUse } = estimate(collection, paths)
     if (!isOfUse) return undefined
     const { bytes, indexes } = this.#options
@@ -117,15 +127,22 @@ export class IndexAdvisor {
     let left = most - keyBytes * collection.size
     for (const index of bytes > 0 ? indexes.all : existing) left -= index.bytes
     const dropped: StoredIndex[] = []
-    const leastUsed = existing.filter(({ isFixed }) => !isFixed).sort((a, b) => a.uses - b.uses)
+    const leastUsed = existing
+      .filter(({ isFixed }) => !isFixed)
+      .sort((one, other) => this.#demandFor(one) - this.#demandFor(other))
     while (left < 0 || existing.length - dropped.length >= MOST_INDEXES) {
       const index = leastUsed.shift()
-      // A more frequently used index would soon be built again.
-      if (!index || index.uses >= times) return undefined
+      // An index with a higher demand would soon be built again.
+      if (!index || this.#demandFor(index) >= times) return undefined
       dropped.push(index)
       left += index.bytes
     }
     return dropped
+  }
+
+  /** How often queries have used an index, or had to do without it before it was built. */
+  #demandFor({ collection, name, uses }: StoredIndex): number {
+    return uses + (this.#demands.get(keyOf(collection, name))?.times ?? 0)
   }
 
   #count(): void {
@@ -136,6 +153,10 @@ export class IndexAdvisor {
       demand.next = Math.max(OFTEN, demand.next / 2)
     }
   }
+}
+
+function keyOf(collection: string, index: string): string {
+  return JSON.stringify([collection, index])
 }
 
 /** Estimates the size of an index and of the items, per item, from a sample. */

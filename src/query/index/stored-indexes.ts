@@ -72,6 +72,7 @@ export class StoredIndexes implements TableObserver {
 
   /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
   build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
+    if (this.#isEnded) return Promise.resolve()
     const known = this.of(table).find(({ name }) => name === nameOf(paths))
     if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
     const facts: IndexFacts = { collection, paths, since: undefined }
