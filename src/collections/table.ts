@@ -83,6 +83,12 @@ export class Table {
     return itemOrNothing(this.#decoded(this.#existingRecordAt(place, at)))
   }
 
+  /** For scans of all places: undefined after the last one. */
+  uncachedEntryAt(place: number, at: Position): Item | Tombstone | undefined {
+    const record = this.recordAt(place, at)
+    return record && this.#decoded(record)
+  }
+
   entryOf(key: string, at: Position, places: number): Item | Tombstone | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)

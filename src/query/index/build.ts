@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isTombstone } from '../../collections/item-record.ts'
+import { Item, type Tombstone } from '../../collections/item.ts'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
@@ -107,7 +107,7 @@ export class IndexBuild {
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
-          this.#index.replace(before, this.#keysAt(place))
+          this.#index.replace(before, this.#keysOf(this.#table.uncachedEntryAt(place, HIGHEST), place))
           this.#index.apply()
           if (performance.now() > until) break
         }
@@ -128,9 +128,9 @@ export class IndexBuild {
     const keys: string[] = []
     let characters = 0
     while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS) {
-      const place = this.#to
-      if (this.#table.recordAt(place, HIGHEST) === undefined) break
-      for (const key of this.#keysAt(place)) {
+      const entry = this.#table.uncachedEntryAt(this.#to, HIGHEST)
+      if (!entry) break
+      for (const key of this.#keysOf(entry, this.#to)) {
         keys.push(key)
         characters += key.length
       }
@@ -140,10 +140,8 @@ export class IndexBuild {
     return keys
   }
 
-  #keysAt(place: number): readonly string[] {
-    const record = this.#table.recordAt(place, HIGHEST)
-    const item = record && !isTombstone(record) ? this.#table.uncachedAt(place, HIGHEST) : undefined
-    return keysAt(indexedOf(item), this.#index.paths, place)
+  #keysOf(entry: Item | Tombstone | undefined, place: number): readonly string[] {
+    return keysAt(indexedOf(entry instanceof Item ? entry : undefined), this.#index.paths, place)
   }
 
   async #transaction(work: () => void): Promise<void> {
