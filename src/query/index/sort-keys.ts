@@ -1,7 +1,7 @@
 import type { Sort } from '../../json/order.ts'
-import { orderKey } from '../../json/order-key.ts'
-import { type Path, valuesAt } from '../../json/paths.ts'
-import type { JsonObject } from '../../json/value.ts'
+import { orderKey, scalarKey } from '../../json/order-key.ts'
+import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
+import { isArray, isObject, type JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { MISSING } from './tuples.ts'
 
@@ -17,8 +17,15 @@ export interface SortEntry {
 
 export function* sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<SortEntry> {
   const keys: string[] = []
-  for (const { path } of sort) keys.push(yield* firstKey(item, path))
+  for (const { path } of sort) keys.push(plainKey(item, path) ?? (yield* firstKey(item, path)))
   return { place, keys }
+}
+
+/** The key of a scalar at a path without arrays; undefined if the key takes steps. */
+function plainKey(item: JsonObject, path: Path): string | undefined {
+  const value = plainAt(item, path)
+  if (value === undefined) return MISSING
+  return value === MANY || isArray(value) || isObject(value) ? undefined : scalarKey(value, MOST_UNITS)
 }
 
 function* firstKey(item: JsonObject, path: Path): Steps<string> {
