@@ -1,12 +1,12 @@
 import { atOnce, type Steps } from '../runtime/steps.ts'
 import { parseInstant } from './instant.ts'
 import { mergeSort } from './merge-sort.ts'
-import type { Ranked } from './order.ts'
+import { RANK, type Ranked } from './order.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'
 
 /*
  * An order key is text of units up to 255, so that V8 keeps it as bytes and compares it as such. It begins with the
- * value's rank (order.ts) plus one; then come
+ * value's rank (order.ts); then come
  *
  *   boolean   1 or 2
  *   number    the bytes of the double, in an order of their own (`#number`)
@@ -47,7 +47,7 @@ export function keyOfRanked(value: Ranked): string {
 }
 
 export function rankOfKey(key: string): number {
-  return key.charCodeAt(0) - 1
+  return key.charCodeAt(0)
 }
 
 /** Values written in one step. */
@@ -88,7 +88,6 @@ function* writeContainer(writer: KeyWriter, root: JsonValue): Steps<void> {
   }
 }
 
-export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
 const END = 0
 const NAME = 1
 
@@ -125,7 +124,7 @@ class KeyWriter {
     else if (typeof value === 'number') this.#number(RANK.number, value)
     else {
       const instant = parseInstant(value)
-      if (instant) this.ranked({ rank: 3, value: instant })
+      if (instant) this.ranked({ rank: RANK.instant, value: instant })
       else {
         this.byte(RANK.text)
         this.text(value)
@@ -135,25 +134,25 @@ class KeyWriter {
 
   ranked(one: Ranked): void {
     switch (one.rank) {
-      case 0:
+      case RANK.null:
         this.byte(RANK.null)
         return
-      case 1:
+      case RANK.boolean:
         this.#boolean(one.value)
         return
-      case 2:
+      case RANK.number:
         this.#number(RANK.number, one.value)
         return
-      case 3:
+      case RANK.instant:
         this.#number(RANK.instant, one.value.ms)
         this.byte(one.value.micros >>> 8)
         this.byte(one.value.micros & 0xff)
         return
-      case 4:
+      case RANK.text:
         this.byte(RANK.text)
         this.text(one.value)
         return
-      case 5:
+      case RANK.array:
         this.byte(RANK.array)
         for (const element of one.value) this.ranked(element)
         this.byte(END)

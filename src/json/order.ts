@@ -2,58 +2,58 @@ import { compareInstants, type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path, parsePath } from './paths.ts'
 import { compareText, isArray, type JsonObject, type JsonValue } from './value.ts'
 
+/** The types in the order of their values. */
+export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
+type Rank = typeof RANK
+
 /** A value with the rank of its type. Values of different types compare by rank, values of one type by content. */
 export type Ranked =
-  | { readonly rank: 0 }
-  | { readonly rank: 1; readonly value: boolean }
-  | { readonly rank: 2; readonly value: number }
-  | { readonly rank: 3; readonly value: Instant }
-  | { readonly rank: 4; readonly value: string }
-  /** The elements of an array (5), or the members of an object (6): names sorted, each followed by its value. */
-  | { readonly rank: 5 | 6; readonly value: readonly Ranked[] }
+  | { readonly rank: Rank['null'] }
+  | { readonly rank: Rank['boolean']; readonly value: boolean }
+  | { readonly rank: Rank['number']; readonly value: number }
+  | { readonly rank: Rank['instant']; readonly value: Instant }
+  | { readonly rank: Rank['text']; readonly value: string }
+  /** The elements of an array, or the members of an object: names sorted, each followed by its value. */
+  | { readonly rank: Rank['array' | 'object']; readonly value: readonly Ranked[] }
 
 export function ranked(value: JsonValue): Ranked {
   switch (typeof value) {
     case 'boolean':
-      return { rank: 1, value }
+      return { rank: RANK.boolean, value }
     case 'number':
-      return { rank: 2, value }
+      return { rank: RANK.number, value }
     case 'string': {
       const instant = parseInstant(value)
-      return instant ? { rank: 3, value: instant } : { rank: 4, value }
+      return instant ? { rank: RANK.instant, value: instant } : { rank: RANK.text, value }
     }
     default:
-      if (value === null) return { rank: 0 }
-      return isArray(value) ? { rank: 5, value: value.map(ranked) } : { rank: 6, value: members(value) }
+      if (value === null) return { rank: RANK.null }
+      if (isArray(value)) return { rank: RANK.array, value: value.map(ranked) }
+      return { rank: RANK.object, value: members(value) }
   }
 }
 
 function members(object: JsonObject): readonly Ranked[] {
   return Object.keys(object)
     .sort(compareText)
-    .flatMap((name) => [{ rank: 4, value: name }, ranked(object[name] as JsonValue)])
+    .flatMap((name) => [{ rank: RANK.text, value: name }, ranked(object[name] as JsonValue)])
 }
 
 export function compareRanked(a: Ranked, b: Ranked): number {
   if (a.rank !== b.rank) return a.rank - b.rank
   switch (a.rank) {
-    case 0:
+    case RANK.null:
       return 0
-    case 1:
-    case 2:
+    case RANK.boolean:
+    case RANK.number:
       return Number(a.value) - Number((b as typeof a).value)
-    case 3:
+    case RANK.instant:
       return compareInstants(a.value, (b as typeof a).value)
-    case 4:
+    case RANK.text:
       return compareText(a.value, (b as typeof a).value)
     default:
       return compareSequences(a.value, (b as typeof a).value)
   }
-}
-
-/** A text that is equal for equal values: members are sorted, -0 is 0. */
-export function keyOf(value: Ranked): string {
-  return JSON.stringify(value)
 }
 
 /** Lexicographic order. */

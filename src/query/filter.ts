@@ -1,3 +1,4 @@
+import { RANK } from '../json/order.ts'
 import { keyOfRanked, orderKey, rankOfKey, scalarKey } from '../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
 import { contains, containsFolded, fold } from '../json/text-search.ts'
@@ -87,9 +88,10 @@ function traceOf(path: Path, operator: Operator, operands: readonly Operand[]): 
   const values: string[] = []
   for (const { text, interpretations } of operands) {
     // Instants and containers can equal differently written values.
-    if (interpretations[3] || interpretations[5] || interpretations[6]) return undefined
+    if (interpretations[RANK.instant] || interpretations[RANK.array] || interpretations[RANK.object]) return undefined
     const quoted = JSON.stringify(text)
-    if (operator === 'eq' || operator === 'in') values.push(quoted, interpretations[2] ? String(Number(text)) : text)
+    if (operator === 'eq' || operator === 'in')
+      values.push(quoted, interpretations[RANK.number] ? String(Number(text)) : text)
     else if (operator === 'startswith') values.push(quoted.slice(0, -1))
     else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
     else return undefined
@@ -215,7 +217,7 @@ function valueMatches(value: JsonValue, filter: Filter): boolean | undefined {
       return typeof value === 'string' && operands.some(({ text }) => fold(value.slice(-text.length)).endsWith(text))
     default:
       if (isArray(value) || isObject(value)) return undefined
-      if (typeof value === 'number' && keys.lowest[2] === undefined) return false
+      if (typeof value === 'number' && keys.lowest[RANK.number] === undefined) return false
       return compares(operator, scalarKey(value, keys.most), keys)
   }
 }
@@ -234,7 +236,7 @@ function* valueMatchesInSteps(value: JsonValue, { operator, operands, keys }: Fi
     }
     return false
   }
-  if (keys.lowest[isArray(value) ? 5 : 6] === undefined) return false
+  if (keys.lowest[isArray(value) ? RANK.array : RANK.object] === undefined) return false
   return compares(operator as Comparison, yield* orderKey(value, keys.most), keys)
 }
 

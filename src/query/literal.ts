@@ -1,5 +1,5 @@
 import { readInstant } from '../json/instant.ts'
-import { type Ranked, ranked } from '../json/order.ts'
+import { RANK, type Ranked, ranked } from '../json/order.ts'
 import { violationOf } from '../json/parse.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { JsonValue } from '../json/value.ts'
@@ -10,15 +10,17 @@ const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 export function interpretations(text: string): readonly (Ranked | undefined)[] {
   const instant = readInstant(text)
   const container = /^\s*[[{]/.test(text) ? readContainer(text) : undefined
-  return [
-    text === 'null' ? { rank: 0 } : undefined,
-    text === 'true' || text === 'false' ? { rank: 1, value: text === 'true' } : undefined,
-    JSON_NUMBER.test(text) ? { rank: 2, value: Number(text) } : undefined,
-    instant && { rank: 3, value: instant },
-    { rank: 4, value: text },
-    container?.rank === 5 ? container : undefined,
-    container?.rank === 6 ? container : undefined,
+  const values: (Ranked | undefined)[] = [
+    text === 'null' ? { rank: RANK.null } : undefined,
+    text === 'true' || text === 'false' ? { rank: RANK.boolean, value: text === 'true' } : undefined,
+    JSON_NUMBER.test(text) ? { rank: RANK.number, value: Number(text) } : undefined,
+    instant && { rank: RANK.instant, value: instant },
+    { rank: RANK.text, value: text },
+    container,
   ]
+  const byRank: (Ranked | undefined)[] = new Array(RANK.object + 1).fill(undefined)
+  for (const value of values) if (value) byRank[value.rank] = value
+  return byRank
 }
 
 function readContainer(text: string): Ranked | undefined {

@@ -1,4 +1,4 @@
-import { parseSort, type Sort } from '../json/order.ts'
+import { parseSort, RANK, type Sort } from '../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../json/paths.ts'
 import { fold } from '../json/text-search.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -73,8 +73,9 @@ export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): 
 function absolute(text: string, now: number, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) {
-    const [, , number, instant] = interpretations(text)
-    if (!LIKE_RELATIVE.test(text) && (!isRange || number || instant)) return text
+    const values = interpretations(text)
+    const isTime = values[RANK.number] !== undefined || values[RANK.instant] !== undefined
+    if (!LIKE_RELATIVE.test(text) && (!isRange || isTime)) return text
     throw new Refusal(
       'Invalid',
       `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds or milliseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,

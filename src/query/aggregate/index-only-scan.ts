@@ -1,5 +1,6 @@
 import { LEAST_MILLISECONDS } from '../../json/event-time.ts'
-import { keyOfRanked, RANK } from '../../json/order-key.ts'
+import { RANK } from '../../json/order.ts'
+import { keyOfRanked } from '../../json/order-key.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
@@ -241,9 +242,9 @@ export class IndexOnlyScan {
   #until(ms: number, key: Buffer, scan: KeyScan): string {
     const { time } = this.#layout
     if (this.#parts.rank(time) === RANK.instant)
-      return keyOfRanked({ rank: 3, value: { ms: Math.floor(ms), micros: 0 } })
+      return keyOfRanked({ rank: RANK.instant, value: { ms: Math.floor(ms), micros: 0 } })
     const isMs = (this.#parts.number(time) as number) >= LEAST_MILLISECONDS
-    return isMs ? keyOfRanked({ rank: 2, value: ms }) : this.#partEnd(key, scan)
+    return isMs ? keyOfRanked({ rank: RANK.number, value: ms }) : this.#partEnd(key, scan)
   }
 
   /** The bytes after the prefix up to which keys have the order of their event times. */
@@ -251,8 +252,8 @@ export class IndexOnlyScan {
     const { time } = this.#layout
     if (this.#parts.rank(time) === RANK.instant) return String.fromCharCode(RANK.instant + 1)
     const number = this.#parts.number(time) as number
-    if (number <= -LEAST_MILLISECONDS) return keyOfRanked({ rank: 2, value: -LEAST_MILLISECONDS }) + END
-    if (number < LEAST_MILLISECONDS) return keyOfRanked({ rank: 2, value: LEAST_MILLISECONDS })
+    if (number <= -LEAST_MILLISECONDS) return keyOfRanked({ rank: RANK.number, value: -LEAST_MILLISECONDS }) + END
+    if (number < LEAST_MILLISECONDS) return keyOfRanked({ rank: RANK.number, value: LEAST_MILLISECONDS })
     return String.fromCharCode(RANK.instant)
   }
 }

@@ -1,5 +1,5 @@
 import { timeOfNumber } from '../../json/event-time.ts'
-import { RANK } from '../../json/order-key.ts'
+import { RANK } from '../../json/order.ts'
 import { type KeyPart, partEnd, readPart } from '../../json/order-key-parts.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { IndexPlan } from '../index/plan.ts'

@@ -1,3 +1,4 @@
+import { RANK } from '../../json/order.ts'
 import { keyOfRanked } from '../../json/order-key.ts'
 import { isWellFormed } from '../../json/value.ts'
 import type { Filter } from '../filter.ts'
@@ -21,9 +22,6 @@ export interface Ranges {
 
 /** Above all bytes that may follow an order key or a part of one: other order keys, or a place. */
 export const END = '\xff'
-
-const INSTANT = 3
-const TEXT = 4
 
 /** The ranges of values that match a filter; undefined if order keys do not help. */
 export function rangesOf(filter: Filter): Ranges | undefined {
@@ -77,7 +75,7 @@ function keysOfOperands({ operands }: Filter): readonly RankedKey[] {
 
 /** The prefix of all order keys of a rank. */
 function firstOf(rank: number): string {
-  return String.fromCharCode(rank + 1)
+  return String.fromCharCode(rank)
 }
 
 function rangeBeside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
@@ -117,10 +115,10 @@ function beginning({ operands }: Filter): Ranges | undefined {
   if (!operands.every(({ text }) => isWellFormed(text))) return undefined
   const texts = operands.map(({ text }) => {
     // The key without its terminator, as a prefix.
-    const from = keyOfRanked({ rank: TEXT, value: text }).slice(0, -1)
+    const from = keyOfRanked({ rank: RANK.text, value: text }).slice(0, -1)
     return { from, to: from + END, isPoint: false }
   })
-  const instants = { from: firstOf(INSTANT), to: firstOf(INSTANT + 1), isPoint: false }
+  const instants = { from: firstOf(RANK.instant), to: firstOf(RANK.instant + 1), isPoint: false }
   return { ranges: unite([instants, ...texts]), isExact: false }
 }
 
