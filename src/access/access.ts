@@ -109,14 +109,12 @@ export class Access {
   async identify(credentials: Credentials): Promise<Principal | undefined> {
     const presented = this.#read(credentials)
     switch (presented?.scheme) {
-      case 'apikey':
-        return this.#byKey(presented.key)
       case 'basic':
         return this.byPassword(presented.name, presented.password)
       case 'token':
         return this.#byToken(await this.tokens.verify(presented.jwt))
       default:
-        return undefined
+        return this.recognize(credentials)
     }
   }
 

@@ -39,10 +39,11 @@ export class TrustedProxies {
 /** The address by which rate limits count a client: its /64 network, as a client can use all of that. */
 export function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
-  const [before = [], after] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
+  // `::` stands for as many groups of zeros as are missing to eight.
+  const [before = [], after = []] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
   // An IPv4 address at the end stands for two groups.
-  const width = [...before, ...(after ?? [])].reduce((sum, group) => sum + (group.includes('.') ? 2 : 1), 0)
-  const groups = [...before, ...Array<string>(8 - width).fill('0'), ...(after ?? [])]
+  const width = [...before, ...after].reduce((sum, group) => sum + (group.includes('.') ? 2 : 1), 0)
+  const groups = [...before, ...Array<string>(8 - width).fill('0'), ...after]
   const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16))
   return `${network.join(':')}::/64`
 }

@@ -225,12 +225,9 @@ function valueMatches(value: JsonValue, filter: Filter): boolean | undefined {
 /** Time-sliced: whether long text, an array or an object matches a filter. */
 function* valueMatchesInSteps(value: JsonValue, { operator, operands, keys }: Filter): Steps<boolean> {
   if (typeof value === 'string') {
-    if (operator === 'like')
-      return yield* containsFolded(
-        value,
-        operands.map(({ text }) => text),
-      )
-    for (const { text } of operands) {
+    const texts = operands.map(({ text }) => text)
+    if (operator === 'like') return yield* containsFolded(value, texts)
+    for (const text of texts) {
       if (yield* contains(value, text)) return true
       yield
     }
