@@ -70,7 +70,7 @@ class EventReads {
     if (!type) throw new Refusal('NotAcceptable', `An event is available as ${JSON_TYPE} or ${NDJSON_TYPE}.`)
     reply.vary('Accept')
     const position = parsePosition(request.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
-    for await (const found of search(this.#options, { from: position }, position, askerOf(request))) {
+    for await (const found of search(this.#options, { from: position }, position, searchLimitsOf(request))) {
       const text = eventText(found)
       reply.json(type === NDJSON_TYPE ? `${text}\n` : text)
       reply.set('Content-Type', type)
@@ -98,8 +98,8 @@ class EventReads {
     const { first, last = head } = range
     const filter = { ...selected, from: first }
     const found = isNewestFirst
-      ? newestFirst(options, filter, Math.min(selected.from, head, last), askerOf(request))
-      : search(options, filter, Math.min(head, last), { ...askerOf(request), most: limit + 1 })
+      ? newestFirst(options, filter, Math.min(selected.from, head, last), searchLimitsOf(request))
+      : search(options, filter, Math.min(head, last), { ...searchLimitsOf(request), most: limit + 1 })
     const page = new ArrayText()
     for await (const one of found) {
       const text = eventText(one)
@@ -160,6 +160,7 @@ const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFor
   },
 }
 
-function askerOf(request: ApiRequest): SearchLimits {
+/** A search ends when the client disconnects. */
+function searchLimitsOf(request: ApiRequest): SearchLimits {
   return { isGone: () => request.isGone() }
 }
