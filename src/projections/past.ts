@@ -127,14 +127,15 @@ export class Past {
 
   /**
    * Turns the ids of the matching items at one position into those at an earlier position. The cost is proportional to
-   * the changes in between.
+   * the changes in between. False if more than `most` items were changed; the ids are then unchanged.
    */
   async turnBack(
     ids: Map<string, ItemId>,
     now: Position,
     then: Position,
     { name, matches }: CollectionFilter,
-  ): Promise<void> {
+    most: number,
+  ): Promise<boolean> {
     const changed = new Map<string, Position>()
     for await (const { events } of this.#journal.read(then + 1, now)) {
       for (const event of events) {
@@ -142,6 +143,7 @@ export class Past {
         const key = String(event.id)
         if (!changed.has(key)) changed.set(key, event.prior)
       }
+      if (changed.size > most) return false
     }
     for (const [key, prior] of changed) {
       ids.delete(key)
@@ -156,6 +158,7 @@ export class Past {
         if (matched) ids.set(key, event.id)
       }
     }
+    return true
   }
 
   #begin(key: string, now: Collection, at: Position, asker: Asker): CachedState {

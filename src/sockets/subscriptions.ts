@@ -26,6 +26,9 @@ import {
   tooMany,
 } from './subscription.ts'
 
+/** A subscription is resumed with up to this many times as many items as it may begin with, and as many changed ones. */
+const MOST_RESUMED = 10
+
 export interface SubscriptionsOptions {
   readonly views: Views
   readonly past: Past
@@ -166,12 +169,14 @@ export class Subscriptions {
         this.#replay(subscription, wanted.from as string, wanted.speed),
       )
     }
-    const canResume = wanted.journal === journal.id && wanted.after !== undefined && wanted.after <= journal.head
-    if (wanted.after !== undefined && canResume) {
-      return await this.#unlessRejected(subscription, () => this.#resume(subscription, wanted.after as Position))
-    }
-    const started = await this.#unlessRejected(subscription, async () => this.#start(subscription, wanted, respond))
-    return 'error' in started ? started : undefined
+    const { after } = wanted
+    const canResume = wanted.journal === journal.id && after !== undefined && after <= journal.head
+    let resumed: SubscribeResponse | undefined
+    const response = await this.#unlessRejected(subscription, async () => {
+      if (canResume) resumed = await this.#resume(subscription, after)
+      return resumed ?? this.#start(subscription, wanted, respond)
+    })
+    return resumed ?? ('error' in response ? response : undefined)
   }
 
   /** Begins with the matching items, then follows the changes. */
@@ -198,14 +203,23 @@ export class Subscriptions {
     return begin(found instanceof Promise ? await found : found)
   }
 
-  /** Computes which items matched at the client's last position; the changes since then follow. */
-  async #resume(subscription: Subscription, after: Position): Promise<SubscribeResponse> {
-    const { views, queries, past } = this.#options
+  /**
+   * Computes which items matched at the client's last position; the changes since then follow. Undefined if that takes
+   * too much memory, as too many items match or were changed since.
+   */
+  async #resume(subscription: Subscription, after: Position): Promise<SubscribeResponse | undefined> {
+    const { views, queries, past, items } = this.#options
     const { collection: name, watch, has } = subscription
+    const most = MOST_RESUMED * items
     const collection = views.any(name)
-    const found = collection && (await queries.find(collection, queryOf(watch, Number.MAX_SAFE_INTEGER)))
+    const found = collection && (await queries.find(collection, queryOf(watch, most)))
+    if (found && found.total > most) return undefined
     if (found) give(subscription, found.items)
-    await past.turnBack(has, found?.at ?? views.position, after, { name, matches: watch.concerns })
+    const filter = { name, matches: watch.concerns }
+    if (!(await past.turnBack(has, found?.at ?? views.position, after, filter, most))) {
+      has.clear()
+      return undefined
+    }
     subscription.position = after
     this.#catchUp.begin(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }

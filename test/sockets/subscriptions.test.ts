@@ -183,6 +183,25 @@ describe('subscriptions over Socket.IO', async () => {
     await agree(server, follower, 'after paging')
   })
 
+  test('a client that missed more than ten times the items of a subscription is reset, and never costs more memory', async (t) => {
+    const data = { a: [], many: Array.from({ length: 21 }, (_, id) => ({ id })) }
+    const server = await startServer(t, { data, flags: ['--Limits.SubscriptionItems', '2'] })
+    const { journal } = (await (await server.fetch('/health')).json()) as { journal: { id: string } }
+    const many = new Follower({ collection: 'many', after: 1, journal: journal.id })
+    const refused = await many.connect(t, server.url)
+    assert.ok('error' in refused && refused.error === 'TooLarge')
+    const follower = new Follower({ collection: 'a' })
+    const { position } = (await follower.connect(t, server.url)) as { position: number }
+    await server.fetch('/api/a', json('POST', Array(20).fill({})))
+    await server.fetch('/api/a?id_gte=1', { method: 'DELETE' })
+    const resumed = await new Follower({ collection: 'a', after: position, journal: journal.id }).connect(t, server.url)
+    assert.ok(!('error' in resumed) && resumed.reset === undefined, 'twenty items were changed')
+    await server.fetch('/api/a', json('POST', {}))
+    const reset = await new Follower({ collection: 'a', after: position, journal: journal.id }).connect(t, server.url)
+    assert.ok(!('error' in reset) && reset.reset === true, 'twenty-one items were changed')
+    assert.deepEqual(reset.items?.length, 2)
+  })
+
   test('an invalid subscription is rejected, and the client stays connected', async (t) => {
     const follower = new Follower({ collection: 'a' })
     await follower.connect(t, shared.url)
