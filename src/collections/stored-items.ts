@@ -82,11 +82,16 @@ export abstract class StoredItems implements CollectionItems {
   }
 
   itemAt(place: number): Item | undefined {
-    return place < this.places ? this.table.itemAt(place, this.at) : undefined
+    return place < this.places ? (this.table.itemAt(place, this.at) ?? this.#nothingAt(place)) : undefined
   }
 
   uncachedAt(place: number): Item | undefined {
-    return this.table.uncachedAt(place, this.at)
+    return this.table.uncachedAt(place, this.at) ?? this.#nothingAt(place)
+  }
+
+  /** A block without empty places has an item at each: `seek` relies on that without reading them. */
+  #nothingAt(place: number): undefined {
+    if (this.gaps.of(blockOf(place)) === 0) throw this.table.lacking(place)
   }
 
   placeOf(id: ItemId): number | undefined {
