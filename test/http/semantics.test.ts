@@ -166,7 +166,7 @@ test('a write with If-Unmodified-Since is rejected, as items have no time of mod
 })
 
 test('an unchanged static file gets 304', async () => {
-  for (const path of ['/', '/index.html', '/pages', '/client/index.js']) {
+  for (const path of ['/', '/index.html', '/pages/', '/client/index.js']) {
     const { headers, text } = await send(url, 'GET', path)
     const { etag = '', 'last-modified': modified = '' } = headers
     assert.match(etag, /^W\/"[^"]+"$/)
