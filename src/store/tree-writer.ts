@@ -70,7 +70,10 @@ export class TreeWriter {
     for (let at = 0; at < keys.length; ) at = this.#insertInLeaf(keys, at)
   }
 
-  /** Inserts keys from an index on into one leaf until it must be split. Returns the index of the next key. */
+  /**
+   * Inserts keys from an index on into one leaf until it must be split, but at least one: a leaf that was split before a
+   * long key can still be too large. Returns the index of the next key.
+   */
   #insertInLeaf(keys: readonly Buffer[], from: number): number {
     const { path, leaf: number, end } = this.#descend(keys[from] as Buffer)
     const leaf = this.#nodes.get(number)
@@ -80,7 +83,7 @@ export class TreeWriter {
     let [low, high] = [HIGHEST, 0]
     let bytes = leaf.length
     let at = from
-    for (; at < keys.length && bytes <= MOST_BYTES; at++) {
+    for (; at < keys.length && (at === from || bytes <= MOST_BYTES); at++) {
       const key = keys[at] as Buffer
       if (end && key.compare(end) >= 0) break
       const index = lowerBound(leaf, key)

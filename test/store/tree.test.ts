@@ -81,7 +81,8 @@ class World {
 
   key(): Buffer {
     const { random } = this
-    const text = 'ab'.repeat(random.integer(this.longest / 2)) + random.integer(500)
+    // Long keys are next to short ones, so that a leaf can be too large even after its split.
+    const text = random.integer(500) + 'ab'.repeat(random.integer(random.pick([3, this.longest]) / 2))
     return keyOf(text, random.chance(0.8) ? this.position * 100 + random.integer(100) : random.integer(1000))
   }
 
@@ -164,6 +165,21 @@ describe('a tree in the store', () => {
         if (pins.length > 3) pins.shift()?.pin.release()
       }
     }
+  })
+
+  test('takes keys into a leaf that a long key made too large even after its split', () => {
+    const store = Store.temporary()
+    const tree = new StoredTree(store, 1, new NodeCache())
+    const keys = Array.from({ length: 36 }, (_, at) => keyOf(`${10 + at}`.padEnd(100, '.'), at))
+    const long = keyOf('44'.padEnd(900, 'x'), 100)
+    const last = keyOf('40', 101)
+    store.transaction(() => {
+      tree.clear()
+      for (const key of [...keys, long, last]) tree.insert([key])
+      tree.save(1, true)
+    })
+    const names = [...keys, long, last].map(nameOf).sort()
+    assert.deepEqual(all(atOnce(tree.at(1).seek(FIRST)), 'next'), names)
   })
 
   test('reuses the space of removed keys', () => {
