@@ -196,7 +196,10 @@ export class Model {
     switch (request.method) {
       case 'POST': {
         const { json } = readBody(request, ['application/json'], this.rules)
-        if (Array.isArray(json)) return this.#once(request, path, () => this.#postAll(request, name, json))
+        if (Array.isArray(json)) {
+          const items = json.map(itemOf)
+          return this.#once(request, path, () => this.#postAll(request, name, items))
+        }
         const item = itemOf(json)
         return this.#once(request, path, () => this.#post(request, name, item))
       }
@@ -237,12 +240,12 @@ export class Model {
   }
 
   /** All items of a batch, or none. */
-  #postAll(request: Request, name: string, all: readonly Json[]): Expected {
+  #postAll(request: Request, name: string, all: readonly JsonRecord[]): Expected {
     const { head } = this
     const collection = this.#collection(name)
     const before = { ...collection, items: [...collection.items], history: new Map(collection.history) }
     try {
-      const ids = all.map((json) => JSON.parse(this.#post(request, name, itemOf(json)).text ?? '').id)
+      const ids = all.map((item) => JSON.parse(this.#post(request, name, item).text ?? '').id)
       return { status: 201, position: this.head, text: JSON.stringify({ ids }) }
     } catch (error) {
       this.#collections.set(name, before)
