@@ -68,3 +68,24 @@ test('changes that a full disk interrupts are in the index', async (t) => {
   assert.ok(transactions > 5)
   for (const { tree } of indexes.all) assert.equal(tree.size, 0)
 })
+
+test('a collection that gets a new order while its indexes are built has none for its former order', async () => {
+  const { views, queries } = configured()
+  await allBuilt(views)
+  const ids = Array.from({ length: 5000 }, (_, id) => id)
+  const events = ids.map((id) => created({ id, a: id, b: id }))
+  views.replay(recordOf(2, events))
+  views.replay(recordOf(5002, [{ type: 'CollectionOrdered', collection: 'things', ids: [3] }]))
+  views.replayed()
+  queries.apply()
+  views.replay(recordOf(5003, [{ type: 'CollectionOrdered', collection: 'things', ids: [5] }]))
+  views.replayed()
+  queries.apply()
+  const table = views.find('things')?.facts.table
+  const mine = () => views.indexes.all.filter((index) => index.table === table)
+  await until('the indexes to be built', () => mine().filter(({ isBuilt }) => isBuilt).length === 2)
+  assert.deepEqual(
+    views.indexes.all.map((index) => [index.table, index.name]),
+    mine().map((index) => [index.table, index.name]),
+  )
+})
