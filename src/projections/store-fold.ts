@@ -114,7 +114,8 @@ export class StoreFold {
     let state = this.#state
     try {
       store.transaction(() => {
-        for (let microseconds = 0; microseconds < MOST_MICROSECONDS && !isDone; ) {
+        // The bound is that of `#takesSeveral`: only several transactions are pinned.
+        for (let microseconds = 0; microseconds <= MOST_MICROSECONDS && !isDone; ) {
           const step = steps.next()
           isDone = step.done === true
           microseconds += step.value ?? 0
@@ -158,7 +159,7 @@ export class StoreFold {
       this.#applied = last
       this.#visible = last
       const event = recorded.events.at(-1)
-      yield this.#microsecondsOf(event, event && this.#writerOf(event.collection))
+      yield event ? this.#microsecondsOf(event, this.#writerOf(event.collection)) : 0
     }
   }
 
@@ -196,10 +197,10 @@ export class StoreFold {
     return false
   }
 
-  #microsecondsOf(event: DomainEvent | undefined, writer: CollectionWriter | undefined): number {
-    const { item, index } = event && !isCreation(event) ? MICROSECONDS.changed : MICROSECONDS.created
+  #microsecondsOf(event: DomainEvent, writer: CollectionWriter | undefined): number {
+    const { item, index } = isCreation(event) ? MICROSECONDS.created : MICROSECONDS.changed
     const indexes = writer ? this.#options.indexes.of(writer.table).length : 0
-    return item + indexes * index + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
+    return item + indexes * index + ('item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 
   #writerOf(name: string): CollectionWriter {

@@ -5,6 +5,7 @@ import { parsePath } from '../../src/json/paths.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { Past } from '../../src/projections/past.ts'
 import type { Snapshot } from '../../src/projections/snapshot.ts'
+import { Views } from '../../src/projections/views.ts'
 import { itemsOf } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
@@ -140,6 +141,28 @@ describe('a past collection', () => {
     assert.equal(read, 10, 'only the ten that changed')
     assert.equal(await total(2006), 1995)
     assert.equal(read, 10 + 5)
+  })
+
+  test('does not use an index that is dropped while the changes are read', async () => {
+    const writer = new CollectionWriter()
+    const { table } = writer.collection.facts
+    storedHistory(writer.views)
+    writer.putAll(Array.from({ length: 500 }, (_, id) => ({ id, n: id })))
+    await writer.views.indexes.build(table, 'things', [parsePath('n')])
+    writer.put({ id: 0, n: -1 })
+    // Nothing of the index is in memory after a restart.
+    const views = new Views(writer.views.store)
+    const journal = {
+      async *read(from: Position, to?: Position) {
+        await views.indexes.dropTable(table)
+        yield* writer.journal.read(from, to)
+      },
+    }
+    const reading = await new Past(journal, views, storedHistory(views)).collection('things', 400)
+    assert.deepEqual(views.indexes.all, [])
+    const { total } = await new Queries({ views, bytes: 0 }).answer(reading, queryOf('n=5'))
+    assert.equal(total, 1)
+    reading.release()
   })
 
   test('is renewed after minutes of use, and the old one is closed with its last reader', async (t) => {

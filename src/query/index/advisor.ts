@@ -73,6 +73,8 @@ export class IndexAdvisor {
     const { indexes } = this.#options
     const { table } = collection.facts
     for (const paths of all) {
+      // Meanwhile a new order has given the collection another table.
+      if (collection.facts.table !== table) return
       const built = indexes.build(table, collection.name, paths)
       for (const index of indexes.of(table)) if (index.name === nameOf(paths)) index.isFixed = true
       await built

@@ -103,7 +103,9 @@ export class IndexBuild {
     while (!this.#space.isEnded) {
       let isSettled = false
       const settled: number[] = []
-      await this.#transaction(() => {
+      const change = (): void => {
+        // The transaction may be repeated.
+        settled.length = 0
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
@@ -114,9 +116,11 @@ export class IndexBuild {
         isSettled = settled.length === this.#changed.size
         isComplete = isSettled && this.#table.recordAt(this.#to, HIGHEST) === undefined
         if (isComplete) this.#index.saveFacts(this.#applied())
+      }
+      await this.#transaction(change, () => {
+        for (const place of settled) this.#changed.delete(place)
+        if (isComplete) this.#index.isCompleteSince(this.#applied())
       })
-      for (const place of settled) this.#changed.delete(place)
-      if (isComplete) this.#index.isCompleteSince(this.#applied())
       if (isSettled) return isComplete
       await rest()
     }
@@ -144,7 +148,8 @@ export class IndexBuild {
     return keysAt(indexedOf(entry instanceof Item ? entry : undefined), this.#index.paths, place)
   }
 
-  async #transaction(work: () => void): Promise<void> {
+  /** Calls `committed` at once after the commit: the next write may come before the promise resolves. */
+  async #transaction(work: () => void, committed = (): void => {}): Promise<void> {
     if (this.#space.isEnded) return
     const index = this.#index
     await this.#space.run(() => {
@@ -159,6 +164,7 @@ export class IndexBuild {
         throw error
       }
       index.commit()
+      committed()
     })
   }
 

@@ -63,6 +63,8 @@ export class StoredIndex {
   readers = 0
   /** It is configured in the settings. */
   isFixed = false
+  /** Its rows are being removed, or will be when its readers have ended; it gets no others. */
+  isDropped = false
   /** While it is built: the number of places read, and whether the keys of the item at a place were inserted. */
   building: { readonly read: number; wasInserted(place: number, before: readonly string[]): boolean } | undefined
 
@@ -82,7 +84,7 @@ export class StoredIndex {
 
   /** Whether it can be read as of a position. */
   isReadableAt(position: Position): boolean {
-    return this.#since !== undefined && position >= this.#since
+    return this.#since !== undefined && position >= this.#since && !this.isDropped
   }
 
   get bytes(): number {

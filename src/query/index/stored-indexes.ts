@@ -86,6 +86,7 @@ export class StoredIndexes implements TableObserver {
 
   /** Makes an index unavailable, and removes its rows in the background. */
   async drop(index: StoredIndex): Promise<void> {
+    index.isDropped = true
     const left = this.of(index.table).filter((one) => one !== index)
     if (left.length > 0) this.#byTable.set(index.table, left)
     else this.#byTable.delete(index.table)
