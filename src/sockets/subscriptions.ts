@@ -186,9 +186,11 @@ export class Subscriptions {
     const nothing = { items: [], total: 0, at: views.position }
     // Synchronous if the result is, so that no event comes in between.
     const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): SubscribeResponse => {
-      const advice = `page through asOf=${position}, then subscribe after it`
+      // Clients read a list to resume it: one that cannot be resumed would be read again and again.
+      const isResumable = total <= MOST_RESUMED * most
+      const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
-      if (refused) return { ...refused, position, journal: journal.id }
+      if (refused) return isResumable ? { ...refused, position, journal: journal.id } : refused
       give(subscription, items)
       subscription.position = position
       const isCurrent = position === views.position
