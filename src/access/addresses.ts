@@ -39,8 +39,12 @@ export class TrustedProxies {
 /** The address by which rate limits count a client: its /64 network, as a client can use all of that. */
 export function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
+  // A zone may contain dots and colons.
+  const [withoutZone = ''] = address.split('%', 1)
   // `::` stands for as many groups of zeros as are missing to eight.
-  const [before = [], after = []] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
+  const [before = [], after = []] = withoutZone
+    .split('::')
+    .map((half) => half.split(':').filter((group) => group !== ''))
   // An IPv4 address at the end stands for two groups.
   const width = [...before, ...after].reduce((sum, group) => sum + (group.includes('.') ? 2 : 1), 0)
   const groups = [...before, ...Array<string>(8 - width).fill('0'), ...after]

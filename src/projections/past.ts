@@ -127,7 +127,8 @@ export class Past {
 
   /**
    * Turns the ids of the matching items at one position into those at an earlier position. The cost is proportional to
-   * the changes in between. False if more than `most` items were changed; the ids are then unchanged.
+   * the changes in between. False if more than `most` items were changed; the ids are then unchanged. Throws when the
+   * client has disconnected.
    */
   async turnBack(
     ids: Map<string, ItemId>,
@@ -135,9 +136,11 @@ export class Past {
     then: Position,
     { name, matches }: CollectionFilter,
     most: number,
+    asker: Asker,
   ): Promise<boolean> {
     const changed = new Map<string, Position>()
     for await (const { events } of this.#journal.read(then + 1, now)) {
+      if (asker.isGone()) throw abandoned()
       for (const event of events) {
         if (!isItemEvent(event) || event.collection !== name) continue
         const key = String(event.id)
@@ -146,6 +149,7 @@ export class Past {
       if (changed.size > most) return false
     }
     for (const [key, prior] of changed) {
+      if (asker.isGone()) throw abandoned()
       ids.delete(key)
       if (prior === 0) continue
       for await (const { events } of this.#journal.read(prior, prior)) {

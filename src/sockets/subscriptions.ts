@@ -9,7 +9,7 @@ import type { PageItems } from '../query/index/finder.ts'
 import type { PageItemsAt, Queries } from '../query/queries.ts'
 import { parseSubscriptionFilter, queryOf } from '../query/subscription-filter.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Slices, type Steps } from '../runtime/time-slices.ts'
+import { type Asker, Slices, type Steps } from '../runtime/time-slices.ts'
 import { CatchUp } from './catch-up.ts'
 import { LaggingSubscriptions } from './lagging-subscriptions.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
@@ -186,9 +186,11 @@ export class Subscriptions {
     const nothing = { items: [], total: 0, at: views.position }
     // Synchronous if the result is, so that no event comes in between.
     const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): SubscribeResponse => {
-      const advice = `page through asOf=${position}, then subscribe after it`
+      // Clients read a list to resume it: one that cannot be resumed would be read again and again.
+      const isResumable = total <= MOST_RESUMED * most
+      const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
-      if (refused) return { ...refused, position, journal: journal.id }
+      if (refused) return isResumable ? { ...refused, position, journal: journal.id } : refused
       give(subscription, items)
       subscription.position = position
       const isCurrent = position === views.position
@@ -199,7 +201,8 @@ export class Subscriptions {
       if (!isCurrent) this.#catchUp.begin(subscription)
       return response
     }
-    const found = collection ? queries.find(collection, queryOf(subscription.watch, most)) : nothing
+    const query = queryOf(subscription.watch, most)
+    const found = collection ? queries.find(collection, query, askerOf(subscription)) : nothing
     return begin(found instanceof Promise ? await found : found)
   }
 
@@ -211,12 +214,13 @@ export class Subscriptions {
     const { views, queries, past, items } = this.#options
     const { collection: name, watch, has } = subscription
     const most = MOST_RESUMED * items
+    const asker = askerOf(subscription)
     const collection = views.any(name)
-    const found = collection && (await queries.find(collection, queryOf(watch, most)))
+    const found = collection && (await queries.find(collection, queryOf(watch, most), asker))
     if (found && found.total > most) return undefined
     if (found) give(subscription, found.items)
     const filter = { name, matches: watch.concerns }
-    if (!(await past.turnBack(has, found?.at ?? views.position, after, filter, most))) {
+    if (!(await past.turnBack(has, found?.at ?? views.position, after, filter, most, asker))) {
       has.clear()
       return undefined
     }
@@ -260,12 +264,14 @@ export class Subscriptions {
     }
   }
 
-  async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<PageItems['items']> {
+  async #matchingAt(subscription: Subscription, at: Position): Promise<PageItems['items']> {
     const { past, queries, items: most } = this.#options
+    const { collection, watch } = subscription
+    const asker = askerOf(subscription)
     if (!past.existed(collection, at)) return []
-    const then = await past.collection(collection, at)
+    const then = await past.collection(collection, at, asker)
     try {
-      return (await queries.find(then, queryOf(watch, most + 1))).items
+      return (await queries.find(then, queryOf(watch, most + 1), asker)).items
     } finally {
       then.release()
     }
@@ -276,4 +282,9 @@ export class Subscriptions {
     subscription.pace?.end()
     this.#live.remove(subscription)
   }
+}
+
+/** A search ends with its subscription, when the client has disconnected. */
+function askerOf(subscription: Subscription): Asker {
+  return { isGone: () => subscription.isEnded }
 }

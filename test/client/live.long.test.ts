@@ -132,6 +132,18 @@ test('a list that is too large for a subscription is read in pages, and then fol
   await until('the other history', () => list.total === 36)
 })
 
+test('a list that is too large to be resumed is refused, and not read again and again', async (t) => {
+  const things = Array.from({ length: 21 }, (_, id) => ({ id, n: id }))
+  const { client, server } = await place(t, things, [...UPSERT, '--Limits.SubscriptionItems', '2'])
+  const list = client.collection<Thing>('a').live()
+  await assert.rejects(list.ready, { code: 'TooLarge', status: 413 })
+  const grown = client.collection<Thing>('a').where({ n_lt: 20 }).live()
+  await grown.ready
+  await until('the other one to be live', () => client.state === 'connected')
+  await put(server, 20, 1)
+  await until('it to have grown', () => grown.total === 21)
+})
+
 test('a slow client gets the latest version of each item, and an interruption then loses nothing', async (t) => {
   const { client, server, line } = await place(t, [{ id: 100, n: 0 }])
   const list = client.collection<Thing>('a').where({ n_gte: 0 }).live()

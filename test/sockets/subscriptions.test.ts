@@ -190,6 +190,7 @@ describe('subscriptions over Socket.IO', async () => {
     const many = new Follower({ collection: 'many', after: 1, journal: journal.id })
     const refused = await many.connect(t, server.url)
     assert.ok('error' in refused && refused.error === 'TooLarge')
+    assert.equal(refused.position, undefined, 'to page and subscribe after it would be refused, too')
     const follower = new Follower({ collection: 'a' })
     const { position } = (await follower.connect(t, server.url)) as { position: number }
     await server.fetch('/api/a', json('POST', Array(20).fill({})))

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { pino } from 'pino'
+import type { Position } from '../../src/events/event.ts'
+import type { Journal, Recorded } from '../../src/events/journal.ts'
+import { Past } from '../../src/projections/past.ts'
+import { Queries } from '../../src/query/queries.ts'
+import { Slices } from '../../src/runtime/time-slices.ts'
+import type { Subscriber } from '../../src/sockets/subscription.ts'
+import { Subscriptions } from '../../src/sockets/subscriptions.ts'
+import { SimulatedClock } from '../support/clock.ts'
+import { CollectionWriter } from '../support/collections.ts'
+import { storedHistory } from '../support/history.ts'
+
+const ID = '00000000-0000-4000-8000-000000000001'
+const ITEMS = 1000
+
+const client: Subscriber = {
+  change: () => {},
+  lagging: () => {},
+  current: () => {},
+  isSlow: () => false,
+  whenDrained: (work) => work(),
+}
+
+/** Subscriptions to a collection, with the number of writes that were read, and of slices that were run. */
+function place() {
+  const writer = new CollectionWriter('a')
+  const { views, records } = writer
+  const history = storedHistory(views)
+  writer.putAll(Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(100) })))
+  const done = { read: 0, slices: 0 }
+  const journal: Pick<Journal, 'id' | 'head' | 'read'> = {
+    id: ID,
+    head: records.length,
+    async *read(from: Position, to: Position = records.length): AsyncGenerator<Recorded> {
+      for (const recorded of records.slice(from - 1, to)) {
+        await turn()
+        done.read++
+        yield recorded
+      }
+    },
+  }
+  // Each look at the clock ends the slice, as if every step took long.
+  let ms = 0
+  const slices = new Slices(
+    () => (ms += 5),
+    (slice) => {
+      done.slices++
+      setImmediate(slice)
+    },
+  )
+  const subscriptions = new Subscriptions({
+    views,
+    past: new Past(journal, views, history),
+    queries: new Queries({ views, bytes: 2 ** 20, slices }),
+    journal,
+    log: pino({ level: 'silent' }),
+    now: () => new Date(),
+    clock: new SimulatedClock(),
+    items: 10 * ITEMS,
+    perClient: 1,
+  })
+  return { subscriptions, done }
+}
+
+test('the journal is not read on for a client that went away before it was resumed', async () => {
+  const { subscriptions, done } = place()
+  const subscribed = subscriptions.subscribe(client, { collection: 'b', after: 0, journal: ID }, () => {})
+  while (done.read < 10) await turn()
+  subscriptions.leave(client)
+  await subscribed
+  assert.ok(done.read < 20, `${done.read} writes were read`)
+})
+
+test('items are not searched on for a client that went away before its subscription began', async () => {
+  for (const resuming of [{}, { after: 0, journal: ID }]) {
+    const { subscriptions, done } = place()
+    const subscribed = subscriptions.subscribe(client, { collection: 'a', query: 'q=y', ...resuming }, () => {})
+    while (done.slices < 3) await turn()
+    subscriptions.leave(client)
+    await subscribed
+    assert.ok(done.slices < 10 && done.read === 0, `${done.slices} slices, ${done.read} writes`)
+  }
+})
