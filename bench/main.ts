@@ -114,6 +114,8 @@ const all: Measured[] = []
 const latencyNs = [memoryLatencyNs()]
 for (const group of groups) {
   say(`${group.name}: ${group.about}`)
+  // What the groups before it wrote would slow down its flushes.
+  spawnSync('sync')
   try {
     all.push({ group: group.name, rows: await group.measure(bench) })
   } catch (error) {

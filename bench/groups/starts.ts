@@ -1,4 +1,4 @@
-import { cp, readdir, rm } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Bench, type Contestants, type Group, interleaved } from '../harness/bench.ts'
@@ -19,9 +19,6 @@ export const starts: Group = {
     const whole = await servers.recollect({ file, journal: directory })
     await settled(whole)
     await whole.stop()
-    const kept = await fixtures.directory()
-    const stores = await beside(directory)
-    for (const name of stores) await cp(join(directory, name), join(kept, name), { recursive: true })
     const start = async (): Promise<number> => {
       const began = performance.now()
       const server = await servers.recollect({ file, journal: directory }, { settle: false })
@@ -36,11 +33,8 @@ export const starts: Group = {
         await forget(directory)
         return start()
       },
-      'with a store': async () => {
-        await forget(directory)
-        for (const name of stores) await cp(join(kept, name), join(directory, name), { recursive: true })
-        return start()
-      },
+      // The start before it left one. A copied store would be built again, as it may have been changed.
+      'with a store': start,
     }
     const measured = await interleaved(bench, 's', contestants)
     const of = (name: string) => measured[name] as Series
@@ -67,13 +61,11 @@ export const starts: Group = {
   },
 }
 
-/** Everything but the segments: what the journal alone has to say. */
+/** Removes everything but the segments. */
 async function forget(journal: string): Promise<void> {
-  for (const name of await beside(journal)) await rm(join(journal, name), { recursive: true })
-}
-
-async function beside(journal: string): Promise<readonly string[]> {
-  return (await readdir(journal)).filter((name) => !IS_JOURNAL.test(name))
+  for (const name of await readdir(journal)) {
+    if (!IS_JOURNAL.test(name)) await rm(join(journal, name), { recursive: true })
+  }
 }
 
 async function floorSeconds(directory: string): Promise<number> {
