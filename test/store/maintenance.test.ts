@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { Store } from '../../src/store/store.ts'
@@ -39,5 +41,24 @@ test('a slow sync of the store is not joined by others, which would occupy all t
   t.mock.restoreAll()
   finish()
   await engine.close()
+  assert.deepEqual(failures, [])
+})
+
+test('the journal stays locked until the store is closed', async (t) => {
+  const store = await temporaryDirectory(t)
+  const files = newDisk().files()
+  let isOpen: boolean | undefined
+  const lock: typeof files.lock = async (path) => {
+    const held = await files.lock(path)
+    if (!held) return undefined
+    const release = (): Promise<void> => {
+      isOpen = (JSON.parse(readFileSync(join(store, 'store.json'), 'utf8')) as { isOpen: boolean }).isOpen
+      return held.release()
+    }
+    return { release }
+  }
+  const { engine, failures } = await openTestEngine({ ...files, lock }, { store })
+  await engine.close()
+  assert.equal(isOpen, false)
   assert.deepEqual(failures, [])
 })
