@@ -88,10 +88,17 @@ export async function openDirectory(options: DirectoryOptions): Promise<OpenDire
 /** Saves the bytes to be cut off durably beside the segment. */
 async function cutOff(files: Files, torn: Torn): Promise<Cut> {
   let kept = `${torn.segment.path}.torn-${torn.offset}`
-  for (let again = 2; await files.stat(kept); again++) kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
+  for (let again = 2; !(await isBeginning(files, kept, torn.bytes)); again++)
+    kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
   await writeNew(files, kept, [torn.bytes])
   await files.syncDirectory(directoryOf(kept))
   return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
+}
+
+/** Whether a file is missing or has the first bytes of a torn tail: a start that ended before it cut off the tail left it. */
+async function isBeginning(files: Files, path: string, torn: Buffer): Promise<boolean> {
+  const found = await files.read(path)
+  return !found || torn.subarray(0, found.length).equals(found)
 }
 
 /** temporary name → header → fsync → rename → fsync of the directory: a segment without header does not exist. */
