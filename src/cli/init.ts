@@ -1,5 +1,5 @@
 import { journalExists } from '../events/directory.ts'
-import { directoryOf, type Files, writeChunks } from '../files/files.ts'
+import { createFile, directoryOf, type Files } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
 
@@ -28,10 +28,5 @@ export async function init(files: Files, path: string): Promise<void> {
     )
   }
   await files.makeDirectory(directoryOf(path))
-  const file = await files.open(path, 'create')
-  try {
-    await writeChunks(file, [Buffer.from(`${JSON.stringify(SAMPLE, null, 2)}\n`)])
-  } finally {
-    await file.close()
-  }
+  await createFile(files, path, [Buffer.from(`${JSON.stringify(SAMPLE, null, 2)}\n`)])
 }

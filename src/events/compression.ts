@@ -34,6 +34,8 @@ export class Compression {
   /** Segments before this index are to be compressed. */
   #until = 0
   #running: Promise<void> | undefined
+  /** Ends the current rest. */
+  #wake = (): void => {}
   #isEnding = false
 
   /** @param segments The journal's segments, in order; all but the last one are sealed. */
@@ -56,6 +58,7 @@ export class Compression {
   async end(): Promise<void> {
     this.#isEnding = true
     for (const timer of this.#timers) timer.cancel()
+    this.#wake()
     await this.#running
   }
 
@@ -95,8 +98,14 @@ export class Compression {
     }
   }
 
+  /** `end` does not wait for the timer, which does not keep the process alive. */
   async #rest(tookMs: number): Promise<void> {
-    await new Promise<void>((resolve) => void this.#options.schedule(resolve, REST_FACTOR * tookMs))
+    const rested = new Promise<void>((resolve) => {
+      this.#wake = resolve
+    })
+    const timer = this.#options.schedule(this.#wake, REST_FACTOR * tookMs)
+    if (!this.#isEnding) await rested
+    timer.cancel()
     if (this.#isEnding) throw new Error('the journal is being closed')
   }
 }

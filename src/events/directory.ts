@@ -12,7 +12,7 @@ export interface DirectoryOptions {
   readonly directory: string
   /** The UUID for a new journal. */
   readonly newId: () => string
-  /** The directory's lock, if the caller holds it; released if opening fails. */
+  /** The directory's lock, if the caller holds it, who then releases it. */
   readonly lock?: JournalLock
   /** Called with the lock held; returns the checkpoint from which to replay, or undefined for the beginning. */
   readonly resume?: (whyNot: (checkpoint: Checkpoint) => Promise<string | undefined>) => Promise<Checkpoint | undefined>
@@ -39,7 +39,8 @@ export async function journalExists(files: Files, directory: string): Promise<bo
 /** A locked directory of segments, read to its end. */
 export interface OpenDirectory {
   readonly id: string
-  readonly lock: JournalLock
+  /** Undefined if the caller holds the lock. */
+  readonly lock: JournalLock | undefined
   readonly segments: Segment[]
   readonly file: OpenFile
   readonly next: ChainState
@@ -56,19 +57,13 @@ export async function lockDirectory(files: Files, directory: string): Promise<Jo
   await files.makeDirectory(directory)
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
-  let released: Promise<void> | undefined
-  return {
-    release: () => {
-      released ??= lock.release()
-      return released
-    },
-  }
+  return lock
 }
 
 /** Locks, verifies and replays a directory; starts a journal if it is empty. */
 export async function openDirectory(options: DirectoryOptions): Promise<OpenDirectory> {
   const { files, directory, newId, resume, replay, progress } = options
-  const lock = options.lock ?? (await lockDirectory(files, directory))
+  const lock = options.lock ? undefined : await lockDirectory(files, directory)
   try {
     const checkpoint = await resume?.((one) => checkpointMismatch(files, directory, one))
     const walked = await walk(files, directory, replay, { from: checkpoint, progress })
@@ -85,7 +80,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<OpenDire
     await files.syncDirectory(directory)
     return { id, lock, segments, file, next, time, lastOffset, cut }
   } catch (error) {
-    await lock.release()
+    await lock?.release()
     throw error
   }
 }
@@ -93,10 +88,17 @@ export async function openDirectory(options: DirectoryOptions): Promise<OpenDire
 /** Saves the bytes to be cut off durably beside the segment. */
 async function cutOff(files: Files, torn: Torn): Promise<Cut> {
   let kept = `${torn.segment.path}.torn-${torn.offset}`
-  for (let again = 2; await files.stat(kept); again++) kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
+  for (let again = 2; !(await isBeginning(files, kept, torn.bytes)); again++)
+    kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
   await writeNew(files, kept, [torn.bytes])
   await files.syncDirectory(directoryOf(kept))
   return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
+}
+
+/** Whether a file is missing or has the first bytes of a torn tail: a start that ended before it cut off the tail left it. */
+async function isBeginning(files: Files, path: string, torn: Buffer): Promise<boolean> {
+  const found = await files.read(path)
+  return !found || torn.subarray(0, found.length).equals(found)
 }
 
 /** temporary name → header → fsync → rename → fsync of the directory: a segment without header does not exist. */

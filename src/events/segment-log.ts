@@ -2,7 +2,7 @@ import type { OpenFile } from '../files/files.ts'
 import { bytesAfter } from './bytes-after.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
-import { beginSegment, type Cut, type DirectoryOptions, type OpenDirectory } from './directory.ts'
+import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type OpenDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
@@ -30,7 +30,7 @@ export class SegmentLog {
   /** The torn tail that was cut off when the directory was opened. */
   readonly cut: Cut | undefined
   readonly #options: SegmentLogOptions
-  readonly #lock: { release(): Promise<void> }
+  readonly #lock: JournalLock | undefined
   readonly #segments: Segment[]
   readonly #compression: Compression | undefined
   readonly #reader: SegmentReader
@@ -142,7 +142,7 @@ export class SegmentLog {
   async close(): Promise<void> {
     await this.#compression?.end()
     await this.#file.close()
-    await this.#lock.release()
+    await this.#lock?.release()
   }
 
   get #last(): Segment {

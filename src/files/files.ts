@@ -80,12 +80,25 @@ export async function writeNew(
   mode?: number,
 ): Promise<void> {
   if (await files.stat(path)) await files.remove(path)
+  await createFile(files, path, chunks, mode)
+}
+
+/** Creates a file and syncs it. A file that cannot be written is removed: it would take the last space of a full disk. */
+export async function createFile(
+  files: Files,
+  path: string,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  mode?: number,
+): Promise<void> {
   const file = await files.open(path, 'create', mode)
   try {
     await writeChunks(file, chunks)
-  } finally {
-    await file.close()
+  } catch (error) {
+    await file.close().catch(() => {})
+    await files.remove(path).catch(() => {})
+    throw error
   }
+  await file.close()
 }
 
 /** Writes to an empty file and syncs it. */

@@ -20,6 +20,8 @@ export class StoreMaintenance {
   readonly #settling: { cancel(): void }
   #syncTimer: { cancel(): void } | undefined
   #syncing: Promise<void> | undefined
+  /** There were writes since the last sync began. */
+  #isChanged = false
   #compaction: IdleCompaction | undefined
   /** The store holds the whole journal. */
   #isComplete = false
@@ -51,13 +53,21 @@ export class StoreMaintenance {
     this.#compaction.begin()
   }
 
+  /** Only one sync runs at a time: on a slow disk, several would occupy all threads that write the journal. */
   syncSoon(): void {
+    this.#isChanged = true
     if (this.#syncTimer || this.#isEnding) return
     this.#syncTimer = this.#dependencies.schedule(() => {
-      this.#syncTimer = undefined
-      const { directory, store } = this.#opened
-      this.#syncing = this.#isComplete ? directory.syncComplete(store) : directory.sync(store)
+      this.#syncing = this.#sync()
     }, SYNC_MS)
+  }
+
+  async #sync(): Promise<void> {
+    this.#isChanged = false
+    const { directory, store } = this.#opened
+    await (this.#isComplete ? directory.syncComplete(store) : directory.sync(store))
+    this.#syncTimer = undefined
+    if (this.#isChanged) this.syncSoon()
   }
 
   /** Ends the work soon; `close` waits for that. */

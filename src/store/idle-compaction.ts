@@ -36,6 +36,8 @@ export class IdleCompaction {
   readonly #options: IdleCompactionOptions
   #timer: { cancel(): void } | undefined
   #going: Promise<void> | undefined
+  /** Ends the current rest. */
+  #wake = (): void => {}
   #isEnding = false
 
   constructor(options: IdleCompactionOptions) {
@@ -55,6 +57,7 @@ export class IdleCompaction {
   async end(): Promise<void> {
     this.#isEnding = true
     this.#timer?.cancel()
+    this.#wake()
     await this.#going
   }
 
@@ -72,8 +75,14 @@ export class IdleCompaction {
     }
   }
 
+  /** `end` does not wait for the timer, which does not keep the process alive. */
   async #rest(sliceMs: number): Promise<boolean> {
-    await new Promise<void>((resolve) => void this.#options.schedule(resolve, REST_FACTOR * sliceMs))
+    const rested = new Promise<void>((resolve) => {
+      this.#wake = resolve
+    })
+    const timer = this.#options.schedule(this.#wake, REST_FACTOR * sliceMs)
+    if (!this.#isEnding) await rested
+    timer.cancel()
     return !this.#isEnding && this.#isTime()
   }
 

@@ -316,6 +316,27 @@ test('a segment that cannot be compressed stays as it is, and is retried later',
   }
 })
 
+test('closing a journal does not wait for a rest of its compression, whose timer keeps no process alive', async () => {
+  const disk = await written(20_000, 100)
+  let rests = 0
+  const { journal } = await openJournal(disk.files(), DIRECTORY, {
+    compress: {
+      ...COMPRESSED_AT_ONCE,
+      schedule: (work, delayMs) => {
+        if (delayMs === 0) return COMPRESSED_AT_ONCE.schedule(work)
+        rests++
+        return { cancel: () => {} }
+      },
+    },
+  })
+  await until('the compression to rest', () => rests === 1)
+  await journal.close()
+  assert.deepEqual(
+    disk.list(DIRECTORY).filter((name) => !name.endsWith('.ndjson')),
+    [],
+  )
+})
+
 test('a compressed segment is compared with the original before that is removed', async () => {
   const disk = await written(20_000, 100)
   const real = disk.files()

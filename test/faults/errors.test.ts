@@ -6,6 +6,7 @@ import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
+import { until } from '../support/until.ts'
 import { checkKept, newRun, work } from './workload.ts'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
@@ -234,6 +235,19 @@ test('a data file that cannot be written never stops the service, which reports 
   await engine.close()
   assert.equal(engine.dataFile.status.state, 'current')
   assert.deepEqual(JSON.parse((disk.bytes(DATA_FILE) as Buffer).toString()), served)
+})
+
+test('a data file that does not fit on the disk leaves the space that it took to the journal', async () => {
+  const disk = newDisk()
+  const temporary = '/data/.db.json.recollect.new'
+  const { engine, failures } = await opened(disk, (operation, path) =>
+    path === temporary && operation === 'sync' ? { type: 'error', code: 'ENOSPC' } : undefined,
+  )
+  await engine.handler.handle({ type: 'CreateItem', collection: 'a', item: { text: 'x'.repeat(10_000) } }, ORIGIN)
+  await until('the data file to fail', () => engine.dataFile.status.state === 'failing')
+  assert.equal(disk.bytes(temporary), undefined)
+  await engine.close().catch(() => {})
+  assert.deepEqual(failures, [])
 })
 
 test('on a disk that ignores syncs the journal opens or is rejected with what is missing; damage is never served', async () => {

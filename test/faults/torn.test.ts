@@ -82,6 +82,39 @@ test('cut at any byte of its last record, a journal opens with the earlier ones,
   }
 })
 
+test('starts that fail after keeping a torn tail, or while they keep it, do not keep it again and again', async () => {
+  const { bytes, starts } = await written(4)
+  const last = starts.at(-1) as number
+  const tail = bytes.subarray(last, bytes.length - 20)
+  const kept = `${SEGMENT}.torn-${last}`
+  const disk = new SimulatedDisk()
+  disk.put(SEGMENT, bytes.subarray(0, bytes.length - 20))
+  let failing = 'write'
+  const files = disk.files((operation, path) =>
+    operation === failing && path.startsWith(SEGMENT) ? { type: 'error', code: 'ENOSPC' } : undefined,
+  )
+  const keptFiles = (): readonly string[] => disk.list(DIRECTORY).filter((name) => name.includes('.torn-'))
+  for (failing of ['write', 'write', 'truncate', 'truncate', 'truncate']) {
+    await assert.rejects(openJournal(files, DIRECTORY), { code: 'ENOSPC' })
+    assert.equal(keptFiles().length, failing === 'write' ? 0 : 1, failing)
+  }
+  // A kill may leave a part of it.
+  disk.put(kept, tail.subarray(0, 10))
+  failing = ''
+  const { journal } = await openJournal(files, DIRECTORY)
+  assert.equal(journal.cut?.kept, kept)
+  assert.equal(keptFiles().length, 1)
+  assert.deepEqual(disk.bytes(kept), tail)
+  await journal.close()
+
+  // Another tail at the same place is kept beside it.
+  disk.put(SEGMENT, bytes.subarray(0, bytes.length - 21))
+  disk.put(kept, Buffer.concat([tail, Buffer.from('x')]))
+  const again = await openJournal(files, DIRECTORY)
+  assert.equal(again.journal.cut?.kept, `${kept}-2`)
+  await again.journal.close()
+})
+
 test('any zeroed sectors in the last write batch are a torn tail', async () => {
   const { bytes, starts } = await writtenWithBatch(3, 5, 'x'.repeat(300))
   const batch = starts[4] as number

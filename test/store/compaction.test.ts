@@ -181,3 +181,25 @@ test('a store is compacted once in the configured hours when it has grown', asyn
   check(store, writer.model, 'at the end')
   await directory.close(store)
 })
+
+test('the end does not wait for a rest of a compaction, whose timer keeps no process alive', async (t) => {
+  const { directory, store, writer } = await grown(t, KILOBYTES)
+  let rests = 0
+  const compaction = new IdleCompaction({
+    directory,
+    store,
+    hours: { from: 0, until: 24 * 60 },
+    now: () => new Date('2026-11-20T12:00:00'),
+    schedule: (_, delayMs) => {
+      if (delayMs !== 60_000) rests++
+      return { cancel: () => {} }
+    },
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    compacted: () => {},
+  })
+  compaction.begin()
+  await until('the compaction to rest', () => rests === 1)
+  await compaction.end()
+  check(store, writer.model, 'at the end')
+  await directory.close(store)
+})

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { init } from '../../src/cli/init.ts'
+import { replay } from '../../src/cli/replay.ts'
+import { created, draft } from '../contract/journal.ts'
+import { openJournal } from '../support/journal.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+
+const JOURNAL = '/data/db.journal'
+const OUT = '/data/out.json'
+
+test('a file that init or replay could not write on a full disk is removed, so that the next attempt can write it', async () => {
+  const disk = new SimulatedDisk()
+  let isFull = false
+  const files = disk.files((operation) =>
+    isFull && operation === 'write' ? { type: 'error', code: 'ENOSPC' } : undefined,
+  )
+  const { journal } = await openJournal(files, JOURNAL)
+  await journal.append(draft(1, created(1)))
+  await journal.close()
+  const commands = [() => init(files, OUT), async () => void (await replay(files, JOURNAL, '1', OUT, () => {}))]
+  for (const command of commands) {
+    isFull = true
+    await assert.rejects(command, { code: 'ENOSPC' })
+    assert.equal(disk.bytes(OUT), undefined)
+    isFull = false
+    await command()
+    assert.ok(JSON.parse(String(disk.bytes(OUT))))
+    disk.take(OUT)
+  }
+})

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { Store } from '../../src/store/store.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+/** The store is synced so often. */
+const SYNC_MS = 5000
+const ORIGIN = { actor: 'a', requestId: 'r' }
+
+function newDisk(): SimulatedDisk {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  return disk
+}
+
+test('a slow sync of the store is not joined by others, which would occupy all threads that write the journal', async (t) => {
+  const store = await temporaryDirectory(t)
+  let begun = 0
+  let finish = (): void => {}
+  t.mock.method(Store.prototype, 'sync', () => {
+    begun++
+    return new Promise<void>((resolve) => {
+      finish = resolve
+    })
+  })
+  const { engine, failures } = await openTestEngine(newDisk().files(), { store }, undefined, undefined, SYNC_MS + 1)
+  await until('the store to be synced', () => begun === 1)
+  for (let n = 0; n < 5; n++) {
+    await engine.handler.handle({ type: 'CreateItem', collection: 'a', item: { n } }, ORIGIN)
+    for (let turn = 0; turn < 5; turn++) await setImmediate()
+  }
+  assert.equal(begun, 1)
+  finish()
+  await until('later writes to be synced', () => begun === 2)
+  t.mock.restoreAll()
+  finish()
+  await engine.close()
+  assert.deepEqual(failures, [])
+})
+
+test('the journal stays locked until the store is closed', async (t) => {
+  const store = await temporaryDirectory(t)
+  const files = newDisk().files()
+  let isOpen: boolean | undefined
+  const lock: typeof files.lock = async (path) => {
+    const held = await files.lock(path)
+    if (!held) return undefined
+    const release = (): Promise<void> => {
+      isOpen = (JSON.parse(readFileSync(join(store, 'store.json'), 'utf8')) as { isOpen: boolean }).isOpen
+      return held.release()
+    }
+    return { release }
+  }
+  const { engine, failures } = await openTestEngine({ ...files, lock }, { store })
+  await engine.close()
+  assert.equal(isOpen, false)
+  assert.deepEqual(failures, [])
+})
