@@ -200,6 +200,12 @@ test('the distinct values of a field are listed in order', async () => {
   assert.deepEqual(await rowsOf([...items, {}], 'distinct=n'), [null, 9, 10, 'a', 'b'])
 })
 
+test('a group or a distinct value is of any field, also of one named __proto__, which no item has', async () => {
+  assert.deepEqual(await rowsOf(READINGS, 'distinct=__proto__'), [null])
+  const search = 'aggregate=count&groupBy=__proto__&sort=__proto__'
+  assert.deepEqual(await rowsOf(READINGS, search), [JSON.parse('{"__proto__":null,"count":6}')])
+})
+
 test('the newest item of each sensor is found by event time, with late and repeated readings', async () => {
   const late = { mac: 'b', timestamp: '2025-12-31T00:00:00', late: true }
   const found = (await rowsOf([...READINGS, late], 'newestBy=mac&fields=id,mac,timestamp')) as JsonValue[]
