@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { IANAZone } from 'luxon'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { parseWindow } from '../../src/query/aggregate/window.ts'
@@ -182,6 +183,15 @@ test('an hour starts with the local clock in zones with half hours, and a week o
     const [row] = (await rowsOf(items, `aggregate=count&window=1w${tz}`)) as { readonly window: string }[]
     assert.equal(Date.parse(row?.window ?? ''), Date.parse('2025-12-29T00:00:00Z'), tz)
   }
+})
+
+test('a time zone in another spelling is the same one, and takes no memory of its own', (t) => {
+  const create = t.mock.method(IANAZone, 'create')
+  const start = Date.parse('2026-01-01T00:00:00Z')
+  for (const zone of ['Europe/Helsinki', 'europe/helsinki', 'EUROPE/HelsinkI']) {
+    assert.equal(parseWindow('1h', zone).text(start), '2026-01-01T02:00:00.000+02:00')
+  }
+  assert.deepEqual([...new Set(create.mock.calls.map(({ arguments: [name] }) => name))], ['Europe/Helsinki'])
 })
 
 test('event times are ISO 8601 with or without a zone, seconds, or milliseconds', async () => {
