@@ -77,6 +77,8 @@ test('percentiles are exact, interpolated between two numbers', async () => {
   assert.deepEqual(await rowsOf(items, 'aggregate=p0(n),p50(n),p75(n),p100(n)'), [
     { 'p0(n)': 1, 'p50(n)': 2.5, 'p75(n)': 3.25, 'p100(n)': 4 },
   ])
+  const hundred = Array.from({ length: 101 }, (_, n) => ({ n }))
+  assert.deepEqual(await rowsOf(hundred, 'aggregate=p29(n),p57(n)'), [{ 'p29(n)': 29, 'p57(n)': 57 }])
 })
 
 test('values that are no numbers are ignored, and a result of none is null', async () => {
