@@ -126,6 +126,16 @@ test('a day is one of the time zone, also when the clock changes', async () => {
   ])
 })
 
+test('a day is one of the time zone, also when the clock skips its last hour', async () => {
+  // In Greenland the clock goes from 23:00 on Saturday to 0:00 on Sunday.
+  const items = [27, 28, 29].map((day) => ({ timestamp: `2026-03-${day}T12:00:00` }))
+  assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1d&tz=America/Nuuk'), [
+    { window: '2026-03-27T00:00:00.000-02:00', count: 1 },
+    { window: '2026-03-28T00:00:00.000-02:00', count: 1 },
+    { window: '2026-03-29T00:00:00.000-01:00', count: 1 },
+  ])
+})
+
 test('windows of hours follow each other around changes of the clock, without gaps and overlaps', async () => {
   const counts = async (from: string, window: string) => {
     const items = Array.from({ length: 24 }, (_, n) => ({ timestamp: Date.parse(from) + n * 1_800_000 }))

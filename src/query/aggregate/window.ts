@@ -214,7 +214,8 @@ class DayWindow implements Window {
     const midnight = DateTime.fromObject(parts, { zone: this.#zone }).startOf('day')
     // Where the clock is set back at 1:00, midnight comes twice.
     const before = midnight.minus(1)
-    return (before.hasSame(midnight, 'day') ? before.startOf('day') : midnight).toMillis()
+    // `hasSame` is wrong on the eve of a day without 23:59.
+    return (before.day === midnight.day ? before.startOf('day') : midnight).toMillis()
   }
 }
 
