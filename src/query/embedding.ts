@@ -10,6 +10,7 @@ import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
 import type { Relation } from './json-server.ts'
 import type { UnpagedQuery } from './result-cursor.ts'
+import { RECEIVED, withReceived } from './virtual-field.ts'
 
 /** How items of one collection are shown inside those of another. */
 export interface Related {
@@ -85,7 +86,8 @@ export function* embed(
   const texts: ItemText[] = []
   for (const [index, item] of items.entries()) {
     yield
-    texts.push({ text: yield* withMembers(item.text, fields, embedded.membersOf(index)) })
+    const text = fields?.has(RECEIVED) ? withReceived(item.text, item.timeMs) : item.text
+    texts.push({ text: yield* withMembers(text, fields, embedded.membersOf(index)) })
     embedded.count(item.text.length)
   }
   return texts

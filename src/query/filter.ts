@@ -5,6 +5,7 @@ import { contains, containsFolded, fold } from '../json/text-search.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { interpretations } from './literal.ts'
+import { RECEIVED } from './virtual-field.ts'
 
 /** The suffixes of filters; `in` is `eq` with several values. `like`, `istartswith` and `iendswith` ignore case. */
 export const OPERATORS = [
@@ -265,7 +266,10 @@ function* mentionsAny(item: JsonObject, folded: readonly string[]): Steps<boolea
     const names = isArray(container) ? undefined : Object.keys(container)
     const size = names?.length ?? (container.length as number)
     for (let index = 0; index < size; index++) {
-      const value = (container as JsonObject)[names ? (names[index] as string) : index] as JsonValue
+      const name = names ? (names[index] as string) : index
+      // A query that names the virtual field finds no other items than one that does not.
+      if (name === RECEIVED && container === item) continue
+      const value = (container as JsonObject)[name] as JsonValue
       if (isArray(value) || isObject(value)) containers.push(value)
       else {
         const text = String(value)

@@ -88,3 +88,16 @@ test('items can be filtered, sorted and selected by the time at which the journa
   assert.deepEqual(counted, [{ count: model.size, 'max($received)': iso(newest?.received ?? 0) }])
   assert.deepEqual((await get(`$received_gte=now-0m`)).headers.etag, undefined, 'what is relative to now is not cached')
 })
+
+test('q and embedded items are the same in a query that names the time of the last event', async (t) => {
+  const nowMs = Date.parse('2026-01-01T00:00:00.000Z')
+  const data = { readings: [{ id: 1, sensorId: 2, name: 'warm' }], sensors: [{ id: 2 }] }
+  const { url } = await startHere(t, { data, now: () => new Date(nowMs) })
+  const get = async (search: string) => (await send(url, 'GET', `/api/readings?${search}`)).json<Item[]>()
+  for (const more of ['', '&sort=-$received', '&fields=id,$received']) {
+    assert.deepEqual(await get(`q=2026-01${more}`), [], more)
+    assert.equal((await get(`q=warm${more}`)).length, 1, more)
+  }
+  const $received = '2026-01-01T00:00:00.000Z'
+  assert.deepEqual(await get('fields=id,$received&_expand=sensor'), [{ id: 1, $received, sensor: { id: 2 } }])
+})

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { IANAZone } from 'luxon'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { parseWindow } from '../../src/query/aggregate/window.ts'
@@ -76,6 +77,8 @@ test('percentiles are exact, interpolated between two numbers', async () => {
   assert.deepEqual(await rowsOf(items, 'aggregate=p0(n),p50(n),p75(n),p100(n)'), [
     { 'p0(n)': 1, 'p50(n)': 2.5, 'p75(n)': 3.25, 'p100(n)': 4 },
   ])
+  const hundred = Array.from({ length: 101 }, (_, n) => ({ n }))
+  assert.deepEqual(await rowsOf(hundred, 'aggregate=p29(n),p57(n)'), [{ 'p29(n)': 29, 'p57(n)': 57 }])
 })
 
 test('values that are no numbers are ignored, and a result of none is null', async () => {
@@ -120,6 +123,16 @@ test('a day is one of the time zone, also when the clock changes', async () => {
     { window: '2026-10-25T03:00:00.000+03:00', count: 1 },
     { window: '2026-10-25T03:00:00.000+02:00', count: 1 },
     { window: '2026-10-25T04:00:00.000+02:00', count: 1 },
+  ])
+})
+
+test('a day is one of the time zone, also when the clock skips its last hour', async () => {
+  // In Greenland the clock goes from 23:00 on Saturday to 0:00 on Sunday.
+  const items = [27, 28, 29].map((day) => ({ timestamp: `2026-03-${day}T12:00:00` }))
+  assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1d&tz=America/Nuuk'), [
+    { window: '2026-03-27T00:00:00.000-02:00', count: 1 },
+    { window: '2026-03-28T00:00:00.000-02:00', count: 1 },
+    { window: '2026-03-29T00:00:00.000-01:00', count: 1 },
   ])
 })
 
@@ -184,6 +197,15 @@ test('an hour starts with the local clock in zones with half hours, and a week o
   }
 })
 
+test('a time zone in another spelling is the same one, and takes no memory of its own', (t) => {
+  const create = t.mock.method(IANAZone, 'create')
+  const start = Date.parse('2026-01-01T00:00:00Z')
+  for (const zone of ['Europe/Helsinki', 'europe/helsinki', 'EUROPE/HelsinkI']) {
+    assert.equal(parseWindow('1h', zone).text(start), '2026-01-01T02:00:00.000+02:00')
+  }
+  assert.deepEqual([...new Set(create.mock.calls.map(({ arguments: [name] }) => name))], ['Europe/Helsinki'])
+})
+
 test('event times are ISO 8601 with or without a zone, seconds, or milliseconds', async () => {
   const items = ['2026-01-01T12:00:00', '2026-01-01T14:00:00+02:00', 1_767_268_800, 1_767_268_800_000, 'soon', null]
   assert.deepEqual(
@@ -198,6 +220,12 @@ test('event times are ISO 8601 with or without a zone, seconds, or milliseconds'
 test('the distinct values of a field are listed in order', async () => {
   const items = ['b', 'a', 10, 9, 'b', null, 9].map((n) => ({ n }))
   assert.deepEqual(await rowsOf([...items, {}], 'distinct=n'), [null, 9, 10, 'a', 'b'])
+})
+
+test('a group or a distinct value is of any field, also of one named __proto__, which no item has', async () => {
+  assert.deepEqual(await rowsOf(READINGS, 'distinct=__proto__'), [null])
+  const search = 'aggregate=count&groupBy=__proto__&sort=__proto__'
+  assert.deepEqual(await rowsOf(READINGS, search), [JSON.parse('{"__proto__":null,"count":6}')])
 })
 
 test('the newest item of each sensor is found by event time, with late and repeated readings', async () => {

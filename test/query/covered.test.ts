@@ -192,6 +192,30 @@ describe('a query with groups that an index covers', () => {
     assert.deepEqual(await asked(), expected)
   })
 
+  test('reads the items for the time of their last event, which no index has', async () => {
+    const { collection, views } = collectionOf(Array.from({ length: 300 }, (_, n) => ({ mac: `m${n % 2}` })))
+    const queries = new Queries({ views, bytes: 0 })
+    const received = '1970-01-01T00:00:00.000Z'
+    const expected: Readonly<Record<string, JsonValue>> = {
+      'aggregate=max($received)&groupBy=mac': ['m0', 'm1'].map((mac) => ({ mac, 'max($received)': received })),
+      'distinct=$received': [received],
+      'sort=$received&pageSize=1&fields=$received': [{ $received: received }],
+    }
+    const check = async (): Promise<void> => {
+      for (const [search, rows] of Object.entries(expected)) {
+        const { text } = await queries.answer(collection, queryOf(search))
+        assert.deepEqual(JSON.parse(whole(text)), rows, search)
+      }
+    }
+    for (let asked = 0; asked < 3; asked++) await check()
+    assert.deepEqual(views.indexes.all, [], 'none is built')
+    // Earlier versions have built these.
+    for (const list of [['mac', '$received'], ['$received']]) {
+      await views.indexes.build(collection.facts.table, collection.name, list.map(parsePath))
+    }
+    await check()
+  })
+
   test('reads no item when the keys contain everything', async () => {
     const { collection, views } = collectionOf(
       Array.from({ length: 3000 }, (_, n) => ({ mac: `m${n % 5}`, time: START + n * 60_000, data: { t: n % 7 } })),

@@ -199,7 +199,9 @@ class Percentile implements Accumulator {
   *result(): Steps<number | null> {
     if (this.#count === 0) return null
     const sorted = yield* sortedNumbers(this.#values.subarray(0, this.#count))
-    const rank = (this.#percent / 100) * (this.#count - 1)
+    const last = this.#count - 1
+    // 0.29 is no double, so that 0.29 * 100 is less than 29.
+    const rank = Number.isInteger(this.#percent) ? (this.#percent * last) / 100 : (this.#percent / 100) * last
     const low = sorted[Math.floor(rank)] as number
     const high = sorted[Math.ceil(rank)] as number
     return low + (high - low) * (rank - Math.floor(rank))

@@ -107,7 +107,8 @@ export class Rows {
 
   *#rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): Steps<JsonObject> {
     const { aggregation } = this.#options
-    const row: Record<string, JsonValue> = {}
+    // Without a prototype, so that __proto__ is a column as any other.
+    const row: Record<string, JsonValue> = Object.create(null)
     for (const [index, name] of groupNames(aggregation).entries()) row[name] = values[index] as Scalar
     if (aggregation.window) row.window = aggregation.window.text(start)
     const accumulators = windows.get(start)

@@ -88,6 +88,7 @@ export class AccessPaths {
 
   /** How an index of these paths helps; undefined if it does not. */
   by(paths: readonly Path[]): Access | undefined {
+    if (paths.some(isReceived)) return undefined
     let ranges: Range[] = [{ from: '', to: END, isPoint: true }]
     let others = ranges
     let prefixes = ['']
@@ -156,6 +157,8 @@ export class AccessPaths {
   get #covering(): readonly Path[] | undefined {
     if (!this.#needs) return undefined
     const paths = [...new Map([...this.#inCovering, ...this.#needs.values].map(named)).values()]
+    // No index has what is virtual.
+    if (paths.some(isReceived)) return undefined
     return paths.length > 0 && paths.length <= MOST_PATHS && this.#coveredBy(paths) ? paths : undefined
   }
 
@@ -180,7 +183,6 @@ export class AccessPaths {
     }
     const names = new Set(fixed.map(formatPath))
     const rest = this.sort.filter(({ path }) => !names.has(formatPath(path)))
-    // No index has what is virtual.
     const isVirtual = rest.some(({ path }) => isReceived(path))
     const sorted = !isVirtual && fixed.length + rest.length <= MOST_PATHS && directionOf(rest) !== undefined
     if (sorted && rest.length > 0) return [...fixed, ...rest.map(({ path }) => path)]
