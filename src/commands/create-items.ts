@@ -35,7 +35,7 @@ const STEP_CHARACTERS = 64 * 1024
 /** Decides a batch like many CreateItem commands, each on top of the previous ones. */
 export function* decideCreateItems(command: CreateItems, accepted: AcceptedState, rules: Rules): Steps<CreatedItems> {
   const { collection, items, isLenient } = command
-  const batch = new Overlay((name) => accepted.collection(name), 0, rules.keyFields)
+  const batch = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
   const events = new ChunkedList<DomainEvent>()
   const notCreated = new Map<number, NotCreated>()
   let decided = 0

@@ -112,6 +112,23 @@ test('each item of a batch is created, a duplicate or rejected, even within the 
   assert.deepEqual([created.status, created.json()], [201, { ids: [0, 4] }])
 })
 
+test('of an item that one batch creates and replaces, the past has each version, and nothing before the batch', async (t) => {
+  const data = { others: [{}, {}, {}], readings: [reading('z', 1, 1)] }
+  const { url } = await startHere(t, { data, flags: flagsOf(REPLACING) })
+  const before = Number(await headOf(url))
+  const created = await write(url, 'POST', '/api/readings', [reading('a', 1, 1), reading('a', 1, 2)])
+  assert.deepEqual([created.status, created.json()], [201, { ids: [1, 1] }])
+  const event = (await send(url, 'GET', `/events/${before + 2}`)).json<Item>()
+  assert.deepEqual([event.type, event.id, event.prior], ['ItemReplaced', 1, before + 1])
+  assert.equal((await send(url, 'GET', `/api/readings/1?asOf=${before}`)).status, 404)
+  for (const n of [1, 2]) {
+    const then = await send(url, 'GET', `/api/readings/1?asOf=${before + n}`)
+    assert.deepEqual(then.json(), { id: 1, ...reading('a', 1, n) })
+  }
+  const events = (await send(url, 'GET', '/events?collection=readings&id=1')).json<Item[]>()
+  assert.equal(events.length, 2)
+})
+
 test('a natural key that is configured over duplicates fails the start, and names the first', async (t) => {
   const directory = await temporaryDirectory(t)
   const started = (collections: unknown, data?: unknown) =>
