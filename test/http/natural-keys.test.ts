@@ -129,6 +129,22 @@ test('of an item that one batch creates and replaces, the past has each version,
   assert.equal(events.length, 2)
 })
 
+test('a retried batch gets the same ids, even if an item that it had again was changed since', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [reading('a', 1, 1)] }, flags: flagsOf(KEY) })
+  const batch = [reading('a', 1, 1), reading('b', 1, 1), reading('b', 1, 1), reading('c', 1, 1)]
+  const post = async () => {
+    const { status, headers, text } = await write(url, 'POST', '/api/readings', batch, { 'Idempotency-Key': 'k' })
+    return { status, position: headers['journal-position'], text }
+  }
+  const first = await post()
+  assert.deepEqual([first.status, JSON.parse(first.text)], [201, { ids: [0, 1, 1, 2] }])
+  for (const id of [0, 1, 2]) {
+    const merge = { 'Content-Type': 'application/merge-patch+json' }
+    assert.equal((await write(url, 'PATCH', `/api/readings/${id}`, { note: 'checked' }, merge)).status, 204)
+  }
+  assert.deepEqual(await post(), first)
+})
+
 test('a natural key that is configured over duplicates fails the start, and names the first', async (t) => {
   const directory = await temporaryDirectory(t)
   const started = (collections: unknown, data?: unknown) =>
