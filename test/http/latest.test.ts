@@ -111,6 +111,36 @@ test('an edit of the data file updates the latest items unless it sets them; a r
   assert.equal((await itemsOf(url, 'sensordatas')).length, 1)
 })
 
+test('an edit that creates, removes or replaces the collection of the latest items leaves a valid one', async (t) => {
+  const readings = [{ id: 0, ...reading('a', 5, 20) }]
+  for (const [sensors, count] of [
+    [[], 1],
+    [[{ id: 'z' }], 2],
+    [{ note: 'no list' }, undefined],
+  ] as const) {
+    const { url, file } = await startHere(t, { data: { sensordatas: readings, sensors }, flags: FLAGS })
+    const events = (await send(url, 'GET', '/events?collection=sensors')).json<Item[]>()
+    assert.equal(events.filter(({ type }) => String(type).endsWith('Created')).length, 1 + (count ?? 0))
+    const now = (await send(url, 'GET', '/api/sensors')).json<Item[]>()
+    if (count === undefined) assert.deepEqual(now, sensors)
+    else assert.equal(now.length, count)
+    assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+    assert.deepEqual((JSON.parse(await readFile(file, 'utf8')) as { sensors: unknown }).sensors, now)
+  }
+  for (const sensors of [undefined, { note: 'no list' }]) {
+    const { url, file } = await startHere(t, { data: { sensordatas: readings }, flags: FLAGS })
+    assert.equal((await write(url, 'POST', '/api/sensordatas', reading('a', 6, 21))).status, 201)
+    assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+    const { sensordatas } = JSON.parse(await readFile(file, 'utf8')) as { sensordatas: Item[] }
+    await writeFile(file, JSON.stringify({ sensordatas: [...sensordatas, { id: 2, ...reading('b', 5, 21) }], sensors }))
+    assert.equal((await write(url, 'POST', '/admin/reload')).status, 200)
+    const expected = sensors ?? [{ id: 'b', ...reading('b', 5, 21) }]
+    assert.deepEqual((await send(url, 'GET', '/api/sensors')).json(), expected)
+    assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+    assert.deepEqual((JSON.parse(await readFile(file, 'utf8')) as { sensors: unknown }).sensors, expected)
+  }
+})
+
 test('random readings, late and corrected, give the latest items of a naive model', async (t) => {
   const random = new Random(SEED)
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
