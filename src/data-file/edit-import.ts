@@ -67,8 +67,10 @@ export class EditImport {
       this.#progress = undefined
     }
     const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
-    // If others wrote meanwhile, or items had no id, the written file differs from the edited one.
-    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
+    // If others wrote meanwhile, items had no id, or latest items followed, the written file differs from the edited one.
+    const shown = writes.reduce((count, [first, last]) => count + last - first + 1, 0)
+    const isAlone = (writes.at(-1)?.[1] ?? basis) === basis + events
+    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && isAlone && shown === events
     const isExact = !onDisk.isOff && isLast && hasAllIds && isUnmixed
     onDisk.content = content
     onDisk.trouble = undefined

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 type Item = Record<string, unknown>
 
@@ -139,6 +140,28 @@ test('an edit that creates, removes or replaces the collection of the latest ite
     assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
     assert.deepEqual((JSON.parse(await readFile(file, 'utf8')) as { sensors: unknown }).sensors, expected)
   }
+})
+
+test('a file that is imported in parts has the same effect, and shows the latest items before it is edited', async (t) => {
+  // The first part has the newest readings, so that no other part changes the latest items.
+  const sensordatas = Array.from({ length: 20_000 }, (_, id) => {
+    const timestamp = new Date(Date.UTC(2026, 0, 1) - id * 1000).toISOString()
+    return { id, mac: id % 2 === 0 ? 'a' : 'b', timestamp, text: 'reading '.repeat(30) }
+  })
+  const data = { sensors: [{ id: 'a', name: 'kitchen' }], sensordatas, notes: [{ id: 0 }] }
+  const { url, file } = await startHere(t, { data, flags: FLAGS })
+  await until('the import is complete', async () => (await send(url, 'GET', '/api/notes')).status === 200)
+  const expected = [
+    { id: 'a', name: 'kitchen' },
+    { ...sensordatas[1], id: 'b' },
+  ]
+  assert.deepEqual(await itemsOf(url, 'sensors'), expected)
+  assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+  const shown = JSON.parse(await readFile(file, 'utf8')) as { sensors: Item[]; notes: Item[] }
+  assert.deepEqual(shown.sensors, expected)
+  await writeFile(file, JSON.stringify({ ...shown, notes: [...shown.notes, { id: 1 }] }))
+  assert.equal((await write(url, 'POST', '/admin/reload')).status, 200)
+  assert.deepEqual(await itemsOf(url, 'sensors'), expected)
 })
 
 test('random readings, late and corrected, give the latest items of a naive model', async (t) => {
