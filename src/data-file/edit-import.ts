@@ -58,6 +58,7 @@ export class EditImport {
       edit = await this.#merger.merge(await this.#checkedBefore())
       onDisk.merged()
     } catch (cause) {
+      if (mergedEdits.until > until) onDisk.mergedVersion = undefined
       const error = cause instanceof Refusal && mergedEdits.until > until ? afterParts(cause) : cause
       if (error instanceof Refusal) {
         onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
@@ -80,7 +81,7 @@ export class EditImport {
     else {
       onDisk.settle()
       onDisk.isMerged = true
-      if (events > 0) onDisk.addVersion(origin.position, [...origin.edits, ...writes])
+      if (events > 0) onDisk.showMerged({ position: origin.position, edits: [...origin.edits, ...writes] })
     }
     const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
     for (const { collection, id } of conflicts) {

@@ -80,9 +80,10 @@ export class EditMerger {
     const { onDisk, mergedEdits } = this.#options
     if (onDisk.base) return onDisk.base
     const position = onDisk.origin?.position ?? 0
-    const edits = mergedEdits.until > position ? await this.#editsSince(position) : []
-    if (edits.length > 0) onDisk.addVersion(position, edits)
-    return this.#openBase({ position, edits })
+    const found = async () => (mergedEdits.until > position ? await this.#editsSince(position) : [])
+    const last = onDisk.mergedVersion ?? { position, edits: await found() }
+    if (last.edits.length > 0) onDisk.addVersion(last.position, last.edits)
+    return this.#openBase(last)
   }
 
   async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {

@@ -164,6 +164,22 @@ test('a file that is imported in parts has the same effect, and shows the latest
   assert.deepEqual(await itemsOf(url, 'sensors'), expected)
 })
 
+test('a file that is edited again before it shows the latest items of its first edit keeps them', async (t) => {
+  const data = { sensordatas: [{ id: 0, ...reading('a', 5, 20) }], notes: [] as Item[] }
+  // The file is not written by itself.
+  const delay = (delayMs: number) => 1000 * delayMs
+  const { url, file } = await startHere(t, { data, flags: FLAGS, delay })
+  assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+  const edited = JSON.parse(await readFile(file, 'utf8')) as { sensordatas: Item[]; notes: Item[] }
+  edited.sensordatas.push({ id: 1, ...reading('b', 5, 21) })
+  for (let id = 0; id < 3; id++) {
+    edited.notes.push({ id })
+    await writeFile(file, JSON.stringify(edited))
+    assert.equal((await write(url, 'POST', '/admin/reload')).status, 200)
+    assert.equal((await itemsOf(url, 'sensors')).length, 2, `edit ${id}`)
+  }
+})
+
 test('random readings, late and corrected, give the latest items of a naive model', async (t) => {
   const random = new Random(SEED)
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
