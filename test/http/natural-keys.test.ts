@@ -145,6 +145,30 @@ test('a retried batch gets the same ids, even if an item that it had again was c
   assert.deepEqual(await post(), first)
 })
 
+test('a natural key whose values are too long is rejected with 422', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [{ id: 0, ...reading('a', 1, 1) }] }, flags: flagsOf(KEY) })
+  const members = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`k${n}`, n]))
+  for (const mac of ['x'.repeat(4097), Array(5000).fill(0), [[[['x'.repeat(4097)]]]], members, { a: [members] }]) {
+    const item = { ...reading('a', 1, 1), mac }
+    const merge = { 'Content-Type': 'application/merge-patch+json' }
+    const replies = [
+      await write(url, 'POST', '/api/readings', item),
+      await write(url, 'POST', '/api/readings', [item]),
+      await write(url, 'PUT', '/api/readings/0', item),
+      await write(url, 'PUT', '/api/readings/9', item),
+      await write(url, 'PATCH', '/api/readings/0', { mac }, merge),
+    ]
+    assert.deepEqual(
+      Array.from(replies, ({ status }) => status),
+      [422, 422, 422, 422, 422],
+    )
+    const { detail } = (replies[0] as Reply).json<{ detail: string }>()
+    assert.equal(detail, 'The values of the natural key (mac, timestamp) have more than 4096 characters.')
+  }
+  assert.equal((await write(url, 'POST', '/api/readings', reading('x'.repeat(4000), 1, 1))).status, 201)
+  assert.equal((await write(url, 'POST', '/api/readings', { mac: 'x'.repeat(5000) })).status, 422)
+})
+
 test('a natural key that is configured over duplicates fails the start, and names the first', async (t) => {
   const directory = await temporaryDirectory(t)
   const started = (collections: unknown, data?: unknown) =>
