@@ -53,7 +53,7 @@ export class FileOnDisk {
   base: OpenBase | undefined
   /** The file contains a merged edit, and is not a state of the journal. */
   isMerged = false
-  /** What the file shows then; undefined if that is not known exactly. */
+  /** The version that the file shows then; undefined if that is not known exactly. */
   mergedVersion: FileVersion | undefined
   readonly #mergedEdits: MergedEdits
   /** The last event of the edit that was completely merged last. */

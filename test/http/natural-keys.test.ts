@@ -112,7 +112,7 @@ test('each item of a batch is created, a duplicate or rejected, even within the 
   assert.deepEqual([created.status, created.json()], [201, { ids: [0, 4] }])
 })
 
-test('of an item that one batch creates and replaces, the past has each version, and nothing before the batch', async (t) => {
+test('an item that one batch creates and replaces has each version in the past, and none before the batch', async (t) => {
   const data = { others: [{}, {}, {}], readings: [reading('z', 1, 1)] }
   const { url } = await startHere(t, { data, flags: flagsOf(REPLACING) })
   const before = Number(await headOf(url))
