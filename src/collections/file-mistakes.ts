@@ -82,6 +82,11 @@ export function noCollection(name: string, kind: string): Fault {
   return { pointer: pointer([name]), message }
 }
 
+export function sameNameTwice(name: string): Fault {
+  const message = 'another member has this name too: give one of them another name, or put all items into one list'
+  return { pointer: pointer([name]), message }
+}
+
 export function noItem(collection: string, index: number, kind: string): Fault {
   const message = `an item must be an object, not ${kind}: write each value of the list as {"value": …}`
   return { pointer: pointer([collection, index]), message }

@@ -1,13 +1,15 @@
 import { hash } from 'node:crypto'
 import { orderKeyAtOnce } from '../json/order-key.ts'
 import { firstAt, formatPath, MANY, type Path, plainAt } from '../json/paths.ts'
-import type { JsonObject, JsonValue } from '../json/value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 
 /** The fields of the natural key of each collection that has one, by the collection's name. */
 export type KeyFields = ReadonlyMap<string, readonly Path[]>
 
 /** A natural key of more characters is represented by its hash. */
 const MOST_CHARACTERS = 200
+/** Highest length of the values of a natural key; computing longer ones would block the event loop. */
+export const MOST_KEY_LENGTH = 4096
 /** No order key begins so. */
 const HASHED = '\x00'
 /** Characters of a value that a message repeats. */
@@ -25,6 +27,29 @@ export function naturalKeyOf(item: JsonObject, fields: readonly Path[]): string 
     key += orderKeyAtOnce(value)
   }
   return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
+}
+
+/** Whether the values of the natural key are too long: their texts and names, and one for each value. */
+export function hasLongKey(item: JsonObject, fields: readonly Path[]): boolean {
+  let left = MOST_KEY_LENGTH
+  const waiting = fields.map((path) => valueToArray(item, path))
+  for (let value = waiting.pop(); waiting.length > 0 || value !== undefined; value = waiting.pop()) {
+    left--
+    if (typeof value === 'string') left -= value.length
+    const names = isObject(value) ? Object.keys(value) : []
+    left -= isArray(value) ? value.length : names.length
+    if (left < 0) return true
+    for (const name of names) left -= name.length
+    if (typeof value === 'object' && value !== null) waiting.push(...(Object.values(value) as JsonValue[]))
+  }
+  return left < 0
+}
+
+/** The value at a path, or the first array on the way to it. */
+function valueToArray(item: JsonObject, path: Path): JsonValue | undefined {
+  let at: JsonValue | undefined = item
+  for (const name of path) if (!isArray(at)) at = isObject(at) ? own(at, name) : undefined
+  return at
 }
 
 /** The natural key of an item for a message. */

@@ -14,6 +14,8 @@ import { type KeyFields, naturalKeyOf } from './natural-key.ts'
 
 /** The accepted state, which decisions may query. */
 export interface AcceptedState {
+  /** Position of the last accepted event. */
+  readonly head: Position
   collection(name: string): CollectionState
 }
 
@@ -36,7 +38,6 @@ export class Overlay implements AcceptedState {
     this.#head = head
   }
 
-  /** Position of the last accepted event. */
   get head(): Position {
     return this.#head
   }

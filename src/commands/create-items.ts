@@ -11,6 +11,7 @@ import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
 import { withId } from './item-event.ts'
 import { latestItems } from './latest-items.ts'
+import { holderOf } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>
@@ -35,7 +36,7 @@ const STEP_CHARACTERS = 64 * 1024
 /** Decides a batch like many CreateItem commands, each on top of the previous ones. */
 export function* decideCreateItems(command: CreateItems, accepted: AcceptedState, rules: Rules): Steps<CreatedItems> {
   const { collection, items, isLenient } = command
-  const batch = new Overlay((name) => accepted.collection(name), 0, rules.keyFields)
+  const batch = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
   const events = new ChunkedList<DomainEvent>()
   const notCreated = new Map<number, NotCreated>()
   let decided = 0
@@ -73,7 +74,7 @@ export function* decideCreateItems(command: CreateItems, accepted: AcceptedState
  * batch, so each item is either that of the next event or made none.
  */
 export function* notCreatedBefore(
-  { collection, items }: CreateItems,
+  { collection, items, isLenient }: CreateItems,
   events: Iterable<DomainEvent>,
   accepted: AcceptedState,
   rules: Rules,
@@ -85,11 +86,17 @@ export function* notCreatedBefore(
   for (const [index, one] of items.entries()) {
     yield
     const event = created.at(next)
-    if (event && 'item' in one) {
-      const wanted = rules.clientIdsOnPost && event.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
-      const isId = wanted === undefined || keyOf(wanted as string) === keyOf(event.id)
+    if ('item' in one) {
+      const wanted = rules.clientIdsOnPost && event?.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
+      const isId = event && (wanted === undefined || keyOf(wanted as string) === keyOf(event.id))
       if (isId && (yield* stringifySteps(yield* withId(one.item, event.id, rules))) === event.item.text) {
         next++
+        continue
+      }
+      // A batch with a rejected item was rejected as a whole, so this one was a duplicate, whatever was changed since.
+      const holder = isLenient ? undefined : holderOf(one.item, accepted.collection(collection), rules)
+      if (holder) {
+        notCreated.set(index, { duplicateOf: holder.id })
         continue
       }
     }

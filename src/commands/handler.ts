@@ -81,12 +81,13 @@ export class CommandHandler implements Projection {
   merge(edit: Edit, origin: Origin): EditMerge {
     const merge = new Merge(edit, this.#rules)
     const writes: [Position, Position][] = []
+    const latestWritten = new Set<string>()
     let basis: Position | undefined
     let events = 0
     const write = async (merging: (accepted: Overlay) => Steps<List<DomainEvent>>, who: Origin): Promise<void> => {
       await this.#decideAlone(async () => {
         const { head } = this.#state
-        const { edited, made } = await this.#slices.run(() => this.#edited(merging(this.#state)))
+        const { edited, made } = await this.#slices.run(() => this.#edited(merging(this.#state), latestWritten))
         basis ??= head
         if (made.length === 0) return { appended: undefined, outcome: undefined }
         events += made.length
@@ -110,10 +111,11 @@ export class CommandHandler implements Projection {
   /** The events of an edit, and those with the resulting latest items, which are not in the file. */
   *#edited(
     merging: Steps<List<DomainEvent>>,
+    latestWritten: Set<string>,
   ): Steps<{ readonly edited: List<DomainEvent>; readonly made: List<DomainEvent> }> {
     const edited = yield* merging
     yield* checkKeys(edited, this.#state, this.#rules, 'Invalid')
-    const latest = yield* latestItems(edited, this.#state, this.#rules)
+    const latest = yield* latestItems(edited, this.#state, this.#rules, latestWritten)
     if (latest.length === 0) return { edited, made: edited }
     const made = new ChunkedList<DomainEvent>()
     for (const event of edited) {

@@ -41,7 +41,10 @@ export class InnerValue {
 
   /** The whole item with this value patched. */
   *patched(patch: Patch, limits: PatchLimits): Steps<JsonValue> {
-    if (patch.type !== 'operations') return yield* this.#with(yield* applyPatch(patch, this.text, limits))
+    const isRemoved =
+      patch.type === 'operations' && patch.operations.some(({ op, path }) => op === 'remove' && path.length === 0)
+    // Within an array, an operation on the whole value would otherwise insert another element.
+    if (!isRemoved) return yield* this.#with(yield* applyPatch(patch, this.text, limits))
     const inside = (path: readonly string[]) => [...this.#path, ...path]
     const operations = patch.operations.map((operation) => ({
       ...operation,

@@ -1,6 +1,7 @@
+import type { CollectionState } from '../collections/collection.ts'
 import { faultOfId, type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
-import { type DomainEvent, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { eventInstant } from '../json/event-time.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
@@ -29,20 +30,25 @@ interface Candidate {
 /**
  * Events that keep the latest items up with the readings that a write creates or changes: one for each latest item. An item goes
  * forward in time only: a reading that is deleted, or gets an earlier time, stays the latest one until a newer one comes.
+ * `written` collects the latest items that were written themselves, which takes precedence: also in earlier parts of an edit.
  */
 export function* latestItems(
   events: Iterable<DomainEvent>,
   accepted: AcceptedState,
   rules: Rules,
+  written = new Set<string>(),
 ): Steps<readonly DomainEvent[]> {
   if (rules.latest.size === 0) return []
-  const written = new Set<string>()
+  const targets = new Set(Array.from(rules.latest.values(), (latest) => latest.in))
   const newest = new Map<string, Candidate>()
+  /** The last event that created or removed each collection. */
+  const lives = new Map<string, DomainEvent>()
   for (const event of events) {
     yield
+    if (existsAfter(event) !== undefined) lives.set(event.collection, event)
     const latest = rules.latest.get(event.collection)
     if (!isItemEvent(event)) continue
-    if (!latest) written.add(nameOf(event.collection, event.id))
+    if (targets.has(event.collection)) written.add(nameOf(event.collection, event.id))
     const candidate = latest && 'item' in event ? yield* candidateOf(event, latest, accepted, rules) : undefined
     if (!candidate) continue
     const name = nameOf(candidate.in, candidate.id)
@@ -50,20 +56,30 @@ export function* latestItems(
     if (!known || isAfter(candidate, known)) newest.set(name, candidate)
   }
   const made: DomainEvent[] = []
-  const created = new Set<string>()
   for (const [name, candidate] of newest) {
     yield
-    // A write to the latest item itself takes precedence.
-    if (written.has(name)) continue
+    const { exists, isObject } = collectionAfter(lives.get(candidate.in), accepted.collection(candidate.in))
+    // A single object has no items.
+    if (written.has(name) || isObject) continue
     const event = yield* latestItem(candidate, accepted, rules)
     if (!event) continue
-    if (!accepted.collection(candidate.in).exists && !created.has(candidate.in)) {
-      created.add(candidate.in)
-      made.push({ type: 'CollectionCreated', collection: candidate.in })
+    if (!exists) {
+      const created = { type: 'CollectionCreated', collection: candidate.in } as const
+      lives.set(candidate.in, created)
+      made.push(created)
     }
     made.push(event)
   }
   return made
+}
+
+/** A collection after the write; `life` is its last event that created or removed the collection. */
+function collectionAfter(
+  life: DomainEvent | undefined,
+  before: CollectionState,
+): Pick<CollectionState, 'exists' | 'isObject'> {
+  if (!life) return before
+  return { exists: existsAfter(life) === true, isObject: isItemEvent(life) }
 }
 
 /** Undefined when the reading has no event time, or no value that can be an id. */
@@ -93,10 +109,7 @@ function isAfter(a: Candidate, b: Candidate): boolean {
 /** The event that makes a reading the latest item; undefined when it is not newer than that. */
 function* latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules): Steps<DomainEvent | undefined> {
   const { in: name, id, time, instant, reading, corrects } = candidate
-  const collection = accepted.collection(name)
-  // A single object has no items.
-  if (collection.isObject) return undefined
-  const before = collection.get(keyOf(id))
+  const before = accepted.collection(name).get(keyOf(id))
   if (!isItem(before)) {
     return {
       type: 'ItemCreated',

@@ -1,10 +1,10 @@
 import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
-import { describeKey, naturalKeyOf } from '../collections/natural-key.ts'
+import { describeKey, hasLongKey, MOST_KEY_LENGTH, naturalKeyOf } from '../collections/natural-key.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, isItemEvent } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
-import type { Path } from '../json/paths.ts'
+import { formatPath, type Path } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
 import { equalSteps } from '../json/value-steps.ts'
@@ -12,9 +12,19 @@ import { Refusal, type RefusalCode } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Rules } from './rules.ts'
 
-/** The item that has the natural key of another one, or of what is to become one. */
+/**
+ * The item that has the natural key of another one, or of what is to become one.
+ * @throws {Refusal} `Unprocessable` when the key is too long.
+ */
 export function holderOf(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {
   const fields = rules.keyFields.get(collection.name)
+  if (fields && hasLongKey(item, fields)) {
+    const names = fields.map(formatPath).join(', ')
+    throw new Refusal(
+      'Unprocessable',
+      `The values of the natural key (${names}) have more than ${MOST_KEY_LENGTH} characters.`,
+    )
+  }
   const naturalKey = fields && naturalKeyOf(item, fields)
   const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
   const holder = key === undefined ? undefined : collection.get(key)

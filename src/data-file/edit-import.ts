@@ -58,6 +58,7 @@ export class EditImport {
       edit = await this.#merger.merge(await this.#checkedBefore())
       onDisk.merged()
     } catch (cause) {
+      if (mergedEdits.until > until) onDisk.mergedVersion = undefined
       const error = cause instanceof Refusal && mergedEdits.until > until ? afterParts(cause) : cause
       if (error instanceof Refusal) {
         onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
@@ -67,8 +68,10 @@ export class EditImport {
       this.#progress = undefined
     }
     const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
-    // If others wrote meanwhile, or items had no id, the written file differs from the edited one.
-    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
+    // If others wrote meanwhile, items had no id, or latest items followed, the written file differs from the edited one.
+    const shown = writes.reduce((count, [first, last]) => count + last - first + 1, 0)
+    const isAlone = (writes.at(-1)?.[1] ?? basis) === basis + events
+    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && isAlone && shown === events
     const isExact = !onDisk.isOff && isLast && hasAllIds && isUnmixed
     onDisk.content = content
     onDisk.trouble = undefined
@@ -78,7 +81,7 @@ export class EditImport {
     else {
       onDisk.settle()
       onDisk.isMerged = true
-      if (events > 0) onDisk.addVersion(origin.position, [...origin.edits, ...writes])
+      if (events > 0) onDisk.showMerged({ position: origin.position, edits: [...origin.edits, ...writes] })
     }
     const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
     for (const { collection, id } of conflicts) {

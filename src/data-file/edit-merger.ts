@@ -50,7 +50,7 @@ export class EditMerger {
   }
 
   async #merge(known?: ReadResult): Promise<MergedEdit> {
-    const { onDisk, views, slices, connection } = this.#options
+    const { onDisk, views, slices, connection, idField } = this.#options
     const { journal } = connection()
     const last = await this.#last()
     const versions = recentVersions(onDisk.versions)
@@ -60,7 +60,7 @@ export class EditMerger {
       const edited = new EditSummary(versions, lastChange)
       const read = (last.size === 0 && known) || (await this.#read(last, versions.length < 2 ? undefined : edited))
       const { file, content } = read
-      const { origin, doubtful } = await findOrigin({ journal, slices, file, edited, base: last, versions })
+      const { origin, doubtful } = await findOrigin({ journal, slices, idField, file, edited, base: last, versions })
       if (origin) earlier = await this.#openBase(origin)
       const base = earlier ?? last
       const merging = connection().merge({ file, base }, content.hash)
@@ -80,9 +80,10 @@ export class EditMerger {
     const { onDisk, mergedEdits } = this.#options
     if (onDisk.base) return onDisk.base
     const position = onDisk.origin?.position ?? 0
-    const edits = mergedEdits.until > position ? await this.#editsSince(position) : []
-    if (edits.length > 0) onDisk.addVersion(position, edits)
-    return this.#openBase({ position, edits })
+    const found = async () => (mergedEdits.until > position ? await this.#editsSince(position) : [])
+    const last = onDisk.mergedVersion ?? { position, edits: await found() }
+    if (last.edits.length > 0) onDisk.addVersion(last.position, last.edits)
+    return this.#openBase(last)
   }
 
   async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {

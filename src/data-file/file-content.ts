@@ -30,7 +30,7 @@ export async function contentOf(
   newSink: () => ByteSink = discardingSink,
 ): Promise<FileContent | undefined> {
   for (let readings = 0; readings < MOST_READINGS; readings++) {
-    const stat = await files.stat(path)
+    const stat = await files.stat(path).catch((error) => Promise.reject(unreadable(path, error)))
     if (!stat) return undefined
     if (!stat.isFile) throw noFile(path)
     const hash = await hashOf(files, path, newSink())

@@ -53,6 +53,8 @@ export class FileOnDisk {
   base: OpenBase | undefined
   /** The file contains a merged edit, and is not a state of the journal. */
   isMerged = false
+  /** The version that the file shows then; undefined if that is not known exactly. */
+  mergedVersion: FileVersion | undefined
   readonly #mergedEdits: MergedEdits
   /** The last event of the edit that was completely merged last. */
   #mergedUntil: Position = 0
@@ -84,6 +86,7 @@ export class FileOnDisk {
     this.base?.close()
     this.base = undefined
     this.isMerged = false
+    this.mergedVersion = undefined
   }
 
   /** The last event that the file shows; after a merged edit that was not written yet, the last one before the edit. */
@@ -102,6 +105,12 @@ export class FileOnDisk {
     this.state = stored?.state
     this.versions = stored?.state.versions ?? []
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
+  }
+
+  /** The file shows this version, and not the latest items that followed. */
+  showMerged(version: FileVersion): void {
+    this.mergedVersion = version
+    this.addVersion(version.position, version.edits)
   }
 
   addVersion(position: Position, edits: FileVersion['edits'] = []): void {

@@ -6,7 +6,15 @@ import {
   parseItem,
   parseObject,
 } from '../collections/file-items.ts'
-import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../collections/file-mistakes.ts'
+import {
+  FileMistakes,
+  kindOf,
+  noCollection,
+  noItem,
+  noObject,
+  sameIdTwice,
+  sameNameTwice,
+} from '../collections/file-mistakes.ts'
 import { keyOf } from '../collections/item.ts'
 import { holdsObject } from '../collections/stored-items.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
@@ -99,6 +107,7 @@ export class FileParser implements ByteSink {
       const name = yield* scan.name()
       const badName = faultOfCollection(name)
       if (badName) this.#mistakes.add(badName)
+      if (this.#contents.has(name)) this.#mistakes.add(sameNameTwice(name))
       if (scan.peek() === CODE.OPEN_BRACE) yield* this.#object(name)
       else if (scan.peek() === CODE.OPEN_BRACKET) yield* this.#items(name)
       else {

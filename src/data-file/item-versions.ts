@@ -21,6 +21,7 @@ import { DATA_FILE_ACTOR } from './merged-edits.ts'
 export interface EditHistory {
   readonly journal: Pick<Journal, 'read'>
   readonly slices: Slices
+  readonly idField: string
   /** The items of the edited file. */
   readonly file: FileContents
   /** Those that differ from `base`. */
@@ -105,12 +106,12 @@ export class ItemVersions {
   }
 
   #compare({ collection, id }: ItemEvent, then: string | undefined): ItemDifference | Promise<ItemDifference> {
-    const { base, edited, slices } = this.#history
+    const { base, edited, slices, idField } = this.#history
     const last = base.get(collection)?.item(keyOf(id))?.text
     const name = itemName(collection, id)
     const unedited = this.#isInFile({ collection, id }) ? last : undefined
     const now = edited.recent.has(name) ? edited.recent.get(name) : unedited
-    return slices.run(() => differenceOf(now, last, then, edited.unnamed.get(collection)))
+    return slices.run(() => differenceOf(now, last, then, edited.unnamed.get(collection), idField))
   }
 
   #isInFile({ collection, id }: Pick<ItemEvent, 'collection' | 'id'>): boolean {
@@ -173,12 +174,13 @@ function* differenceOf(
   last: string | undefined,
   then: string | undefined,
   unnamed: ReadonlyMap<string, number> | undefined,
+  idField: string,
 ): Steps<ItemDifference> {
   if (now === then) return { members: 0, later: 0 }
   const thenItem = yield* parsed(then)
   if (now === undefined) {
     if (thenItem && unnamed) {
-      const { id: _, ...rest } = thenItem
+      const { [idField]: _, ...rest } = thenItem
       // The file contains it without its id, so the item must not count as new.
       const members = unnamed.get(JSON.stringify(rest))
       if (members !== undefined) return { members: -members, later: 0 }

@@ -60,6 +60,24 @@ test('the data file uses the configured id field when it is read, written and ed
   )
 })
 
+test('an item of a client whose id an editor removes stays that item', async (t) => {
+  for (const idField of ['id', 'key']) {
+    const first = { [idField]: 1, name: 'Ann', age: 30 }
+    const added = { name: 'New', age: 1, town: 'Oulu' }
+    const flags = ['--DataStore.IdField', idField]
+    const { url, file } = await startHere(t, { data: { users: [first] }, flags })
+    assert.equal((await sendJson(url, 'POST', '/api/users', added)).status, 201)
+    assert.equal((await send(url, 'POST', '/admin/snapshot')).status, 200)
+    await writeFile(file, JSON.stringify({ users: [{ ...first, name: 'Anna' }, added] }))
+    assert.equal((await send(url, 'POST', '/admin/reload')).status, 200)
+    const expected = [
+      { ...first, name: 'Anna' },
+      { [idField]: 2, ...added },
+    ]
+    assert.deepEqual((await send(url, 'GET', '/api/users')).json(), expected)
+  }
+})
+
 test('the client learns the id field, and keeps live lists by it', async (t) => {
   const { url } = await start(t)
   const client = connect(url, { idField: 'key' })

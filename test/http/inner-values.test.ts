@@ -52,6 +52,21 @@ test('PATCH inside an item takes a merge patch and a JSON Patch, relative to the
   assert.deepEqual((await item(url)).tags, ['b'])
 })
 
+test('a JSON Patch of a whole element of an array replaces that element', async (t) => {
+  const url = await start(t)
+  for (const [operation, employee] of [
+    [{ op: 'add', path: '', value: 'none' }, 'none'],
+    [{ op: 'replace', path: '', value: 7 }, 7],
+    [{ op: 'copy', from: '/name', path: '' }, 'Ann'],
+    [{ op: 'move', from: '/address', path: '' }, { city: 'Oulu' }],
+  ] as const) {
+    assert.equal((await sendJson(url, 'PUT', '/api/companies/1', COMPANY)).status, 204)
+    const reply = await sendJson(url, 'PATCH', '/api/companies/1/employees/0', [operation], PATCH)
+    assert.equal(reply.status, 204, operation.op)
+    assert.deepEqual((await item(url)).employees, [employee, COMPANY.employees[1]], operation.op)
+  }
+})
+
 test('values inside a single object are written like those of an item', async (t) => {
   const url = await start(t)
   assert.equal((await sendJson(url, 'PUT', '/api/profile/window/width', 120)).status, 204)

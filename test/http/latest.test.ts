@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 type Item = Record<string, unknown>
 
@@ -109,6 +110,74 @@ test('an edit of the data file updates the latest items unless it sets them; a r
   assert.equal(restored.status, 200, restored.text)
   assert.deepEqual(await itemsOf(url, 'sensors'), [{ ...reading('a', 5, 20), id: 'a' }])
   assert.equal((await itemsOf(url, 'sensordatas')).length, 1)
+})
+
+test('an edit that creates, removes or replaces the collection of the latest items leaves a valid one', async (t) => {
+  const readings = [{ id: 0, ...reading('a', 5, 20) }]
+  for (const [sensors, count] of [
+    [[], 1],
+    [[{ id: 'z' }], 2],
+    [{ note: 'no list' }, undefined],
+  ] as const) {
+    const { url, file } = await startHere(t, { data: { sensordatas: readings, sensors }, flags: FLAGS })
+    const events = (await send(url, 'GET', '/events?collection=sensors')).json<Item[]>()
+    assert.equal(events.filter(({ type }) => String(type).endsWith('Created')).length, 1 + (count ?? 0))
+    const now = (await send(url, 'GET', '/api/sensors')).json<Item[]>()
+    if (count === undefined) assert.deepEqual(now, sensors)
+    else assert.equal(now.length, count)
+    assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+    assert.deepEqual((JSON.parse(await readFile(file, 'utf8')) as { sensors: unknown }).sensors, now)
+  }
+  for (const sensors of [undefined, { note: 'no list' }]) {
+    const { url, file } = await startHere(t, { data: { sensordatas: readings }, flags: FLAGS })
+    assert.equal((await write(url, 'POST', '/api/sensordatas', reading('a', 6, 21))).status, 201)
+    assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+    const { sensordatas } = JSON.parse(await readFile(file, 'utf8')) as { sensordatas: Item[] }
+    await writeFile(file, JSON.stringify({ sensordatas: [...sensordatas, { id: 2, ...reading('b', 5, 21) }], sensors }))
+    assert.equal((await write(url, 'POST', '/admin/reload')).status, 200)
+    const expected = sensors ?? [{ id: 'b', ...reading('b', 5, 21) }]
+    assert.deepEqual((await send(url, 'GET', '/api/sensors')).json(), expected)
+    assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+    assert.deepEqual((JSON.parse(await readFile(file, 'utf8')) as { sensors: unknown }).sensors, expected)
+  }
+})
+
+test('a file that is imported in parts has the same effect, and shows the latest items before it is edited', async (t) => {
+  // The first part has the newest readings, so that no other part changes the latest items.
+  const sensordatas = Array.from({ length: 20_000 }, (_, id) => {
+    const timestamp = new Date(Date.UTC(2026, 0, 1) - id * 1000).toISOString()
+    return { id, mac: id % 2 === 0 ? 'a' : 'b', timestamp, text: 'reading '.repeat(30) }
+  })
+  const data = { sensors: [{ id: 'a', name: 'kitchen' }], sensordatas, notes: [{ id: 0 }] }
+  const { url, file } = await startHere(t, { data, flags: FLAGS })
+  await until('the import is complete', async () => (await send(url, 'GET', '/api/notes')).status === 200)
+  const expected = [
+    { id: 'a', name: 'kitchen' },
+    { ...sensordatas[1], id: 'b' },
+  ]
+  assert.deepEqual(await itemsOf(url, 'sensors'), expected)
+  assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+  const shown = JSON.parse(await readFile(file, 'utf8')) as { sensors: Item[]; notes: Item[] }
+  assert.deepEqual(shown.sensors, expected)
+  await writeFile(file, JSON.stringify({ ...shown, notes: [...shown.notes, { id: 1 }] }))
+  assert.equal((await write(url, 'POST', '/admin/reload')).status, 200)
+  assert.deepEqual(await itemsOf(url, 'sensors'), expected)
+})
+
+test('a file that is edited again before it shows the latest items of its first edit keeps them', async (t) => {
+  const data = { sensordatas: [{ id: 0, ...reading('a', 5, 20) }], notes: [] as Item[] }
+  // The file is not written by itself.
+  const delay = (delayMs: number) => 1000 * delayMs
+  const { url, file } = await startHere(t, { data, flags: FLAGS, delay })
+  assert.equal((await write(url, 'POST', '/admin/snapshot')).status, 200)
+  const edited = JSON.parse(await readFile(file, 'utf8')) as { sensordatas: Item[]; notes: Item[] }
+  edited.sensordatas.push({ id: 1, ...reading('b', 5, 21) })
+  for (let id = 0; id < 3; id++) {
+    edited.notes.push({ id })
+    await writeFile(file, JSON.stringify(edited))
+    assert.equal((await write(url, 'POST', '/admin/reload')).status, 200)
+    assert.equal((await itemsOf(url, 'sensors')).length, 2, `edit ${id}`)
+  }
 })
 
 test('random readings, late and corrected, give the latest items of a naive model', async (t) => {

@@ -112,6 +112,63 @@ test('each item of a batch is created, a duplicate or rejected, even within the 
   assert.deepEqual([created.status, created.json()], [201, { ids: [0, 4] }])
 })
 
+test('an item that one batch creates and replaces has each version in the past, and none before the batch', async (t) => {
+  const data = { others: [{}, {}, {}], readings: [reading('z', 1, 1)] }
+  const { url } = await startHere(t, { data, flags: flagsOf(REPLACING) })
+  const before = Number(await headOf(url))
+  const created = await write(url, 'POST', '/api/readings', [reading('a', 1, 1), reading('a', 1, 2)])
+  assert.deepEqual([created.status, created.json()], [201, { ids: [1, 1] }])
+  const event = (await send(url, 'GET', `/events/${before + 2}`)).json<Item>()
+  assert.deepEqual([event.type, event.id, event.prior], ['ItemReplaced', 1, before + 1])
+  assert.equal((await send(url, 'GET', `/api/readings/1?asOf=${before}`)).status, 404)
+  for (const n of [1, 2]) {
+    const then = await send(url, 'GET', `/api/readings/1?asOf=${before + n}`)
+    assert.deepEqual(then.json(), { id: 1, ...reading('a', 1, n) })
+  }
+  const events = (await send(url, 'GET', '/events?collection=readings&id=1')).json<Item[]>()
+  assert.equal(events.length, 2)
+})
+
+test('a retried batch gets the same ids, even if an item that it had again was changed since', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [reading('a', 1, 1)] }, flags: flagsOf(KEY) })
+  const batch = [reading('a', 1, 1), reading('b', 1, 1), reading('b', 1, 1), reading('c', 1, 1)]
+  const post = async () => {
+    const { status, headers, text } = await write(url, 'POST', '/api/readings', batch, { 'Idempotency-Key': 'k' })
+    return { status, position: headers['journal-position'], text }
+  }
+  const first = await post()
+  assert.deepEqual([first.status, JSON.parse(first.text)], [201, { ids: [0, 1, 1, 2] }])
+  for (const id of [0, 1, 2]) {
+    const merge = { 'Content-Type': 'application/merge-patch+json' }
+    assert.equal((await write(url, 'PATCH', `/api/readings/${id}`, { note: 'checked' }, merge)).status, 204)
+  }
+  assert.deepEqual(await post(), first)
+})
+
+test('a natural key whose values are too long is rejected with 422', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [{ id: 0, ...reading('a', 1, 1) }] }, flags: flagsOf(KEY) })
+  const members = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`k${n}`, n]))
+  for (const mac of ['x'.repeat(4097), Array(5000).fill(0), [[[['x'.repeat(4097)]]]], members, { a: [members] }]) {
+    const item = { ...reading('a', 1, 1), mac }
+    const merge = { 'Content-Type': 'application/merge-patch+json' }
+    const replies = [
+      await write(url, 'POST', '/api/readings', item),
+      await write(url, 'POST', '/api/readings', [item]),
+      await write(url, 'PUT', '/api/readings/0', item),
+      await write(url, 'PUT', '/api/readings/9', item),
+      await write(url, 'PATCH', '/api/readings/0', { mac }, merge),
+    ]
+    assert.deepEqual(
+      Array.from(replies, ({ status }) => status),
+      [422, 422, 422, 422, 422],
+    )
+    const { detail } = (replies[0] as Reply).json<{ detail: string }>()
+    assert.equal(detail, 'The values of the natural key (mac, timestamp) have more than 4096 characters.')
+  }
+  assert.equal((await write(url, 'POST', '/api/readings', reading('x'.repeat(4000), 1, 1))).status, 201)
+  assert.equal((await write(url, 'POST', '/api/readings', { mac: 'x'.repeat(5000) })).status, 422)
+})
+
 test('a natural key that is configured over duplicates fails the start, and names the first', async (t) => {
   const directory = await temporaryDirectory(t)
   const started = (collections: unknown, data?: unknown) =>

@@ -125,7 +125,8 @@ class FaultyDoors implements Doors {
   }
 
   #decide(command: Command, collection: CollectionState): readonly DomainEvent[] {
-    return eventsOf(command, { collection: () => collection }, { ...RULES, upsertOnPut: true, clientIdsOnPost: true })
+    const accepted = { head: this.#engine.journal.head, collection: () => collection }
+    return eventsOf(command, accepted, { ...RULES, upsertOnPut: true, clientIdsOnPost: true })
   }
 
   #durable(): CollectionState {
