@@ -277,6 +277,12 @@ test('the settings file is the given one, else appsettings.json of the working d
   assert.equal(pageSize({ files: { [PACKAGED]: files[PACKAGED] } }), 3)
 })
 
+test('segments can be compressed after at most the longest delay of a timer', () => {
+  const compressAfter = (text: string) => settings({ argv: ['--Journal.Compress', text] }).compressAfter
+  assert.deepEqual([settings().compressAfter, compressAfter('off'), compressAfter('2147483')], [60, 'off', 2_147_483])
+  mistakes({ argv: ['--Journal.Compress', '2592000'] }, /a number of seconds up to 2147483 \(24 days\), or off/)
+})
+
 test('the journal is beside the data file unless configured', () => {
   assert.equal(settings({ argv: ['--file', 'a/b.json'] }).journal, '/work/a/b.journal')
   assert.equal(settings({ argv: ['--file', '/a/b.JSON'] }).journal, '/a/b.journal')
