@@ -277,6 +277,12 @@ test('the settings file is the given one, else appsettings.json of the working d
   assert.equal(pageSize({ files: { [PACKAGED]: files[PACKAGED] } }), 3)
 })
 
+test('a settings file may begin with a byte order mark, as editors on Windows write it', () => {
+  const files = { '/work/appsettings.json': '\uFEFF{"Limits": {"PageSize": 2}, "Api": {"Schemas": {"a": "a.json"}}}' }
+  const { limits, api } = settings({ files: { ...files, '/work/a.json': '\uFEFF{"type": "object"}' } })
+  assert.deepEqual([limits.pageSize, api.schemas], [2, { a: { type: 'object' } }])
+})
+
 test('segments can be compressed after at most the longest delay of a timer', () => {
   const compressAfter = (text: string) => settings({ argv: ['--Journal.Compress', text] }).compressAfter
   assert.deepEqual([settings().compressAfter, compressAfter('off'), compressAfter('2147483')], [60, 'off', 2_147_483])
