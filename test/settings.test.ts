@@ -289,6 +289,11 @@ test('segments can be compressed after at most the longest delay of a timer', ()
   mistakes({ argv: ['--Journal.Compress', '2592000'] }, /a number of seconds up to 2147483 \(24 days\), or off/)
 })
 
+test('an environment variable inside of Collections is answered with how to set it', () => {
+  const env = { Collections__sensordatas__Time: 'timestamp' }
+  mistakes({ env }, /Collections__sensordatas__Time names no setting; Collections is one setting, whose value is JSON/)
+})
+
 test('the journal is beside the data file unless configured', () => {
   assert.equal(settings({ argv: ['--file', 'a/b.json'] }).journal, '/work/a/b.journal')
   assert.equal(settings({ argv: ['--file', '/a/b.JSON'] }).journal, '/a/b.journal')
@@ -562,7 +567,9 @@ test('a misspelt flag is rejected with a suggestion', () => {
     ['--ro', '--read-only'],
     ['--id=key', '--DataStore.IdField'],
     ['--no-cors', '--Cors.Origins'],
+    ['--nc', '--Cors.Origins'],
     ['-q', '--Log.Level'],
+    ['--serve=build', '--static'],
   ] as const) {
     mistakes({ argv: [wrong] }, new RegExp(`^Unknown flag ${wrong.split('=')[0]}; did you mean ${right}\\?$`))
   }
