@@ -4,11 +4,10 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setFlagsFromString } from 'node:v8'
-import { destination } from 'pino'
 import { hashPassword } from './access/passwords.ts'
 import { helpText } from './cli/help.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
-import { isText, openLog } from './cli/log.ts'
+import { isText, openLog, standardError } from './cli/log.ts'
 import { messagesOf } from './collections/file-mistakes.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
@@ -70,9 +69,9 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
   setFlagsFromString('--no-allocation-site-pretenuring')
 
   const isTerminal = process.stdout.isTTY && process.stderr.isTTY
-  const stderr = destination({ dest: 2, sync: true })
+  process.stdout.on('error', () => {})
   const log = openLog(settings.log, {
-    write: (text) => void stderr.write(text),
+    write: standardError(),
     isTerminal,
     hasColours: isTerminal && !process.env.NO_COLOR,
   })

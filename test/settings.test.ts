@@ -277,6 +277,23 @@ test('the settings file is the given one, else appsettings.json of the working d
   assert.equal(pageSize({ files: { [PACKAGED]: files[PACKAGED] } }), 3)
 })
 
+test('a settings file may begin with a byte order mark, as editors on Windows write it', () => {
+  const files = { '/work/appsettings.json': '\uFEFF{"Limits": {"PageSize": 2}, "Api": {"Schemas": {"a": "a.json"}}}' }
+  const { limits, api } = settings({ files: { ...files, '/work/a.json': '\uFEFF{"type": "object"}' } })
+  assert.deepEqual([limits.pageSize, api.schemas], [2, { a: { type: 'object' } }])
+})
+
+test('segments can be compressed after at most the longest delay of a timer', () => {
+  const compressAfter = (text: string) => settings({ argv: ['--Journal.Compress', text] }).compressAfter
+  assert.deepEqual([settings().compressAfter, compressAfter('off'), compressAfter('2147483')], [60, 'off', 2_147_483])
+  mistakes({ argv: ['--Journal.Compress', '2592000'] }, /a number of seconds up to 2147483 \(24 days\), or off/)
+})
+
+test('an environment variable inside of Collections is answered with how to set it', () => {
+  const env = { Collections__sensordatas__Time: 'timestamp' }
+  mistakes({ env }, /Collections__sensordatas__Time names no setting; Collections is one setting, whose value is JSON/)
+})
+
 test('the journal is beside the data file unless configured', () => {
   assert.equal(settings({ argv: ['--file', 'a/b.json'] }).journal, '/work/a/b.journal')
   assert.equal(settings({ argv: ['--file', '/a/b.JSON'] }).journal, '/a/b.journal')
@@ -550,7 +567,9 @@ test('a misspelt flag is rejected with a suggestion', () => {
     ['--ro', '--read-only'],
     ['--id=key', '--DataStore.IdField'],
     ['--no-cors', '--Cors.Origins'],
+    ['--nc', '--Cors.Origins'],
     ['-q', '--Log.Level'],
+    ['--serve=build', '--static'],
   ] as const) {
     mistakes({ argv: [wrong] }, new RegExp(`^Unknown flag ${wrong.split('=')[0]}; did you mean ${right}\\?$`))
   }

@@ -1,4 +1,4 @@
-import { type Logger, pino } from 'pino'
+import { destination, type Logger, pino } from 'pino'
 import type { Settings } from '../settings/settings.ts'
 
 export interface LogOutput {
@@ -6,6 +6,18 @@ export interface LogOutput {
   readonly write: (text: string) => void
   readonly isTerminal: boolean
   readonly hasColours: boolean
+}
+
+/** Bytes of lines that wait until they can be written; further lines are lost. */
+const WAITING_BYTES = 1024 * 1024
+
+/** Writes to standard error. Errors, such as those of a file on a full disk, must not end the server. */
+export function standardError(): LogOutput['write'] {
+  const stderr = destination({ dest: 2, sync: true, maxLength: WAITING_BYTES })
+  stderr.on('error', () => {})
+  // SonicBoom tries to write what waits only with a line that it does not drop.
+  stderr.on('drop', () => void stderr.write(''))
+  return (text) => void stderr.write(text)
 }
 
 /** The log of a server, as lines of JSON or as text for people. */

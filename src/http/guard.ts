@@ -36,15 +36,15 @@ export function crossOrigin({ origins }: Gate, credentials: boolean): Middleware
   }
 }
 
-/** Paths that use credentials without requiring them. */
-const OPTIONAL = ['/health']
+/** The path that uses credentials without requiring them. */
+const OPTIONAL = /^\/health\/?$/
 
 /** Authorizes requests before any route, so that no route can be left open. */
 export function guard(gate: Gate): Middleware {
   return async (ctx, next) => {
     refuseForeign(ctx, gate)
     const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
-    if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
+    if (needed === undefined && !OPTIONAL.test(ctx.path)) return next()
     // Caches know about Authorization, but not about API keys and tokens in the URL.
     if (gate.access) ctx.set('Cache-Control', 'private, no-cache')
     const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), () => addressOf(ctx.req, gate))
@@ -87,7 +87,7 @@ export function addressOf({ socket, headers }: IncomingMessage, gate: Gate): str
 export const ACCESS_TOKEN = 'access_token'
 
 function tokenInQuery(ctx: Context): string | undefined {
-  if (ctx.path !== '/events' || !ctx.get('Accept').includes('text/event-stream')) return undefined
+  if (!/^\/events\/?$/.test(ctx.path) || !ctx.get('Accept').includes('text/event-stream')) return undefined
   return new URLSearchParams(ctx.querystring).get(ACCESS_TOKEN) ?? undefined
 }
 

@@ -2,6 +2,7 @@ import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Rejection } from '../commands/command.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
+import { Abandoned } from '../runtime/time-slices.ts'
 import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
 
@@ -128,6 +129,7 @@ function membersOf(
 
 /** Whether the client disconnected during the request, which is no error of the server. */
 export function isClientGone(error: unknown): boolean {
+  if (error instanceof Abandoned) return true
   const { code = '' } = error as { readonly code?: string }
   return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)
 }

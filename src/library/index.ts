@@ -4,8 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Middleware } from 'koa'
-import { destination } from 'pino'
-import { openLog } from '../cli/log.ts'
+import { openLog, standardError } from '../cli/log.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { descriptorLimit } from '../server/descriptors.ts'
 import { platformDependencies, staticFilesOf } from '../server/platform.ts'
@@ -95,14 +94,13 @@ function checkOptions(options: unknown): void {
 
 async function serve(file: string, options: StartOptions, remove: () => Promise<void>): Promise<RunningServer> {
   const settings = settingsOf(file, options)
-  const stderr = destination({ dest: 2, sync: true })
   let failure: { readonly error: unknown } | undefined
   let end: (() => Promise<void>) | undefined
   const service = await startService(
     settings,
     platformDependencies({
       log: openLog(settings.log, {
-        write: (text) => void stderr.write(text),
+        write: standardError(),
         isTerminal: false,
         hasColours: false,
       }),

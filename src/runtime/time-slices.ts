@@ -24,8 +24,14 @@ export interface Limit {
 }
 
 /** The error of work whose client is gone. */
+export class Abandoned extends Refusal {
+  constructor() {
+    super('Invalid', 'The client went away before it was answered.')
+  }
+}
+
 export function abandoned(): Refusal {
-  return new Refusal('Invalid', 'The client went away before it was answered.')
+  return new Abandoned()
 }
 
 interface Work {

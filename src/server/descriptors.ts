@@ -12,10 +12,14 @@ export interface Descriptors {
   readonly files: number
 }
 
-/** `limit` is that of the process, `ulimit -n`. If it is too low, the minimum is returned nevertheless. */
+/**
+ * `limit` is that of the process, `ulimit -n`; Infinity if there is none. If it is too low, the minimum is returned
+ * nevertheless.
+ */
 export function shareDescriptors(limit: number): Descriptors {
   const files = Math.max(LEAST, Math.floor(limit / 8))
-  return { connections: Math.max(LEAST, limit - RESERVED - files), files }
+  // `limit - files` would not be a number without a limit.
+  return { connections: Math.max(LEAST, Math.ceil((limit * 7) / 8) - RESERVED), files }
 }
 
 /** The number of descriptors that this process may open. Node has raised the limit to its maximum by now. */

@@ -98,7 +98,8 @@ function createHttpServer(limits: Settings['limits'], listener: RequestListener)
   const http = createServer(
     {
       maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headerSeconds * 1000,
+      // Node rejects a longer time for the headers than for the whole request.
+      headersTimeout: Math.min(limits.headerSeconds, limits.requestSeconds) * 1000,
       requestTimeout: limits.requestSeconds * 1000,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
       ServerResponse: BasedResponse as unknown as typeof ServerResponse,

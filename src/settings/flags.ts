@@ -4,7 +4,7 @@ import type { JsonValue } from '../json/value.ts'
 import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
 import type { SettingsSource } from './sources.ts'
 
-/** Flags of json-server that have another name here. */
+/** Flags of json-server and FakeServer that have another name here. */
 const INSTEAD: Readonly<Record<string, string>> = {
   '--config': '--settings',
   '-c': '--settings',
@@ -12,10 +12,12 @@ const INSTEAD: Readonly<Record<string, string>> = {
   '-d': '--Simulate.Delay.Enabled',
   '--id': '--DataStore.IdField',
   '-i': '--DataStore.IdField',
+  '--nc': '--Cors.Origins',
   '--no-cors': '--Cors.Origins',
   '--quiet': '--Log.Level',
   '-q': '--Log.Level',
   '--ro': '--read-only',
+  '--serve': '--static',
 }
 
 export interface FlagSyntax {

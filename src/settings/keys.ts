@@ -193,6 +193,7 @@ export function hintFor(name: string): string {
   const known = [...KEY_NAMES, SCHEMAS]
   const similar = mostSimilar(name, known)
   if (similar !== undefined) return `did you mean ${similar}?`
-  const [section] = name.split('.')
+  const [section = ''] = name.split('.')
+  if (isKey(section)) return `${section} is one setting, whose value is JSON.`
   return `there are ${known.filter((key) => key.startsWith(`${section}.`)).join(', ')}.`
 }

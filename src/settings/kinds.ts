@@ -153,13 +153,16 @@ export function objects(text: string): Key<readonly JsonValue[]> {
   }
 }
 
+/** Node's timers end at once for a longer delay. */
+const MOST_SECONDS = Math.floor((2 ** 31 - 1) / 1000)
+
 export function secondsOrOff(initial: number, text: string): Key<number | 'off'> {
   return {
     type: 'seconds|off',
     default: initial,
     text,
-    expects: 'a number of seconds, or off',
-    read: (value, isText) => (value === 'off' ? value : integer(initial, 0, text).read(value, isText)),
+    expects: `a number of seconds up to ${MOST_SECONDS} (24 days), or off`,
+    read: (value, isText) => (value === 'off' ? value : integer(initial, 0, text, MOST_SECONDS).read(value, isText)),
   }
 }
 

@@ -57,7 +57,7 @@ function configuration(context: SettingsContext, named: string | undefined, mist
   const own = absolute(named ?? 'appsettings.json')
   const text = readText(own)
   if (text !== undefined) return fileSource(own, text, mistakes)
-  if (named !== undefined) mistakes.push(`The settings file ${own} does not exist.`)
+  if (named !== undefined) mistakes.push(`The settings file ${own} does not exist, or is not a regular file.`)
   return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes)
 }
 
@@ -112,7 +112,8 @@ function fileSource(path: string, text: string, mistakes: string[]): SettingsSou
   return { isText: false, where: `${path}: `, entries, schemas }
 }
 
-function parseObject(path: string, text: string, mistakes: string[]): JsonObject | undefined {
+function parseObject(path: string, content: string, mistakes: string[]): JsonObject | undefined {
+  const text = content.replace(/^\uFEFF/, '')
   try {
     const root = parseText(text)
     if (isObject(root)) return root

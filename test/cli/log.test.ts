@@ -2,6 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openLog } from '../../src/cli/log.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { freePort } from '../support/ports.ts'
+import { spawnServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 function logged(log: Settings['log'], isTerminal: boolean, hasColours = false) {
   const written: string[] = []
@@ -52,4 +56,26 @@ test('control characters of a client never reach the terminal', () => {
   assert.match(written[0] ?? '', /\/\\u001b\[2J\\u009b\\u202e 404/)
   assert.equal(written[1]?.split('\n').length, 2)
   assert.ok(!['\u001b', '\u0007', '\u009b'].some((control) => written.join('').includes(control)))
+})
+
+test('a server whose log cannot be written, as on a full disk, starts, answers and ends as any other', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const under = ['sh', '-c', 'exec "$0" "$@" 2>/dev/full']
+  const server = spawnServer(t, directory, { under, flags: ['--Log.Level', 'debug'] })
+  const url = await server.listening
+  assert.ok(url, 'it listens')
+  for (let request = 0; request < 3; request++) assert.equal((await fetch(`${url}/api`)).status, 200)
+  server.process.kill('SIGTERM')
+  assert.deepEqual(await server.ended, { code: 0, signal: null })
+})
+
+test('a server whose standard output cannot be written starts as any other', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const port = await freePort()
+  const under = ['sh', '-c', 'exec "$0" "$@" >/dev/full']
+  const server = spawnServer(t, directory, { under, isBare: true, flags: ['db.json', '--port', String(port)] })
+  const answer = () => fetch(`http://127.0.0.1:${port}/api`).catch(() => undefined)
+  await until('an answer', async () => (await answer())?.status === 200)
+  server.process.kill('SIGTERM')
+  assert.deepEqual(await server.ended, { code: 0, signal: null }, server.stderr())
 })

@@ -24,6 +24,14 @@ test('/health names the event time field', async (t) => {
   assert.deepEqual(health.eventTime, { readings: 'timestamp' })
 })
 
+test('a field named __proto__, which no item has, is grouped by like any other', async (t) => {
+  const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
+  const answer = async (search: string) => (await server.fetch(`/api/readings?${search}`)).json()
+  assert.deepEqual(await answer('distinct=__proto__'), [null])
+  const rows = await (await server.fetch('/api/readings?aggregate=count&groupBy=__proto__')).text()
+  assert.equal(rows, '[{"__proto__":null,"count":48}]')
+})
+
 test('a dashboard gets averages by sensor and window, now and in the past', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
   const search = 'aggregate=count,avg(data.temperature)&groupBy=mac&window=12h&mac=a'

@@ -10,6 +10,7 @@ import { Gate } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import { ConnectionLimits } from '../../src/http/connection-limits.ts'
+import { shareDescriptors } from '../../src/server/descriptors.ts'
 import { until } from '../support/until.ts'
 
 /** A limited HTTP server whose connections come from the addresses that the test names. */
@@ -50,6 +51,13 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
   }
   return { open, limits }
 }
+
+test('a seventh to an eighth of the descriptors is kept back, and without a limit of them connections have none', () => {
+  assert.deepEqual(shareDescriptors(1024), { connections: 848, files: 128 })
+  assert.deepEqual(shareDescriptors(128), { connections: 64, files: 16 })
+  assert.deepEqual(shareDescriptors(10), { connections: 8, files: 8 })
+  assert.deepEqual(shareDescriptors(Infinity), { connections: Infinity, files: Infinity })
+})
 
 const SERVED = /^HTTP\/1\.1 200 /
 const REFUSED =

@@ -143,6 +143,7 @@ describe('GET /events as text/event-stream', async () => {
     const granted = await server.fetch('/token', json('POST', { username: 'ada', password: 'sesame' }))
     const { access_token: token } = (await granted.json()) as { access_token: string }
     assert.equal((await server.fetch(`/events?access_token=${token}`)).status, 401, 'only where no header can be set')
+    assert.equal((await listen(t, server, `/events/?access_token=${token}`)).answer.status, 200)
     const stream = await listen(t, server, `/events?access_token=${token}`)
     assert.deepEqual(positions(await stream.take(1)), [1])
     const rest = stream.take(1)

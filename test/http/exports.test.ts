@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
@@ -9,6 +10,7 @@ import { formatPath } from '../../src/json/paths.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
 import { SEED } from '../support/random.ts'
+import { openRaw } from '../support/raw.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -233,6 +235,22 @@ test('sixteen whole results are sent at a time; one that is aborted makes room',
   assert.equal((await ask('long?pageSize=1', NDJSON)).status, 200)
   for (const response of responses) response.destroy()
   await until('there is room', async () => (await ask('long?all=true', NDJSON)).status === 200)
+})
+
+test('a client that closes its side ends a whole result, which is no error in the log', async (t) => {
+  const many = Array.from({ length: 20_000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
+  const server = await startHere(t, { data: { many } })
+  for (const origin of ['', 'Origin: http://localhost\r\n']) {
+    const { socket } = await openRaw(t, server.url)
+    socket.once('data', () => socket.end())
+    const closed = once(socket, 'close')
+    socket.write(`GET /api/many?all=true HTTP/1.1\r\nHost: localhost\r\n${origin}\r\n`)
+    await closed
+  }
+  assert.deepEqual(
+    server.log.filter((line) => line.includes('"level":50')),
+    [],
+  )
 })
 
 test('CSV columns and cells of items of one shape are made without parsing each', () => {

@@ -32,6 +32,11 @@ async function sendLines(t: Parameters<typeof openClosing>[0], lines: readonly s
   return { ...response, connection }
 }
 
+test('/health with a slash at its end shows the access of the client, too', async () => {
+  const accessAt = async (path: string) => (await send(url, 'GET', path)).json<{ access: object }>().access
+  assert.deepEqual(await accessAt('/health/'), await accessAt('/health'))
+})
+
 test('names of content codings are case-insensitive, and x-gzip is gzip', async () => {
   const body = '{"a":"€"}'
   for (const [coding, bytes] of [

@@ -167,6 +167,11 @@ test('settings come from flag, environment and the file of the working directory
   assert.equal((await server.fetch('/api/things?page=1&pageSize=8')).status, 400)
 })
 
+test('a time for whole requests that is shorter than that for their headers applies to both', async (t) => {
+  const server = await startServer(t, { data: { a: [] }, flags: ['--Limits.RequestSeconds', '10'] })
+  assert.equal((await server.fetch('/api/a')).status, 200)
+})
+
 test('one line lists the addresses with their ports, and every address serves the same', async (t) => {
   const directory = await temporaryDirectory(t)
   const urls = 'http://127.0.0.1:0;http://127.0.0.2:0;http://*:0'

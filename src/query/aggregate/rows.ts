@@ -2,7 +2,7 @@ import type { Item } from '../../collections/item.ts'
 import { scalarKey } from '../../json/order-key.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import type { Path } from '../../json/paths.ts'
-import type { JsonObject, JsonValue } from '../../json/value.ts'
+import { type JsonObject, type JsonValue, put } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type Accumulator, accumulatorOf, Budget } from './accumulator.ts'
@@ -107,9 +107,8 @@ export class Rows {
 
   *#rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): Steps<JsonObject> {
     const { aggregation } = this.#options
-    // Without a prototype, so that __proto__ is a column as any other.
-    const row: Record<string, JsonValue> = Object.create(null)
-    for (const [index, name] of groupNames(aggregation).entries()) row[name] = values[index] as Scalar
+    const row: Record<string, JsonValue> = {}
+    for (const [index, name] of groupNames(aggregation).entries()) put(row, name, values[index] as Scalar)
     if (aggregation.window) row.window = aggregation.window.text(start)
     const accumulators = windows.get(start)
     for (const [index, { name, path, function: function_ }] of aggregation.aggregates.entries()) {
