@@ -6,8 +6,9 @@ import { Refusal } from '../runtime/errors.ts'
 /** How long to wait for a write that another node has stored. */
 const WAIT_MS = 10_000
 const MOST_WRITES = 1024
-/** Larger writes are not cached. */
+/** Larger writes are not cached: all of them together may take 16 Mi characters. */
 const MOST_EVENTS = 8
+const MOST_CHARACTERS = 16 * 1024
 
 /** Finds the write that ended at a position, as soon as this node has it. Must see writes after the views. */
 export class RecentWrites implements Projection {
@@ -21,7 +22,7 @@ export class RecentWrites implements Projection {
 
   apply(recorded: Recorded): void {
     const last = lastPosition(recorded)
-    if (recorded.events.length <= MOST_EVENTS) this.#recent.set(last, recorded)
+    if (isSmall(recorded)) this.#recent.set(last, recorded)
     for (const oldest of this.#recent.keys()) {
       if (this.#recent.size <= MOST_WRITES) break
       this.#recent.delete(oldest)
@@ -63,4 +64,11 @@ export class RecentWrites implements Projection {
       this.#waiting.set(position, [...(this.#waiting.get(position) ?? []), arrived])
     })
   }
+}
+
+function isSmall({ events }: Recorded): boolean {
+  if (events.length > MOST_EVENTS) return false
+  let characters = 0
+  for (const event of events) if ('item' in event) characters += event.item.text.length
+  return characters <= MOST_CHARACTERS
 }
