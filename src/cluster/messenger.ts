@@ -19,9 +19,10 @@ const FORWARDED: Partial<Record<RefusalCode, ForwardOutcome>> = {
 
 /** Requests and announcements between the nodes of a cluster, over NATS. */
 export class Messenger {
+  /** Highest size of a message. */
+  readonly messageBytes: number
   readonly #nc: NatsConnection
   readonly #prefix: string
-  readonly #messageBytes: number
   readonly #log: Logger
   readonly #figures: ClusterFigures
   readonly #batches: RequestBatches
@@ -31,7 +32,7 @@ export class Messenger {
   constructor(nc: NatsConnection, stream: string, messageBytes: number, log: Logger, figures: ClusterFigures) {
     this.#nc = nc
     this.#prefix = `recollect.${stream}`
-    this.#messageBytes = messageBytes
+    this.messageBytes = messageBytes
     this.#log = log
     this.#figures = figures
     this.#batches = new RequestBatches({
@@ -67,7 +68,9 @@ export class Messenger {
           return { type: 'failed' }
         }),
       )
-      void Promise.all(answers).then((all) => respond(this.#textOf(all)))
+      Promise.all(answers)
+        .then((all) => respond(this.#textOf(all)))
+        .catch((error: unknown) => this.#log.error({ err: error }, 'a request of another node could not be answered'))
     })
   }
 
@@ -92,7 +95,7 @@ export class Messenger {
   async #ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
     const text = JSON.stringify(request)
     if (!this.#batches.fits(text)) {
-      throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.#messageBytes} bytes.`)
+      throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
@@ -110,18 +113,17 @@ export class Messenger {
     }
   }
 
-  /** If the answers are too large for a message, leaves out the details of errors. */
+  /** If the answers are too large for a message, leaves out the details of errors, or else what is not created. */
   #textOf(answers: readonly LeaderResponse[]): string {
     const text = JSON.stringify(answers)
-    if (Buffer.byteLength(text) <= this.#messageBytes) return text
-    return JSON.stringify(
-      answers.map((answer): LeaderResponse => {
-        if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
-        if (answer.type === 'bulk-stored') return { ...answer, notCreated: answer.notCreated.map(withoutDetails) }
-        if (answer.type !== 'refused') return answer
-        return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
-      }),
-    )
+    if (this.#fits(text)) return text
+    const shorter = answers.map(withoutDetails)
+    const shorterText = JSON.stringify(shorter)
+    return this.#fits(shorterText) ? shorterText : JSON.stringify(shorter.map(withoutLists))
+  }
+
+  #fits(text: string): boolean {
+    return Buffer.byteLength(text) <= this.messageBytes
   }
 
   /** Stops answering. */
@@ -153,9 +155,25 @@ export class Messenger {
   }
 }
 
-function withoutDetails([index, reason]: readonly [number, NotCreated]): readonly [number, NotCreated] {
+function withoutDetails(answer: LeaderResponse): LeaderResponse {
+  if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
+  if (answer.type === 'bulk-stored') return { ...answer, notCreated: answer.notCreated.map(withoutReason) }
+  if (answer.type !== 'refused') return answer
+  return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
+}
+
+function withoutReason([index, reason]: readonly [number, NotCreated]): readonly [number, NotCreated] {
   if ('duplicateOf' in reason) return [index, reason]
   return [index, { rejection: { code: reason.rejection.code, message: 'It was rejected.', faults: [] } }]
+}
+
+function withoutLists(answer: LeaderResponse): LeaderResponse {
+  if (answer.type !== 'bulk-stored') return answer
+  const { position, notCreated } = answer
+  const message =
+    `${notCreated.length} items of the batch exist already or were rejected, and a message of the cluster has no room to list ` +
+    'them. The other items are stored. Send fewer items at once, or send them to the leader.'
+  return { type: 'refused', code: 'TooLarge', message, faults: [], position }
 }
 
 function outcomeOf(answer: LeaderResponse): ForwardOutcome {
