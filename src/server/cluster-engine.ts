@@ -172,7 +172,7 @@ export class ClusterEngine extends Engine {
     const { isConnected } = connection.messenger
     const isFileCurrent = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
     const isComplete = isFileCurrent && projections.status.state === 'current'
-    const writable = this.isStarted && isConnected && hasLeader
+    const writable = this.isStarted && isConnected && hasLeader && projections.hasRoom
     return {
       status: !writable ? 'unavailable' : isComplete ? 'ok' : 'degraded',
       journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
