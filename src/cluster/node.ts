@@ -21,6 +21,8 @@ export interface NodeOptions {
   readonly log: Logger
   /** Called when this node becomes the leader; `resigned` ends that. */
   readonly elected: () => Promise<void>
+  /** Called at once when this node leads no longer, also while `elected` works; `resigned` waits for that. */
+  readonly resigning: () => void
   readonly resigned: () => Promise<void>
   /** The stream is not the expected one: the process must end. */
   readonly failed: (error: unknown) => void
@@ -190,9 +192,10 @@ export class Node {
   }
 
   #resign(): void {
-    const { journal, log, resigned, id } = this.#options
+    const { journal, log, resigning, resigned, id } = this.#options
     this.#isElected = false
     journal.resign()
+    resigning()
     this.#change = this.#change.then(async () => {
       log.info({ node: id, position: journal.head }, 'this node is no longer the leader')
       await resigned().catch((error: unknown) => log.error({ err: error }, 'the data file could not be released'))

@@ -77,6 +77,7 @@ export class ClusterEngine extends Engine {
       canDecide: () => projections.hasRoom,
       log,
       elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
+      resigning: () => dataFile.end(),
       resigned: () => dataFile.close(),
       failed,
     })
