@@ -178,7 +178,7 @@ export class Node {
   #lead(): void {
     const { journal, log, elected, id } = this.#options
     this.#isElected = true
-    this.#change = this.#change.then(async () => {
+    const change = this.#change.then(async () => {
       try {
         await journal.lead()
         log.info({ node: id, position: journal.head }, 'this node is the leader')
@@ -186,9 +186,11 @@ export class Node {
         await elected()
       } catch (error) {
         log.warn({ err: error }, 'this node was elected leader, but could not take over')
-        this.#isElected = false
+        // It may have been elected again meanwhile, and is about to take over.
+        if (this.#change === change) this.#isElected = false
       }
     })
+    this.#change = change
   }
 
   #resign(): void {

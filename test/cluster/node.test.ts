@@ -139,3 +139,22 @@ test('a node that loses the lead while it imports its data file is told at once,
   assert.deepEqual(calls, ['elected', 'resigning', 'resigned'])
   await node.close()
 })
+
+test('a takeover that fails after the node was elected again does not end the later leadership', async () => {
+  const elected = async (calls: string[]): Promise<void> => void calls.push('elected')
+  const { node, election, calls, takeovers, lease } = controlledNode(elected)
+  const starting = node.start()
+  await until('it takes over', () => takeovers.length === 1)
+  lease({ node: 'other' })
+  await until('another node leads', () => node.leader === 'other')
+  lease({ node: 'other', released: true })
+  await until('it is elected again', () => election.isHeld)
+  takeovers[0]?.fail()
+  await until('it takes over again', () => takeovers.length === 2)
+  takeovers[1]?.succeed()
+  await until('it leads', () => calls.includes('elected'))
+  assert.ok(node.isLeader)
+  await starting
+  await node.close()
+  assert.deepEqual(calls, ['resigning', 'resigned', 'elected', 'resigning', 'resigned'])
+})
