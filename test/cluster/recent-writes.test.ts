@@ -27,3 +27,13 @@ test('recent writes are held in memory if they are small, and read from the jour
   assert.equal((await recent.endingAt(2)).position, 2)
   assert.deepEqual(read, [2])
 })
+
+test('a position within a write is reached with that write', async () => {
+  const recent = new RecentWrites({ head: 3, read: () => assert.fail('nothing is read') })
+  const reached = recent.reached(5)
+  const ending = recent.endingAt(6)
+  const events = [4, 5, 6].flatMap((position) => [...write(position, '').events])
+  recent.apply({ ...write(4, ''), events })
+  await reached
+  assert.equal((await ending).position, 4)
+})
