@@ -1,8 +1,11 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { NotCreated } from '../commands/create-items.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import type { JsonValue } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
+import { Slices } from '../runtime/time-slices.ts'
 import type { ClusterFigures, ForwardOutcome } from './figures.ts'
 import type { Announcement, LeaderRequest, LeaderResponse } from './protocol.ts'
 import { RequestBatches } from './request-batches.ts'
@@ -26,6 +29,8 @@ export class Messenger {
   readonly #log: Logger
   readonly #figures: ClusterFigures
   readonly #batches: RequestBatches
+  /** For long requests. */
+  readonly #slices = new Slices()
   readonly #subscriptions: Subscription[] = []
   #isConnected = true
 
@@ -62,16 +67,22 @@ export class Messenger {
   /** Answers the requests sent to a node. Those of one message are started in order and answered in one response. */
   serve(node: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
-      const answers = (parseText(text) as unknown as readonly LeaderRequest[]).map((request) =>
-        answer(request).catch((error: unknown): LeaderResponse => {
-          this.#log.error({ err: error }, 'a request of another node could not be answered')
-          return { type: 'failed' }
-        }),
-      )
-      Promise.all(answers)
-        .then((all) => respond(this.#textOf(all)))
+      this.#answerAll(text, answer)
+        .then(respond)
         .catch((error: unknown) => this.#log.error({ err: error }, 'a request of another node could not be answered'))
     })
+  }
+
+  async #answerAll(text: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<string> {
+    // An item within a request is nested deeper than by itself.
+    const parsed = await this.#slices.run(() => parseSteps(text, undefined, undefined, Number.POSITIVE_INFINITY))
+    const answers = (parsed as unknown as readonly LeaderRequest[]).map((request) =>
+      answer(request).catch((error: unknown): LeaderResponse => {
+        this.#log.error({ err: error }, 'a request of another node could not be answered')
+        return { type: 'failed' }
+      }),
+    )
+    return this.#textOf(await Promise.all(answers))
   }
 
   /** Asks another node. The Refusal tells whether the command may have been executed nevertheless. */
@@ -93,7 +104,7 @@ export class Messenger {
   }
 
   async #ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
-    const text = JSON.stringify(request)
+    const text = await this.#slices.run(() => stringifySteps(request as unknown as JsonValue))
     if (!this.#batches.fits(text)) {
       throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.messageBytes} bytes.`)
     }
