@@ -9,7 +9,7 @@ import {
   outcomeOf,
   type RestoreOutcome,
 } from '../commands/outcome.ts'
-import type { Restoration, RestoredCollection } from '../commands/restore.ts'
+import type { Restoration } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
@@ -17,6 +17,7 @@ import { parseText } from '../json/parse-text.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { Slices, type Steps } from '../runtime/time-slices.ts'
 import { diskFull } from './full-disk.ts'
 import type { Messenger } from './messenger.ts'
 import type { Node } from './node.ts'
@@ -30,7 +31,7 @@ export interface ClusterHandlerOptions {
   readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
-  readonly messenger: Pick<Messenger, 'ask'>
+  readonly messenger: Pick<Messenger, 'ask' | 'messageBytes'>
   readonly recent: RecentWrites
   readonly journal: Pick<Journal, 'read'>
   /** The position of the last event in this node's views. */
@@ -44,6 +45,7 @@ export interface ClusterHandlerOptions {
 /** Executes commands, here or on the leader. Resolves when this node's own views hold the result. */
 export class ClusterHandler {
   readonly #options: ClusterHandlerOptions
+  readonly #slices = new Slices()
 
   constructor(options: ClusterHandlerOptions) {
     this.#options = options
@@ -74,12 +76,12 @@ export class ClusterHandler {
   }
 
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    const { local, node } = this.#options
+    const { local, node, messenger } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
     this.#checkRoom()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
-    const request: LeaderRequest = { type: 'restore', restoration: textOf(restoration), origin }
-    const { position, events } = await this.#ask(['stored'], request)
+    const text = await this.#slices.run(() => textOf(restoration, messenger.messageBytes))
+    const { position, events } = await this.#ask(['stored'], { type: 'restore', restoration: text, origin })
     return { position, events: await this.#stored(position, events) }
   }
 
@@ -193,15 +195,25 @@ function noLeader(): Refusal {
   return new Refusal('Unavailable', 'The cluster has no leader at the moment; one is being elected.')
 }
 
-function textOf(restoration: Restoration): RestorationText {
+/** @throws {Refusal} `TooLarge` once the items have more than `bytes` characters: no message holds them. */
+function* textOf(restoration: Restoration, bytes: number): Steps<RestorationText> {
   if (restoration.type === 'item') return { ...restoration, item: restoration.item?.value ?? null }
-  return {
-    type: 'collections',
-    collections: Array.from(
-      restoration.collections,
-      ([name, former]) => [name, former ? formerText(former) : null] as const,
-    ),
+  const collections: [string, FormerText | null][] = []
+  let left = bytes
+  for (const [name, former] of restoration.collections) {
+    const values: JsonObject[] = []
+    let isObject = false
+    for (const { id, text } of former?.items() ?? []) {
+      left -= text.length
+      if (left < 0) throw new Refusal('TooLarge', `The cluster accepts no message of more than ${bytes} bytes.`)
+      values.push(parseText(text) as JsonObject)
+      isObject = id === OBJECT_ID
+      yield
+    }
+    // A single object stands for itself, as in a data file.
+    collections.push([name, former ? (isObject ? (values[0] as JsonObject) : values) : null])
   }
+  return { type: 'collections', collections }
 }
 
 function restorationOf(text: RestorationText, idField: string): Restoration {
@@ -212,14 +224,6 @@ function restorationOf(text: RestorationText, idField: string): Restoration {
       text.collections.map(([name, former]) => [name, former ? { items: () => itemsOf(former, idField) } : undefined]),
     ),
   }
-}
-
-/** A single object stands for itself, as in a data file. */
-function formerText(former: RestoredCollection): FormerText {
-  const items = Array.from(former.items())
-  const [first] = items
-  const values = items.map(({ text }) => parseText(text) as JsonObject)
-  return first?.id === OBJECT_ID ? (values[0] as JsonObject) : values
 }
 
 function itemsOf(former: FormerText, idField: string): readonly FileItem[] {

@@ -1,8 +1,11 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { NotCreated } from '../commands/create-items.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import type { JsonValue } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
+import { Slices } from '../runtime/time-slices.ts'
 import type { ClusterFigures, ForwardOutcome } from './figures.ts'
 import type { Announcement, LeaderRequest, LeaderResponse } from './protocol.ts'
 import { RequestBatches } from './request-batches.ts'
@@ -19,19 +22,22 @@ const FORWARDED: Partial<Record<RefusalCode, ForwardOutcome>> = {
 
 /** Requests and announcements between the nodes of a cluster, over NATS. */
 export class Messenger {
+  /** Highest size of a message. */
+  readonly messageBytes: number
   readonly #nc: NatsConnection
   readonly #prefix: string
-  readonly #messageBytes: number
   readonly #log: Logger
   readonly #figures: ClusterFigures
   readonly #batches: RequestBatches
+  /** For long requests. */
+  readonly #slices = new Slices()
   readonly #subscriptions: Subscription[] = []
   #isConnected = true
 
   constructor(nc: NatsConnection, stream: string, messageBytes: number, log: Logger, figures: ClusterFigures) {
     this.#nc = nc
     this.#prefix = `recollect.${stream}`
-    this.#messageBytes = messageBytes
+    this.messageBytes = messageBytes
     this.#log = log
     this.#figures = figures
     this.#batches = new RequestBatches({
@@ -61,14 +67,22 @@ export class Messenger {
   /** Answers the requests sent to a node. Those of one message are started in order and answered in one response. */
   serve(node: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
-      const answers = (parseText(text) as unknown as readonly LeaderRequest[]).map((request) =>
-        answer(request).catch((error: unknown): LeaderResponse => {
-          this.#log.error({ err: error }, 'a request of another node could not be answered')
-          return { type: 'failed' }
-        }),
-      )
-      void Promise.all(answers).then((all) => respond(this.#textOf(all)))
+      this.#answerAll(text, answer)
+        .then(respond)
+        .catch((error: unknown) => this.#log.error({ err: error }, 'a request of another node could not be answered'))
     })
+  }
+
+  async #answerAll(text: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<string> {
+    // An item within a request is nested deeper than by itself.
+    const parsed = await this.#slices.run(() => parseSteps(text, undefined, undefined, Number.POSITIVE_INFINITY))
+    const answers = (parsed as unknown as readonly LeaderRequest[]).map((request) =>
+      answer(request).catch((error: unknown): LeaderResponse => {
+        this.#log.error({ err: error }, 'a request of another node could not be answered')
+        return { type: 'failed' }
+      }),
+    )
+    return this.#textOf(await Promise.all(answers))
   }
 
   /** Asks another node. The Refusal tells whether the command may have been executed nevertheless. */
@@ -90,9 +104,9 @@ export class Messenger {
   }
 
   async #ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
-    const text = JSON.stringify(request)
+    const text = await this.#slices.run(() => stringifySteps(request as unknown as JsonValue))
     if (!this.#batches.fits(text)) {
-      throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.#messageBytes} bytes.`)
+      throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
@@ -110,18 +124,17 @@ export class Messenger {
     }
   }
 
-  /** If the answers are too large for a message, leaves out the details of errors. */
+  /** If the answers are too large for a message, leaves out the details of errors, or else what is not created. */
   #textOf(answers: readonly LeaderResponse[]): string {
     const text = JSON.stringify(answers)
-    if (Buffer.byteLength(text) <= this.#messageBytes) return text
-    return JSON.stringify(
-      answers.map((answer): LeaderResponse => {
-        if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
-        if (answer.type === 'bulk-stored') return { ...answer, notCreated: answer.notCreated.map(withoutDetails) }
-        if (answer.type !== 'refused') return answer
-        return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
-      }),
-    )
+    if (this.#fits(text)) return text
+    const shorter = answers.map(withoutDetails)
+    const shorterText = JSON.stringify(shorter)
+    return this.#fits(shorterText) ? shorterText : JSON.stringify(shorter.map(withoutLists))
+  }
+
+  #fits(text: string): boolean {
+    return Buffer.byteLength(text) <= this.messageBytes
   }
 
   /** Stops answering. */
@@ -153,9 +166,25 @@ export class Messenger {
   }
 }
 
-function withoutDetails([index, reason]: readonly [number, NotCreated]): readonly [number, NotCreated] {
+function withoutDetails(answer: LeaderResponse): LeaderResponse {
+  if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
+  if (answer.type === 'bulk-stored') return { ...answer, notCreated: answer.notCreated.map(withoutReason) }
+  if (answer.type !== 'refused') return answer
+  return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
+}
+
+function withoutReason([index, reason]: readonly [number, NotCreated]): readonly [number, NotCreated] {
   if ('duplicateOf' in reason) return [index, reason]
   return [index, { rejection: { code: reason.rejection.code, message: 'It was rejected.', faults: [] } }]
+}
+
+function withoutLists(answer: LeaderResponse): LeaderResponse {
+  if (answer.type !== 'bulk-stored') return answer
+  const { position, notCreated } = answer
+  const message =
+    `${notCreated.length} items of the batch exist already or were rejected, and a message of the cluster has no room to list ` +
+    'them. The other items are stored. Send fewer items at once, or send them to the leader.'
+  return { type: 'refused', code: 'TooLarge', message, faults: [], position }
 }
 
 function outcomeOf(answer: LeaderResponse): ForwardOutcome {

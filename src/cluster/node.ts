@@ -21,6 +21,8 @@ export interface NodeOptions {
   readonly log: Logger
   /** Called when this node becomes the leader; `resigned` ends that. */
   readonly elected: () => Promise<void>
+  /** Called at once when this node leads no longer, also while `elected` works; `resigned` waits for that. */
+  readonly resigning: () => void
   readonly resigned: () => Promise<void>
   /** The stream is not the expected one: the process must end. */
   readonly failed: (error: unknown) => void
@@ -176,7 +178,7 @@ export class Node {
   #lead(): void {
     const { journal, log, elected, id } = this.#options
     this.#isElected = true
-    this.#change = this.#change.then(async () => {
+    const change = this.#change.then(async () => {
       try {
         await journal.lead()
         log.info({ node: id, position: journal.head }, 'this node is the leader')
@@ -184,15 +186,18 @@ export class Node {
         await elected()
       } catch (error) {
         log.warn({ err: error }, 'this node was elected leader, but could not take over')
-        this.#isElected = false
+        // It may have been elected again meanwhile, and is about to take over.
+        if (this.#change === change) this.#isElected = false
       }
     })
+    this.#change = change
   }
 
   #resign(): void {
-    const { journal, log, resigned, id } = this.#options
+    const { journal, log, resigning, resigned, id } = this.#options
     this.#isElected = false
     journal.resign()
+    resigning()
     this.#change = this.#change.then(async () => {
       log.info({ node: id, position: journal.head }, 'this node is no longer the leader')
       await resigned().catch((error: unknown) => log.error({ err: error }, 'the data file could not be released'))

@@ -3,7 +3,7 @@ import { lastPosition, type Recorded } from '../events/journal.ts'
 import type { RecordLine } from '../events/record-reader.ts'
 import type { Copied, Replica } from '../events/replica.ts'
 import { isOutOfSpace } from '../files/files.ts'
-import { Corruption, Refusal } from '../runtime/errors.ts'
+import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { decodeContent, type Message, type Sequence, type Succession } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 import type { ResumePoint } from './resume-point.ts'
@@ -24,7 +24,7 @@ export interface TailOptions {
   readonly failed: (error: unknown) => void
 }
 
-/** How often to retry writing the copy while the disk is full. */
+/** How often to retry writing the copy while the disk is full or the process has no file descriptor left. */
 const FULL_MS = 500
 
 /**
@@ -169,14 +169,14 @@ export class Tail {
     return undefined
   }
 
-  /** Retries while the disk is full. */
+  /** Retries while the disk is full, or while there is no file descriptor for a new segment. */
   async #copy(copied: Copied): Promise<void> {
     for (;;) {
       try {
         await this.#replica.write(copied)
         return
       } catch (error) {
-        if (!isOutOfSpace(error)) throw error
+        if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error
       }
       await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
       if (this.#unusable) throw this.#unusable

@@ -8,6 +8,7 @@ import { Refusal } from '../runtime/errors.ts'
 
 interface InFlight {
   readonly last: Position
+  readonly events: List<DomainEvent>
   readonly appended: Promise<Recorded>
 }
 
@@ -73,20 +74,28 @@ export class AcceptedWrites implements Projection {
     const expected = state.head + 1
     state.accept(events)
     const appended = this.#journal.append({ expected, ...origin, events })
-    const inFlight: InFlight = { last: state.head, appended }
+    const inFlight: InFlight = { last: state.head, events, appended }
     this.#inFlight.push(inFlight)
     appended.then(
       () => {
         if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
       },
-      () => {
-        // Everything accepted after the failed write fails with it, and retries are decided anew.
-        if (this.#state !== state) return
-        this.#state = this.#stateAt(this.#journal.head)
-        this.#inFlight = []
-      },
+      () => this.#withdraw(inFlight),
     )
     return appended
+  }
+
+  /**
+   * Everything accepted after a failed write fails with it, and retries are decided anew. Earlier writes are still in
+   * flight: the journal may reject a write at once, such as one that is too large for a message of the cluster.
+   */
+  #withdraw(failed: InFlight): void {
+    const index = this.#inFlight.indexOf(failed)
+    if (index < 0) return
+    const { head } = this.#journal
+    this.#inFlight = this.#inFlight.slice(0, index).filter(({ last }) => last > head)
+    this.#state = this.#stateAt(head)
+    for (const { events } of this.#inFlight) this.#state.accept(events)
   }
 
   /** Appends events that were decided when `head` was the last accepted event. A large write is not accepted before it is durable. */

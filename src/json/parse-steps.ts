@@ -31,7 +31,7 @@ export class Malformed extends Error {
   }
 }
 
-/** Thrown when the nesting exceeds MAX_NESTING. */
+/** Thrown when the nesting exceeds the limit. */
 export class TooDeep extends Error {
   /** Tokens of a JSON Pointer to the value. */
   readonly path: readonly (string | number)[]
@@ -52,9 +52,10 @@ export function* parseSteps(
   text: string,
   inspect: (parsed: Parsed) => void = () => {},
   stepCharacters = STEP_CHARACTERS,
+  mostNesting = MAX_NESTING,
 ): Steps<JsonValue> {
   if (text.length > stepCharacters && CONTAINER.test(text)) {
-    return yield* new LongParse(text, inspect, stepCharacters).steps()
+    return yield* new LongParse(text, inspect, stepCharacters, mostNesting).steps()
   }
   const value = parse(text)
   inspect({ value, text, depth: 1, path: NO_PATH, skipped: 0 })
@@ -93,6 +94,7 @@ class LongParse {
   readonly #text: string
   readonly #inspect: (parsed: Parsed) => void
   readonly #stepCharacters: number
+  readonly #mostNesting: number
   /** The outermost comes first. */
   readonly #containers: Container[] = []
   /** Offset of the last string. */
@@ -100,10 +102,11 @@ class LongParse {
   /** Everything before this offset is parsed. */
   #parsed = 0
 
-  constructor(text: string, inspect: (parsed: Parsed) => void, stepCharacters: number) {
+  constructor(text: string, inspect: (parsed: Parsed) => void, stepCharacters: number, mostNesting: number) {
     this.#text = text
     this.#inspect = inspect
     this.#stepCharacters = stepCharacters
+    this.#mostNesting = mostNesting
   }
 
   *steps(): Steps<JsonValue> {
@@ -142,7 +145,7 @@ class LongParse {
 
   #enter(begin: number, isArray: boolean): void {
     this.#containers.push({ isArray, begin, name: this.#string, rest: begin + 1, value: undefined })
-    if (this.#containers.length <= MAX_NESTING) return
+    if (this.#containers.length <= this.#mostNesting) return
     this.#open()
     throw new TooDeep(this.#pathOf(this.#containers.length - 1))
   }

@@ -74,7 +74,8 @@ function* stringifyArray(array: readonly JsonValue[], sizes: Sizes, pieces: stri
 function* stringifyObject(object: JsonObject, sizes: Sizes, pieces: string[]): Steps<void> {
   let separator = '{'
   for (const name of sizes.namesOf(object)) {
-    const member = object[name] as JsonValue
+    const member = object[name]
+    if (member === undefined) continue
     const isLong = sizes.isLong(member)
     pieces.push(`${separator}${quoted(name)}:${isLong ? '' : JSON.stringify(member)}`)
     separator = ','

@@ -7,7 +7,7 @@ import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
 import { directoryOf, type Files, replace } from '../files/files.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { Ended, Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { configuredDataFile } from './configured-data-file.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -37,6 +37,8 @@ export class ClusterDataFile implements Projection {
   readonly #options: ClusterDataFileOptions
   readonly #path: string
   #open: DataFile | undefined
+  /** While its edits are imported before it is open. */
+  #starting: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
   private constructor(options: ClusterDataFileOptions, path: string) {
@@ -81,14 +83,26 @@ export class ClusterDataFile implements Projection {
       if (sample) await replace(files, this.#path, sample)
       const file = configuredDataFile(this.#path, settings, dependencies, projections)
       await file.prepare()
+      this.#starting = file
       await file.start(connection)
       this.#open = file
     } catch (error) {
+      if (error instanceof Ended) {
+        log.info('The import of the data file is continued when this node leads again.')
+        return
+      }
       const { message } = error as Error
       log.error(`The data file is left alone: ${message}`)
       const behind = { events: journal.head, bytes: journal.bytesAfter(0) }
       this.#trouble = { state: 'failing', position: 0, detail: message, behind, nextWrite: null }
+    } finally {
+      this.#starting = undefined
     }
+  }
+
+  /** Aborts the import of `open`, which the next one continues. */
+  end(): void {
+    this.#starting?.end()
   }
 
   /** Writes pending changes, and leaves the file alone from now on. */

@@ -77,6 +77,7 @@ export class ClusterEngine extends Engine {
       canDecide: () => projections.hasRoom,
       log,
       elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
+      resigning: () => dataFile.end(),
       resigned: () => dataFile.close(),
       failed,
     })
@@ -172,7 +173,7 @@ export class ClusterEngine extends Engine {
     const { isConnected } = connection.messenger
     const isFileCurrent = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
     const isComplete = isFileCurrent && projections.status.state === 'current'
-    const writable = this.isStarted && isConnected && hasLeader
+    const writable = this.isStarted && isConnected && hasLeader && projections.hasRoom
     return {
       status: !writable ? 'unavailable' : isComplete ? 'ok' : 'degraded',
       journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },

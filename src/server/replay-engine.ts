@@ -127,6 +127,7 @@ export class ReplayEngine extends Engine {
 
   protected async end(): Promise<void> {
     this.#pace.end()
+    this.views.end()
     await this.journal.close()
     await this.#playing
   }
@@ -140,7 +141,7 @@ export class ReplayEngine extends Engine {
         log.info({ position: journal.end }, 'the replay has reached its end, and stays there')
       }
     } catch (error) {
-      failed(error)
+      if (!this.isClosing) failed(error)
     }
   }
 }

@@ -290,6 +290,32 @@ test('a stored write is answered even if the message after it fails', async (t) 
   assert.deepEqual(failures, [])
 })
 
+test('a copy that finds no file descriptor for a new segment waits for one', async (t) => {
+  let isShort = false
+  let refused = 0
+  const files: Files = {
+    ...nodeFiles,
+    open: async (...how) => {
+      if (!isShort) return nodeFiles.open(...how)
+      refused++
+      throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })
+    },
+  }
+  const stream = new SimulatedStream()
+  const directory = await temporaryDirectory(t)
+  const { journal, failures } = await openClusterJournal(stream, files, directory, { segmentBytes: 300 })
+  t.after(() => journal.close())
+  await journal.lead()
+  await journal.append(draft(1, created(0, { text: 'x'.repeat(300) })))
+  isShort = true
+  const waiting = journal.append(draft(2, created(1)))
+  await until('it needs a segment', () => refused > 0)
+  isShort = false
+  await waiting
+  assert.equal(journal.head, 2)
+  assert.deepEqual(failures, [])
+})
+
 test('a write of several messages is void when its leader stops in the middle', async (t) => {
   const stream = new SimulatedStream(2048)
   const [first, second] = [await open(t, stream), await open(t, stream)]

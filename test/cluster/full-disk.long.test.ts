@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { healthOf, rolesOf, startCluster } from '../support/cluster.ts'
+import { type ClusterHealth, healthOf, rolesOf, startCluster } from '../support/cluster.ts'
 import { withoutNats } from '../support/nats.ts'
 import { json, type RunningServer } from '../support/server.ts'
 import { fill, mountSmallDisk } from '../support/small-disk.ts'
@@ -48,6 +48,9 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   await until('the other node leads', async () => (await healthOf(other)).cluster.role === 'leader')
   for (let times = 0; times < 200; times++) assert.ok((await put(other)) < 300)
   assert.equal(await put(full), 507)
+  const unhealthy = await full.fetch('/health')
+  const { status, cluster: known } = (await unhealthy.json()) as ClusterHealth
+  assert.deepEqual([unhealthy.status, status, known.role], [503, 'unavailable', 'follower'])
 
   // A start on the full disk waits for room, and can be ended.
   assert.equal(await full.stop(), 0, full.stderr())

@@ -34,7 +34,14 @@ class HeldJournal implements Journal {
   #waiting: { draft: Draft; resolve: (recorded: Recorded) => void; reject: (error: unknown) => void }[] = []
   readonly #followers: ((recorded: Recorded) => void)[] = []
 
+  /** Whether the next append fails alone, at once. */
+  isRejecting = false
+
   append(draft: Draft): Promise<Recorded> {
+    if (this.isRejecting) {
+      this.isRejecting = false
+      return Promise.reject(new Refusal('TooLarge', 'too large'))
+    }
     if (draft.expected !== this.#accepted + 1) return Promise.reject(new Refusal('Unavailable', 'not the next one'))
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => this.#waiting.push({ draft, resolve, reject }))
@@ -197,6 +204,38 @@ test('all writes decided on a failed write fail with it, and the next write succ
   assert.equal(event?.type, 'ItemReplaced')
   assert.equal(event?.revision, 2)
   assert.equal(views.find('things')?.size, 1)
+})
+
+test('a write that the journal rejects at once does not fail writes decided after it, and earlier ones stay accepted', async () => {
+  const { handle, journal, views } = handlerOn(new HeldJournal())
+  const first = handle(put('1', 1))
+  journal.isRejecting = true
+  await refused(handle(put('2', 1)), 'TooLarge')
+  const second = handle(put('1', 2))
+  const conflict = handle(put('1', 3, { ifNoneMatch: '*' }))
+  assert.equal(await isSettled(conflict), false, 'it depends on the first write')
+  journal.flush(1)
+  const third = handle(put('2', 3))
+  journal.flush()
+  await first
+  await refused(conflict, 'PreconditionFailed')
+  assert.equal((await second).event?.revision, 2)
+  assert.equal((await third).event?.revision, 1)
+  assert.deepEqual(views.find('things')?.item('1')?.value, { id: 1, n: 2 })
+})
+
+test('writes that stayed accepted when a later one was rejected fail together when their flush fails', async () => {
+  const { handle, journal } = handlerOn(new HeldJournal())
+  const writes = [handle(put('1', 1)), handle(put('1', 2))]
+  journal.isRejecting = true
+  await refused(handle(put('2', 1)), 'TooLarge')
+  writes.push(handle(put('1', 3)))
+  const failures = Promise.all(writes.map((write) => refused(write, 'DiskFull')))
+  journal.fail()
+  await failures
+  const next = handle(put('1', 4))
+  journal.flush()
+  assert.equal((await next).event?.revision, 1)
 })
 
 test('exactly one of many writers with the same entity tag succeeds', async () => {

@@ -16,6 +16,11 @@ test('the time-sliced stringify gives the text of JSON.stringify, for any value'
   })
 })
 
+test('the time-sliced stringify leaves out undefined members, as JSON.stringify does', () => {
+  const value = { a: undefined, b: [1, 2, { c: undefined, d: 3 }], e: undefined } as unknown as JsonValue
+  assert.equal(atOnce(stringifySteps(value, 1)), JSON.stringify(value))
+})
+
 test('the time-sliced comparison gives the result of equal, for any two values', () => {
   const counts = { equal: 0, different: 0 }
   forAll(5000, (random) => {

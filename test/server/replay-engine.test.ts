@@ -268,6 +268,21 @@ test('damage found during a replay ends the service, and nothing is skipped', as
   await engine.close()
 })
 
+test('a replay that waits for space on the disk can be ended', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [NOON + SECOND, 1],
+  ])
+  const { engine, failures, clock } = await play(disk, { from: '2', speed: 1 })
+  engine.views.store.transaction = () => {
+    throw Object.assign(new Error('The disk is full.'), { code: 'ENOSPC' })
+  }
+  await clock.pass(2 * SECOND)
+  assert.ok(engine.views.isFull)
+  await engine.close()
+  assert.deepEqual(failures, [])
+})
+
 test('any journal is replayed from any position at any speed, each write when it is due, with the right state', async () => {
   const random = new Random(SEED)
   for (let round = 0; round < 6; round++) {

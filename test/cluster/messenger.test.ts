@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ClusterFigures } from '../../src/cluster/figures.ts'
+import { Messenger } from '../../src/cluster/messenger.ts'
+import type { LeaderRequest, LeaderResponse } from '../../src/cluster/protocol.ts'
+import type { Command } from '../../src/commands/command.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+import { SILENT } from '../support/cluster.ts'
+import type { Scope } from '../support/directory.ts'
+import { connectTo, startNats, withoutNats } from '../support/nats.ts'
+
+const ORIGIN = { actor: 'ann', requestId: 'r' }
+
+async function messengers(t: Scope, messageBytes: number) {
+  const servers = await startNats(t, { maxPayload: messageBytes })
+  const open = async (): Promise<Messenger> => {
+    const nc = await connectTo(servers)
+    t.after(() => nc.close())
+    return new Messenger(nc, 'test', messageBytes, SILENT, new ClusterFigures())
+  }
+  return { leader: await open(), follower: await open() }
+}
+
+test('an answer of the leader that fits into no message is a refusal with the reason, and the leader continues', {
+  skip: withoutNats,
+}, async (t) => {
+  const { leader, follower } = await messengers(t, 64 * 1024)
+  const notCreated = Array.from({ length: 1000 }, (_, index) => [index, { duplicateOf: 'x'.repeat(100) }] as const)
+  leader.serve('leader', async (request): Promise<LeaderResponse> => {
+    if (request.type === 'bulk') return { type: 'bulk-stored', position: 7, events: 1, notCreated }
+    return { type: 'written', position: 7 }
+  })
+  const bulk = { type: 'bulk', command: { type: 'CreateItems', collection: 'a', items: [], isLenient: false } } as const
+  const answer = await follower.ask('leader', { ...bulk, origin: ORIGIN } satisfies LeaderRequest)
+  assert.ok(answer.type === 'refused')
+  assert.deepEqual([answer.code, answer.position], ['TooLarge', 7])
+  assert.match(answer.message, /^1000 items of the batch exist already or were rejected/)
+  assert.deepEqual(await follower.ask('leader', { type: 'snapshot' }), { type: 'written', position: 7 })
+})
+
+test('a request with many members is forwarded unchanged, and does not delay a short one', {
+  skip: withoutNats,
+}, async (t) => {
+  const { leader, follower } = await messengers(t, 4 * 1024 * 1024)
+  const received: LeaderRequest[] = []
+  leader.serve('leader', async (request) => {
+    received.push(request)
+    return { type: 'written', position: 1 }
+  })
+  let deep: JsonValue = Array.from({ length: 1000 }, (_, index) => index)
+  for (let depth = 2; depth < 100; depth++) deep = [deep]
+  const members = Array.from({ length: 90_000 }, (_, index) => [`k${index}`, index] as const)
+  const item = { ...Object.fromEntries(members), '\\"': 'ä', deep }
+  const long = { type: 'CreateItem', collection: 'a', item } as const
+  const short = { type: 'CreateItem', collection: 'a', item: { n: 1 } } as const
+  const ask = (command: Command) => follower.ask('leader', { type: 'handle', command, origin: ORIGIN })
+  await Promise.all([ask(long), ask(short)])
+  assert.deepEqual(received, [
+    { type: 'handle', command: short, origin: ORIGIN },
+    { type: 'handle', command: long, origin: ORIGIN },
+  ])
+})
