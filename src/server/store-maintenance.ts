@@ -1,6 +1,6 @@
 import type { Checkpoint } from '../events/checkpoint.ts'
 import { checkUpTo } from '../events/walk.ts'
-import { Corruption, Ended } from '../runtime/errors.ts'
+import { Corruption, Ended, isOutOfDescriptors } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -11,6 +11,8 @@ const SETTLED_MS = 60_000
 const SYNC_MS = 5000
 /** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
 const REST_FACTOR = 3
+/** How long to wait before verifying again when there was no file descriptor for it. */
+const RETRY_MS = 1000
 
 /** Background work on an open store: syncs and compacts it, and verifies the journal before its checkpoint. */
 export class StoreMaintenance {
@@ -84,20 +86,30 @@ export class StoreMaintenance {
   }
 
   async #verify(checkpoint: Checkpoint): Promise<void> {
-    const { files, schedule, log } = this.#dependencies
+    const { files, log } = this.#dependencies
     let began = performance.now()
     try {
       await checkUpTo(files, this.#settings.journal, checkpoint, async () => {
-        const restMs = REST_FACTOR * (performance.now() - began)
-        await new Promise<void>((resolve) => schedule(resolve, restMs))
-        if (this.#isEnding) throw new Ended()
+        await this.#rest(REST_FACTOR * (performance.now() - began))
         began = performance.now()
       })
       log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
     } catch (error) {
       if (error instanceof Ended) return
+      if (isOutOfDescriptors(error)) {
+        await this.#rest(RETRY_MS).then(
+          () => this.#verify(checkpoint),
+          () => {},
+        )
+        return
+      }
       if (error instanceof Corruption) this.#opened.directory.doubt('the journal was found damaged')
       throw error
     }
+  }
+
+  async #rest(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => this.#dependencies.schedule(resolve, ms))
+    if (this.#isEnding) throw new Ended()
   }
 }

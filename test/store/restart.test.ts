@@ -4,6 +4,7 @@ import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promise
 import { type TestContext, test } from 'node:test'
 import { segmentName } from '../../src/events/segment.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
+import type { Schedule } from '../../src/runtime/schedule.ts'
 import type { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { Store } from '../../src/store/store.ts'
@@ -204,6 +205,33 @@ test('damage before the position of the store is found after the start, ends the
     await engine.close().catch(() => {})
     await assert.rejects(open(damaged), Corruption, context)
   }
+})
+
+test('the check of the journal after a start begins again when it finds no file descriptor', async (t) => {
+  const { disk, store } = await lived(t, new Random(SEED))
+  let isOpen = false
+  let refused = 0
+  let begun = 0
+  const files = disk.files((operation, path) => {
+    if (!isOpen || operation !== 'open' || !path.endsWith('.ndjson')) return undefined
+    if (refused++ === 0) return { type: 'error', code: 'EMFILE' }
+    if (path === `${JOURNAL}/${segmentName(1)}`) begun++
+    return undefined
+  })
+  // The check rests after its first segment until the server has started.
+  const schedule: Schedule = (work) => {
+    const timer = setInterval(() => {
+      if (!isOpen) return
+      clearInterval(timer)
+      work()
+    }, 1)
+    return { cancel: () => clearInterval(timer) }
+  }
+  const { engine, failures } = await openTestEngine(files, { ...SETTINGS, store }, undefined, schedule)
+  isOpen = true
+  await until('it begins again', async () => begun > 0 || failures.length > 0)
+  assert.deepEqual(failures, [])
+  await engine.close()
 })
 
 test('a store of a journal that lost its end, or of another one, is rejected until the journal is accepted', async (t) => {
