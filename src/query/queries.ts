@@ -145,16 +145,19 @@ export class Queries implements Projection {
     return yield* this.#led(source, query, (snapshot, plan) => findPage(snapshot, query, plan))
   }
 
-  *#matching({ collection, snapshot }: RelatedSnapshot, query: Query, each: Each): Steps<void> {
+  *#matching({ snapshot }: RelatedSnapshot, query: Query, each: Each): Steps<void> {
     const answer = (of: CollectionSnapshot, plan: IndexPlan | undefined) => matchingAll(of, query, plan, each)
-    // Queries of the past do not count towards the indexes of the present.
-    const now = snapshot instanceof PresentSnapshot ? this.#options.views.find(collection) : undefined
-    yield* this.#ledIn(snapshot, query, answer, now)
+    yield* this.#ledIn(snapshot, query, answer, this.#presentOf(snapshot))
+  }
+
+  /** Queries of the past do not count towards the indexes of the present. */
+  #presentOf(snapshot: CollectionSnapshot): Collection | undefined {
+    return snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
   }
 
   /** Creates an answer with the most helpful index, if any. */
   *#led<Result>(source: QuerySource, query: Query, answer: Answering<Result>): Steps<Result & State> {
-    if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer)
+    if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer, this.#presentOf(source))
     const snapshot = this.hold(source)
     try {
       return yield* this.#ledIn(snapshot, query, answer, source)

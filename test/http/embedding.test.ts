@@ -124,3 +124,16 @@ test('an index of the foreign key gives the same result as a scan', async (t: Te
     return /recollect_index_uses\{[^}]*postId[^}]*\} [1-9]/.test(metrics)
   })
 })
+
+test('a page with embedded items, or in another format, gets an index the second time', async (t: TestContext) => {
+  const things = Array.from({ length: 1000 }, (_, id) => ({ id, a: id % 9, b: id % 9, boxId: 1 }))
+  const server = await startServer(t, { data: { things, boxes: [{ id: 1 }] } })
+  for (let asked = 0; asked < 2; asked++) {
+    await read(server, 'things?a=3&_expand=box')
+    await (await server.fetch('/api/things?b=3', { headers: { Accept: 'text/csv' } })).text()
+  }
+  await until('both indexes', async () => {
+    const metrics = await (await server.fetch('/metrics')).text()
+    return ['a', 'b'].every((path) => metrics.includes(`index_entries{collection="things",path="${path}"} 1000`))
+  })
+})
