@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { open, rm, truncate } from 'node:fs/promises'
 import { isOutOfSpace } from '../files/files.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
 import { overwriteDurably } from './durable-write.ts'
 import { metaOf } from './meta.ts'
@@ -109,7 +110,7 @@ export class StoreDirectory {
     rmSync(this.#aside, { force: true })
   }
 
-  /** Called some time after the start: a crash from now on is not attributed to the store. */
+  /** Called some time after the start, or by a command: a crash from now on is not attributed to the store. */
   settle(): void {
     if (this.#doubt === undefined) this.#note({ isOpen: true })
   }
@@ -143,19 +144,32 @@ export class StoreDirectory {
     }
   }
 
-  /** Rewrites the store without its free pages. */
+  /**
+   * Rewrites the store without its free pages.
+   * @throws {Refusal} when it could not be copied; it is unchanged.
+   */
   async compact(): Promise<Compacted> {
     const before = bytesOf(this.#file) ?? 0
     const copy = this.#copy
     const store = this.open()
+    this.settle()
     await this.#removing
-    await store.copyTo(copy)
+    try {
+      await store.copyTo(copy)
+    } catch (error) {
+      rmSync(copy, { force: true })
+      await this.close(store)
+      throw new Refusal(
+        'Unavailable',
+        `The store is unchanged, as it could not be copied: ${(error as Error).message}.`,
+      )
+    }
     await store.close()
     chmodSync(copy, 0o600)
     const file = openSync(copy, 'r+')
     fsyncSync(file)
     closeSync(file)
-    renameSync(copy, this.#file)
+    this.#putCopy()
     this.#note({ isOpen: false })
     return { before, after: bytesOf(this.#file) ?? 0 }
   }
@@ -171,9 +185,7 @@ export class StoreDirectory {
     const old = await open(this.#file, 'r+')
     try {
       await copyStore(store, copy, rest, () => {
-        // After a kill the next start uses either file, whatever its size.
-        this.#note({ isOpen: true, bytes: 0 })
-        renameSync(this.#copy, this.#file)
+        this.#putCopy()
         closing = store.become(copy, () => old.truncate(FIRST_BYTES))
       })
     } finally {
@@ -184,6 +196,12 @@ export class StoreDirectory {
       await this.#removing
     }
     return closing && { before, after: this.bytes }
+  }
+
+  /** Replaces the file by the copy. After a kill the next start uses either, whatever its size. */
+  #putCopy(): void {
+    this.#note({ isOpen: true, bytes: 0 })
+    renameSync(this.#copy, this.#file)
   }
 
   /** Makes the next start rebuild the store. */
