@@ -36,6 +36,13 @@ export async function backup(
   const name = file.slice(file.lastIndexOf('/') + 1)
   const copy = { file: `${out}/${name}`, journal: `${out}/${name.replace(/\.json$/i, '')}.journal` }
   await files.makeDirectory(copy.journal)
+  // The mark comes first: an interrupted copy ends before it and is refused (docs/journal.md, J22).
+  const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
+  await writeStateFile(
+    files,
+    { dataFile: copy.file, journal: copy.journal },
+    { journal: id, confirmed, pending: undefined, versions: [] },
+  )
   for (const [index, segment] of segments.entries()) {
     const isFull = index < segments.length - 1
     const source = await openSegment(files, segment)
@@ -50,14 +57,6 @@ export async function backup(
     }
   }
   await files.syncDirectory(copy.journal)
-
-  const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
-  await writeStateFile(
-    files,
-    { dataFile: copy.file, journal: copy.journal },
-    { journal: id, confirmed, pending: undefined, versions: [] },
-  )
-  await files.syncDirectory(out)
 
   const checked = await walk(files, copy.journal)
   if (checked.next.position - 1 !== views.position) throw new Error(`the copy in ${out} ends at another position`)
