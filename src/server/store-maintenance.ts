@@ -1,6 +1,6 @@
 import type { Checkpoint } from '../events/checkpoint.ts'
 import { checkUpTo } from '../events/walk.ts'
-import { Corruption, Ended } from '../runtime/errors.ts'
+import { Corruption, Ended, isOutOfDescriptors } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -9,6 +9,8 @@ import type { JournalStore } from './journal-store.ts'
 /** A crash after this time is not attributed to a damaged store. */
 const SETTLED_MS = 60_000
 const SYNC_MS = 5000
+/** Delay before verifying again after there was no file descriptor for a segment. */
+const RETRY_MS = 5000
 /** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
 const REST_FACTOR = 3
 
@@ -45,7 +47,7 @@ export class StoreMaintenance {
   begin(checkpoint: Checkpoint | undefined): void {
     this.#isComplete = true
     this.syncSoon()
-    if (checkpoint) this.#verify(checkpoint).catch(this.#dependencies.failed)
+    if (checkpoint) this.#beginVerifying(checkpoint)
     const { compactAt: hours } = this.#settings
     if (!hours || this.#isEnding) return
     const compacted = (): void => this.syncSoon()
@@ -83,6 +85,10 @@ export class StoreMaintenance {
     await this.#syncing
   }
 
+  #beginVerifying(checkpoint: Checkpoint): void {
+    if (!this.#isEnding) this.#verify(checkpoint).catch(this.#dependencies.failed)
+  }
+
   async #verify(checkpoint: Checkpoint): Promise<void> {
     const { files, schedule, log } = this.#dependencies
     let began = performance.now()
@@ -96,6 +102,7 @@ export class StoreMaintenance {
       log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
     } catch (error) {
       if (error instanceof Ended) return
+      if (isOutOfDescriptors(error)) return void schedule(() => this.#beginVerifying(checkpoint), RETRY_MS)
       if (error instanceof Corruption) this.#opened.directory.doubt('the journal was found damaged')
       throw error
     }

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { open, rm, truncate } from 'node:fs/promises'
 import { isOutOfSpace } from '../files/files.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
 import { overwriteDurably } from './durable-write.ts'
 import { metaOf } from './meta.ts'
@@ -257,12 +257,12 @@ export class StoreDirectory {
     }
   }
 
-  /** Skipped on a full disk: the next start may then rebuild a store that was usable. */
+  /** Skipped on a full disk or without a descriptor: the next start may then rebuild a store that was usable. */
   #note(state: NewlyNoted): void {
     try {
       this.#noteDurably(state)
     } catch (error) {
-      if (!isOutOfSpace(error)) throw error
+      if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error
     }
   }
 
