@@ -44,7 +44,7 @@ interface Noted {
   readonly doubt?: string
 }
 
-type NewlyNoted = Pick<Noted, 'isOpen' | 'ended' | 'doubt'> & { readonly bytes?: number }
+type NewlyNoted = Pick<Noted, 'isOpen' | 'ended'> & { readonly bytes?: number }
 
 /** Damage that crashes the process can only be detected by counting crashes. */
 const MOST_ENDED = 2
@@ -112,7 +112,7 @@ export class StoreDirectory {
 
   /** Called some time after the start, or by a command: a crash from now on is not attributed to the store. */
   settle(): void {
-    if (this.#doubt === undefined) this.#note({ isOpen: true })
+    this.#note({ isOpen: true })
   }
 
   /** Renames the store to `.aside`, replacing an earlier one of that name. */
@@ -132,7 +132,7 @@ export class StoreDirectory {
     await this.sync(store)
     await store.close()
     await this.#removing
-    this.#note({ isOpen: false, ...(this.#doubt !== undefined && { doubt: this.#doubt }) })
+    this.#note({ isOpen: false })
   }
 
   /** A store that cannot be synced must not be used by the next start. */
@@ -207,7 +207,7 @@ export class StoreDirectory {
   /** Makes the next start rebuild the store. */
   doubt(why: string): void {
     this.#doubt ??= why.slice(0, NOTED_BYTES / 4)
-    this.#note({ isOpen: true, doubt: this.#doubt })
+    this.#note({ isOpen: true })
   }
 
   get bytes(): number {
@@ -270,7 +270,8 @@ export class StoreDirectory {
     // The directory was removed on purpose, or the disk never had room for the store.
     if (bytesOf(state.isOpen ? this.path : this.#file) === undefined) return
     const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
-    const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state }
+    const doubt = this.#doubt !== undefined && { doubt: this.#doubt }
+    const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state, ...doubt }
     // A half-written text does not parse.
     overwriteDurably(`${this.path}/${STATE}`, JSON.stringify(noted).padEnd(NOTED_BYTES))
   }
