@@ -4,6 +4,7 @@ import { isOutOfSpace } from '../files/files.ts'
 import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
+import { TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { StoreDirectory } from '../store/store-directory.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -38,6 +39,12 @@ export async function openJournalStore(
     const mismatch = mismatchOf(settings.store, checkpoint, await walk(files, settings.journal), why)
     if (!settings.acceptJournal) throw mismatch
     log.warn(`${mismatch.message} It is accepted.`)
+    directory.setAside()
+    store = await openStore(directory, log)
+  }
+  // It holds no complete write, and may be that of another journal.
+  if (!checkpoint && settings.acceptJournal && store.newest(tableKey(TAG.state, 1))) {
+    await directory.close(store)
     directory.setAside()
     store = await openStore(directory, log)
   }

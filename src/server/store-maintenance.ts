@@ -9,10 +9,10 @@ import type { JournalStore } from './journal-store.ts'
 /** A crash after this time is not attributed to a damaged store. */
 const SETTLED_MS = 60_000
 const SYNC_MS = 5000
+/** Delay before verifying again after there was no file descriptor for a segment. */
+const RETRY_MS = 5000
 /** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
 const REST_FACTOR = 3
-/** How long to wait before verifying again when there was no file descriptor for it. */
-const RETRY_MS = 1000
 
 /** Background work on an open store: syncs and compacts it, and verifies the journal before its checkpoint. */
 export class StoreMaintenance {
@@ -47,7 +47,7 @@ export class StoreMaintenance {
   begin(checkpoint: Checkpoint | undefined): void {
     this.#isComplete = true
     this.syncSoon()
-    if (checkpoint) this.#verify(checkpoint).catch(this.#dependencies.failed)
+    if (checkpoint) this.#beginVerifying(checkpoint)
     const { compactAt: hours } = this.#settings
     if (!hours || this.#isEnding) return
     const compacted = (): void => this.syncSoon()
@@ -85,31 +85,26 @@ export class StoreMaintenance {
     await this.#syncing
   }
 
+  #beginVerifying(checkpoint: Checkpoint): void {
+    if (!this.#isEnding) this.#verify(checkpoint).catch(this.#dependencies.failed)
+  }
+
   async #verify(checkpoint: Checkpoint): Promise<void> {
-    const { files, log } = this.#dependencies
+    const { files, schedule, log } = this.#dependencies
     let began = performance.now()
     try {
       await checkUpTo(files, this.#settings.journal, checkpoint, async () => {
-        await this.#rest(REST_FACTOR * (performance.now() - began))
+        const restMs = REST_FACTOR * (performance.now() - began)
+        await new Promise<void>((resolve) => schedule(resolve, restMs))
+        if (this.#isEnding) throw new Ended()
         began = performance.now()
       })
       log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
     } catch (error) {
       if (error instanceof Ended) return
-      if (isOutOfDescriptors(error)) {
-        await this.#rest(RETRY_MS).then(
-          () => this.#verify(checkpoint),
-          () => {},
-        )
-        return
-      }
+      if (isOutOfDescriptors(error)) return void schedule(() => this.#beginVerifying(checkpoint), RETRY_MS)
       if (error instanceof Corruption) this.#opened.directory.doubt('the journal was found damaged')
       throw error
     }
-  }
-
-  async #rest(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => this.#dependencies.schedule(resolve, ms))
-    if (this.#isEnding) throw new Ended()
   }
 }

@@ -45,7 +45,7 @@ export class DiskSpace {
   /** @throws ENOSPC */
   check(): void {
     if (!this.has(this.#rows, this.#bytes)) {
-      throw Object.assign(new Error('There is no room for the store.'), { code: 'ENOSPC' })
+      throw Object.assign(new Error(`There is no room for the store in ${this.#directory}.`), { code: 'ENOSPC' })
     }
   }
 

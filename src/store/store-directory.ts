@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { open, rm, truncate } from 'node:fs/promises'
 import { isOutOfSpace } from '../files/files.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
 import { overwriteDurably } from './durable-write.ts'
 import { metaOf } from './meta.ts'
@@ -44,7 +44,7 @@ interface Noted {
   readonly doubt?: string
 }
 
-type NewlyNoted = Pick<Noted, 'isOpen' | 'ended' | 'doubt'> & { readonly bytes?: number }
+type NewlyNoted = Pick<Noted, 'isOpen' | 'ended'> & { readonly bytes?: number }
 
 /** Damage that crashes the process can only be detected by counting crashes. */
 const MOST_ENDED = 2
@@ -112,7 +112,7 @@ export class StoreDirectory {
 
   /** Called some time after the start, or by a command: a crash from now on is not attributed to the store. */
   settle(): void {
-    if (this.#doubt === undefined) this.#note({ isOpen: true })
+    this.#note({ isOpen: true })
   }
 
   /** Renames the store to `.aside`, replacing an earlier one of that name. */
@@ -132,7 +132,7 @@ export class StoreDirectory {
     await this.sync(store)
     await store.close()
     await this.#removing
-    this.#note({ isOpen: false, ...(this.#doubt !== undefined && { doubt: this.#doubt }) })
+    this.#note({ isOpen: false })
   }
 
   /** A store that cannot be synced must not be used by the next start. */
@@ -169,8 +169,7 @@ export class StoreDirectory {
     const file = openSync(copy, 'r+')
     fsyncSync(file)
     closeSync(file)
-    this.#noteReplacement()
-    renameSync(copy, this.#file)
+    this.#putCopy()
     this.#note({ isOpen: false })
     return { before, after: bytesOf(this.#file) ?? 0 }
   }
@@ -186,8 +185,7 @@ export class StoreDirectory {
     const old = await open(this.#file, 'r+')
     try {
       await copyStore(store, copy, rest, () => {
-        this.#noteReplacement()
-        renameSync(this.#copy, this.#file)
+        this.#putCopy()
         closing = store.become(copy, () => old.truncate(FIRST_BYTES))
       })
     } finally {
@@ -200,15 +198,16 @@ export class StoreDirectory {
     return closing && { before, after: this.bytes }
   }
 
-  /** After a kill the next start uses either file, whatever its size. */
-  #noteReplacement(): void {
+  /** Replaces the file by the copy. After a kill the next start uses either, whatever its size. */
+  #putCopy(): void {
     this.#note({ isOpen: true, bytes: 0 })
+    renameSync(this.#copy, this.#file)
   }
 
   /** Makes the next start rebuild the store. */
   doubt(why: string): void {
     this.#doubt ??= why.slice(0, NOTED_BYTES / 4)
-    this.#note({ isOpen: true, doubt: this.#doubt })
+    this.#note({ isOpen: true })
   }
 
   get bytes(): number {
@@ -258,12 +257,12 @@ export class StoreDirectory {
     }
   }
 
-  /** Skipped on a full disk: the next start may then rebuild a store that was usable. */
+  /** Skipped on a full disk or without a descriptor: the next start may then rebuild a store that was usable. */
   #note(state: NewlyNoted): void {
     try {
       this.#noteDurably(state)
     } catch (error) {
-      if (!isOutOfSpace(error)) throw error
+      if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error
     }
   }
 
@@ -271,7 +270,8 @@ export class StoreDirectory {
     // The directory was removed on purpose, or the disk never had room for the store.
     if (bytesOf(state.isOpen ? this.path : this.#file) === undefined) return
     const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
-    const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state }
+    const doubt = this.#doubt !== undefined && { doubt: this.#doubt }
+    const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state, ...doubt }
     // A half-written text does not parse.
     overwriteDurably(`${this.path}/${STATE}`, JSON.stringify(noted).padEnd(NOTED_BYTES))
   }

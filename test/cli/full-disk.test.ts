@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { tmpdir } from 'node:os'
 import { test } from 'node:test'
 import { init } from '../../src/cli/init.ts'
 import { replay } from '../../src/cli/replay.ts'
@@ -28,4 +31,21 @@ test('a file that init or replay could not write on a full disk is removed, so t
     assert.ok(JSON.parse(String(disk.bytes(OUT))))
     disk.take(OUT)
   }
+})
+
+test('without space for the temporary state of a command, the error names its directory', async (t) => {
+  const files = new SimulatedDisk().files()
+  const { journal } = await openJournal(files, JOURNAL)
+  await journal.close()
+  const full = t.mock.method(fs, 'statfsSync', () => ({ bavail: 0, bsize: 4096 }))
+  syncBuiltinESMExports()
+  await assert.rejects(
+    replay(files, JOURNAL, '0', OUT, () => {}),
+    {
+      code: 'ENOSPC',
+      message: `There is no room for the store in ${tmpdir()}.`,
+    },
+  )
+  full.mock.restore()
+  syncBuiltinESMExports()
 })

@@ -203,3 +203,14 @@ test('the end does not wait for a rest of a compaction, whose timer keeps no pro
   check(store, writer.model, 'at the end')
   await directory.close(store)
 })
+
+test('a store in doubt stays so when it is compacted, and the next start after a kill rebuilds it', async (t) => {
+  const { directory, store } = await grown(t, 100)
+  directory.doubt('it could not be synced')
+  assert.ok(await directory.compactOpen(store, async () => true))
+  directory.settle()
+  const left = new StoreDirectory(storeLeftIn(directory.path).path)
+  assert.equal(left.whyNotUsable(), 'it could not be synced')
+  await directory.close(store)
+  assert.equal(directory.whyNotUsable(), 'it could not be synced')
+})

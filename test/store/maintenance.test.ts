@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import fs, { readFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { segmentName } from '../../src/events/segment.ts'
 import { Store } from '../../src/store/store.ts'
+import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
 
@@ -61,4 +64,47 @@ test('the journal stays locked until the store is closed', async (t) => {
   await engine.close()
   assert.equal(isOpen, false)
   assert.deepEqual(failures, [])
+})
+
+test('without a file descriptor the journal is verified later, and the service does not end', async (t) => {
+  const store = await temporaryDirectory(t)
+  const disk = newDisk()
+  const first = await openTestEngine(disk.files(), { store, segmentBytes: 1024 })
+  for (let n = 0; n < 30; n++) {
+    await first.engine.handler.handle({ type: 'CreateItem', collection: 'a', item: { n } }, ORIGIN)
+  }
+  await first.engine.close()
+  const path = `${JOURNAL}/${segmentName(1)}`
+  const bytes = Buffer.from(disk.bytes(path) as Buffer)
+  bytes[bytes.length - 20] = (bytes[bytes.length - 20] as number) ^ 1
+  disk.put(path, bytes)
+  let opens = 0
+  // The start opens the segment twice; the third time it is verified.
+  const files = disk.files((operation, opened) =>
+    operation === 'open' && opened === path && ++opens > 2 && opens < 6 ? { type: 'error', code: 'EMFILE' } : undefined,
+  )
+  const { engine, failures } = await openTestEngine(
+    files,
+    { store, segmentBytes: 1024 },
+    undefined,
+    undefined,
+    SYNC_MS + 1,
+  )
+  await until('the damage to be found', () => failures.length > 0)
+  assert.equal(opens, 6)
+  assert.match((failures[0] as Error).message, /^\S+, offset \d+, position \d+: /)
+  await engine.close().catch(() => {})
+})
+
+test('without a file descriptor a store that is settled is not noted as such, and the process does not end', async (t) => {
+  const directory = new StoreDirectory(join(await temporaryDirectory(t), 'store'))
+  const store = directory.open()
+  const opening = t.mock.method(fs, 'openSync', () => {
+    throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })
+  })
+  syncBuiltinESMExports()
+  directory.settle()
+  opening.mock.restore()
+  syncBuiltinESMExports()
+  await directory.close(store)
 })

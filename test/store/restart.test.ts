@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
+import { frame } from '../../src/events/record-writer.ts'
 import { segmentName } from '../../src/events/segment.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
 import type { Schedule } from '../../src/runtime/schedule.ts'
@@ -253,6 +254,23 @@ test('a store of a journal that lost its end, or of another one, is rejected unt
   await work(accepted.engine, random, 80, 2, newRun())
   await accepted.engine.close()
   assert.equal(await toldBy(copyOf(ahead)), await toldBy(await withoutStore(t, ahead)), `SEED=${SEED}`)
+})
+
+test('the store of an empty journal that was removed is rebuilt when the new journal is accepted', async (t) => {
+  const service = { disk: new SimulatedDisk(), store: await temporaryDirectory(t) }
+  service.disk.put(DATA_FILE, Buffer.from('{}'))
+  await (await open(service)).engine.close()
+  service.disk.take(`${JOURNAL}/${segmentName(1)}`)
+  await assert.rejects(open(service), JournalMismatch)
+  const header = { format: 1, journal: 'another', first: 1, previous: '00000000' }
+  service.disk.put(`${JOURNAL}/${segmentName(1)}`, frame(JSON.stringify(header)).bytes)
+  const accepted = await open(service, { acceptJournal: true })
+  await accepted.engine.handler.handle(
+    { type: 'CreateItem', collection: 'a', item: {} },
+    { actor: 'a', requestId: 'r' },
+  )
+  await accepted.engine.close()
+  assert.deepEqual(accepted.failures, [])
 })
 
 test('a store that is missing, cut, of another format, or was open when the system stopped is rebuilt', async (t) => {
