@@ -1,5 +1,5 @@
 import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
-import { Locked } from '../runtime/errors.ts'
+import { Locked, Refusal } from '../runtime/errors.ts'
 import { type Checkpoint, checkpointMismatch } from './checkpoint.ts'
 import type { Recorded } from './journal.ts'
 import { type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
@@ -53,8 +53,15 @@ export interface JournalLock {
   release(): Promise<void>
 }
 
+/** Node reports ENOENT for a directory that cannot be created in a read-only file system. */
+const NOT_CREATABLE = ['ENOENT', 'EROFS', 'EACCES', 'EPERM']
+
 export async function lockDirectory(files: Files, directory: string): Promise<JournalLock> {
-  await files.makeDirectory(directory)
+  await files.makeDirectory(directory).catch((error: NodeJS.ErrnoException) => {
+    if (!NOT_CREATABLE.includes(error.code ?? '')) throw error
+    const why = `${error.message}; is its file system read-only?`
+    throw new Refusal('Unavailable', `The journal's directory cannot be created: ${why} --journal names another one.`)
+  })
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
   return lock

@@ -3,6 +3,7 @@ import type { Context } from 'koa'
 import { type Gate, isRefused } from '../access/gate.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { sendJson } from './answers.ts'
+import { JSON_TYPE, UnsupportedBody } from './bodies.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
 import { formBody } from './koa-body.ts'
 import { resource } from './resource.ts'
@@ -63,7 +64,8 @@ export function tokenRoutes(gate: Gate): Router {
 function credentialsIn(ctx: Context): { name: string; password: string } {
   const body: unknown = (ctx.request as { body?: unknown }).body
   if (typeof body !== 'object' || body === null) {
-    throw new Refusal('UnsupportedMediaType', 'Send username and password as JSON, as a form or as multipart.')
+    const why = 'Send username and password as JSON, as a form or as multipart.'
+    throw new UnsupportedBody(why, 'Accept', `${JSON_TYPE}, application/x-www-form-urlencoded, multipart/form-data`)
   }
   const fields = body as Record<string, unknown>
   const field = (name: keyof typeof CREDENTIALS.properties): string | undefined => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Position } from '../events/event.ts'
 import { isOutOfSpace } from '../files/files.ts'
-import { Corruption, Refusal } from '../runtime/errors.ts'
+import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { DiskSpace } from './disk-space.ts'
 import { FileLength } from './file-length.ts'
@@ -72,9 +72,18 @@ export class Store {
   }
 
   /** A store that disappears with the process or when it is garbage-collected: its file is unlinked at once. */
-  static temporary(directory = tmpdir()): Store {
-    // Throws if the directory is missing; lmdb would create it.
-    statSync(directory)
+  static temporary(directory?: string): Store {
+    try {
+      return Store.#temporaryIn(directory ?? tmpdir())
+    } catch (error) {
+      if (directory !== undefined || isOutOfSpace(error) || isOutOfDescriptors(error)) throw error
+      const why = `The temporary directory ${tmpdir()} cannot be used (${(error as Error).message})`
+      throw new Refusal('Unavailable', `${why}; the environment variable TMPDIR names another one.`)
+    }
+  }
+
+  static #temporaryIn(directory: string): Store {
+    statSync(directory) // Throws if it is missing; lmdb would create it.
     const path = join(directory, `recollect-${randomUUID()}.mdb`)
     const store = new Store(path, true, () => {})
     for (const file of [path, `${path}-lock`]) unlinkSync(file)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
+import { authentication, keyOf } from '../support/authentication.ts'
 import { json, startServer } from '../support/server.ts'
 
 interface Reading {
@@ -22,6 +23,16 @@ test('/health names the event time field', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS, rooms: [] } })
   const health = (await (await server.fetch('/health')).json()) as { eventTime: unknown }
   assert.deepEqual(health.eventTime, { readings: 'timestamp' })
+})
+
+test('/health names the event time field of a collection to a reader, whatever its name', async (t) => {
+  const collections = { segments: { Time: 'at' }, urls: { Time: 'at' } }
+  const flags = ['--Collections', JSON.stringify(collections), ...authentication(['apikey'])]
+  const server = await startServer(t, { flags, data: { segments: [], urls: [] } })
+  const health = await server.fetch('/health', { headers: { 'X-API-KEY': keyOf('reader') } })
+  const { eventTime, journal } = (await health.json()) as { eventTime: unknown; journal: object }
+  assert.deepEqual(eventTime, { segments: 'at', urls: 'at' })
+  assert.equal('segments' in journal, false)
 })
 
 test('a field named __proto__, which no item has, is grouped by like any other', async (t) => {

@@ -61,6 +61,8 @@ test('names of content codings are case-insensitive at /token, too', async (t) =
   }
   const headers = { ...JSON_TYPE, 'Content-Encoding': 'compress', Authorization: basic('admin', passwordOf('admin')) }
   assert.equal((await send(guarded.url, 'POST', '/token', { headers, body })).status, 415)
+  const asText = await send(guarded.url, 'POST', '/token', { headers: { 'Content-Type': 'text/plain' }, body: 'a' })
+  assert.equal(asText.headers.accept, 'application/json, application/x-www-form-urlencoded, multipart/form-data')
 })
 
 test('415 lists the supported codings and content types', async () => {
