@@ -1,8 +1,8 @@
-import type { Sort } from '../json/order.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
 import type { Connection, ListSubscriber } from './connection.ts'
+import type { LiveListOptions } from './list-options.ts'
 import { type Listener, Listeners } from './listeners.ts'
 import { MissedChanges } from './missed-changes.ts'
 import { pause } from './pause.ts'
@@ -10,22 +10,7 @@ import { PendingChanges } from './pending-changes.ts'
 import { Problem, problem } from './problem.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
 
-export interface LiveListOptions {
-  readonly collection: string
-  readonly query: string
-  readonly sort: readonly Sort[]
-  /** The places to show, the second exclusive. */
-  readonly window: { readonly from: number; readonly to: number } | undefined
-  /** Selects fields of an item. */
-  readonly select: ((item: JsonObject) => JsonObject) | undefined
-  /** Begins in the past and advances at this speed up to the present. */
-  readonly replay: { readonly from: number | string; readonly speed: number } | undefined
-  /** The id by which changes name an item. */
-  readonly idOf: (item: JsonObject) => string | number
-  /** Reads all matching items at a position, for results larger than a subscription begins with. */
-  readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
-}
-
+/** The pause before a result that could not be read, or not be followed, is requested again. */
 const RETRY_MS = 1000
 
 /** The part of the connection that a list needs. */
@@ -62,6 +47,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   #replay: LiveListOptions['replay']
   readonly #missed = new MissedChanges()
   #reading: AbortController | undefined
+  /** The result was read in pages and is not followed yet. */
+  #isRead = false
 
   constructor(connection: Subscribing, options: LiveListOptions) {
     this.#connection = connection
@@ -149,6 +136,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       else this.#end(problem(error, STATUSES[error], message))
       return
     }
+    this.#isRead = false
     const { items, position, journal, reset } = answer
     if (!items) {
       this.#phase = 'catchingUp'
@@ -194,6 +182,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#phase = 'waiting'
     this.#reading?.abort()
     this.#reading = undefined
+    this.#isRead = false
   }
 
   /** @internal */
@@ -268,9 +257,14 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#reading = reading
     const { signal } = reading
     try {
-      const items = await this.#options.readAll(position, signal)
-      if (signal.aborted) return
-      this.#load(items, position, journal, this.#journal !== undefined)
+      // Too much has changed since it was read to follow it, and that may happen again.
+      if (this.#isRead) await pause(RETRY_MS, signal)
+      else {
+        const items = await this.#options.readAll(position, signal)
+        if (signal.aborted) return
+        this.#load(items, position, journal, this.#journal !== undefined)
+      }
+      this.#isRead = !this.#isRead
     } catch (error) {
       if (signal.aborted) return
       // With wrong credentials the list waits for `authenticate`, which reconnects.

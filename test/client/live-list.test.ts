@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListSubscriber } from '../../src/client/connection.ts'
-import { LiveList, type LiveListOptions } from '../../src/client/live-list.ts'
+import type { LiveListOptions } from '../../src/client/list-options.ts'
+import { LiveList } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 
@@ -164,6 +165,23 @@ test('reloading a large list stops with the connection', async () => {
   list.disconnected()
   await new Promise((resolve) => setImmediate(resolve))
   assert.deepEqual([reads, asked(), list.wanted.after], [1, 0, undefined])
+})
+
+test('a large list that cannot be followed after it was read is not read again without a pause', async (t) => {
+  let reads = 0
+  const { list, asked } = listOf([], async () => {
+    reads++
+    return [{ id: reads, n: 1 }]
+  })
+  t.after(() => list.close())
+  const refuse = async (position: number) => {
+    list.answered({ error: 'TooLarge', message: '', position, journal: JOURNAL })
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await refuse(9)
+  assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
+  await refuse(20)
+  assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
 })
 
 test('an exception of one listener affects neither other listeners nor the list', async (t) => {
