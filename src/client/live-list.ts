@@ -17,8 +17,8 @@ const RETRY_MS = 1000
 export type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
 
 /**
- * `waiting` for a connection or response; `catchingUp` with missed changes; `replaying` the past; `live`: gets every
- * change; `lagging`: gets the latest change of each item only.
+ * `waiting` for a connection or response; `catchingUp` with missed changes; `replaying` the past, or what happened since
+ * the items were read; `live`: gets every change; `lagging`: gets the latest change of each item only.
  */
 type Phase = 'waiting' | 'catchingUp' | 'replaying' | 'live' | 'lagging'
 
@@ -137,13 +137,13 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       return
     }
     this.#isRead = false
-    const { items, position, journal, reset } = answer
+    const { items, position, journal, reset, behind } = answer
     if (!items) {
       this.#phase = 'catchingUp'
       return
     }
     const missed = this.#load(items as readonly JsonObject[], position, journal, reset === true)
-    this.#phase = this.#replay ? 'replaying' : 'live'
+    this.#phase = this.#replay || behind ? 'replaying' : 'live'
     this.#connection.settled(this, missed)
   }
 

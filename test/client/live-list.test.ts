@@ -99,6 +99,22 @@ test('an interrupted catch-up continues where it stopped', () => {
   assert.equal(list.wanted.after, 8)
 })
 
+test('a list whose first items were old when they arrived is not ahead of the changes that follow', () => {
+  const { list, put, shown } = listOf()
+  list.answered({ subscription: '1', journal: JOURNAL, position: 5, items: [], behind: true })
+  list.told(30)
+  assert.equal(list.position, 5)
+  put(7, 1, 1)
+  list.told(31)
+  list.disconnected()
+  assert.deepEqual([shown(), list.wanted.after], ['1:1', 7])
+  list.answered({ subscription: '2', journal: JOURNAL, position: 7, items: [{ id: 1, n: 1 }], behind: true })
+  put(8, 2, 2)
+  list.current(31)
+  list.told(32)
+  assert.deepEqual([shown(), list.position], ['1:1 2:2', 32])
+})
+
 test('an interrupted replay continues from the moment it shows, and one that has reached the present stays live', () => {
   const { list, begin, put, goOn, shown, settled } = listOf([], undefined, { from: '2026-01-01', speed: 60 })
   const resets: boolean[] = []
