@@ -93,7 +93,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return this.#isClosed
   }
 
-  /** Calls back after every change, first with all items. Returns a function that removes the listener. */
+  /** Calls back after every change; the first, when the list is loaded, has all items. Returns a function that removes the listener. */
   onChange(listener: Listener<ListChange<T>>): () => void {
     return this.#onChange.add(listener)
   }
