@@ -55,6 +55,17 @@ test('each method of a query returns a new query and leaves the original unchang
   assert.deepEqual(await client.collections(), ['sensors', 'a/b'])
 })
 
+test('a filter by one of no values is rejected, as leaving it out would select every item', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  assert.throws(() => all.where({ id: [], mac_exists: true }), {
+    name: 'TypeError',
+    message: 'No item matches id: [].',
+  })
+  assert.throws(() => all.where({ mac_in: [] }), TypeError)
+  assert.equal((await all.where({ mac_ne: [], id: undefined }).get()).total, SENSORS.length)
+})
+
 test('items are created, read, changed and deleted, and their history can be read', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')
