@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListSubscriber } from '../../src/client/connection.ts'
+import { connect } from '../../src/client/index.ts'
 import type { LiveListOptions } from '../../src/client/list-options.ts'
 import { LiveList } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
@@ -219,4 +220,12 @@ test('closing a list before it is ready rejects its pending promises', async () 
   list.close()
   await assert.rejects(list.ready, { code: 'Closed' })
   for await (const _ of list) assert.fail('there is nothing')
+})
+
+test('a live list is not sorted or shown by $received, which changes do not have', () => {
+  const things = connect('http://localhost:1').collection<Thing>('a')
+  for (const query of [things.sort('-$received'), things.sort('n', '$received_asc'), things.fields('n', '$received')]) {
+    assert.throws(() => query.live(), TypeError)
+    assert.throws(() => query.replay({ from: 1 }), TypeError)
+  }
 })
