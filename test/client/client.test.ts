@@ -3,6 +3,7 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
+import { problemOf } from '../../src/client/problem.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -131,6 +132,11 @@ test('an error response is thrown as a Problem with all its members', async (t) 
   await refused(all.asOf(1000).get(), 400, 'Invalid')
   await refused(client.collection('none').get(), 404, 'NotFound')
   await refused(client.restore({ to: 1, collection: 'none' }), 422, 'Unprocessable')
+})
+
+test('the error response of a proxy without a reason phrase has a message', async () => {
+  const problem = await problemOf(new Response('<h1>Bad Gateway</h1>', { status: 502 }))
+  assert.deepEqual([problem.message, problem.status], ['status 502', 502])
 })
 
 test('a live list begins with the matching items and follows changes', async (t) => {
