@@ -139,6 +139,21 @@ test('the error response of a proxy without a reason phrase has a message', asyn
   assert.deepEqual([problem.message, problem.status], ['status 502', 502])
 })
 
+test('live lists beyond the limit of the server are refused, and the others work', async (t) => {
+  // A search takes long enough for the other subscriptions to be queued.
+  const data = { a: Array.from({ length: 5000 }, (_, id) => ({ id, text: 'x'.repeat(200) })) }
+  const server = await startServer(t, { data })
+  const client = connect(server.url)
+  t.after(() => client.close())
+  const lists = Array.from({ length: 300 }, (_, n) => client.collection('a').q(`no ${n}`).live())
+  const results = await Promise.allSettled(lists.map((list) => list.ready))
+  assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 100)
+  assert.deepEqual(new Set(lists.map(({ error }) => error?.code)), new Set([undefined, 'TooMany']))
+  await client.collection('a').create({ text: 'no 1' })
+  await until('one to be told', () => lists[1]?.items.length === 1)
+  assert.equal(client.state, 'connected')
+})
+
 test('a live list begins with the matching items and follows changes', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')
