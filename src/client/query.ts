@@ -157,7 +157,7 @@ export class Query<T extends object> {
   async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
-    const response = await this.#ask({ all: 'true' }, { ...options, headers })
+    const response = await this.#ask({ all: 'true' }, { ...options, headers, isStream: true })
     return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
   }
 
