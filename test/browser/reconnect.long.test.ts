@@ -1,0 +1,53 @@
+import { test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { openPage, withoutBrowser } from '../support/browser.ts'
+import { freePort } from '../support/ports.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+
+const options = { skip: withoutBrowser, timeout: 600_000 }
+const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
+const MAC = 'F4:A5:74:89:16:57'
+
+const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
+const reading = (temperature: number) => ({ mac: MAC, timestamp: new Date().toISOString(), data: { temperature } })
+
+/** Kills the server under the pages, lets another write meanwhile, and starts it again. */
+async function away(
+  t: Parameters<typeof startServer>[0],
+  first: RunningServer,
+  flags: readonly string[],
+  pages: readonly Page[],
+  write: (server: RunningServer) => Promise<unknown>,
+): Promise<void> {
+  await first.stop('SIGKILL')
+  for (const page of pages) await page.getByText('Server gone, trying again…').waitFor()
+  const elsewhere = await startServer(t, { directory: first.directory, flags: TIME })
+  await write(elsewhere)
+  await elsewhere.stop()
+  await startServer(t, { directory: first.directory, isBare: true, flags })
+  for (const page of pages) await live(page)
+}
+
+test(
+  'after a lost connection an open item, its history and a single object are the current ones',
+  options,
+  async (t) => {
+    const flags = ['--file', 'db.json', '--urls', `http://127.0.0.1:${await freePort()}`]
+    const data = { things: [{ id: 1, name: 'before' }], profile: { name: 'before' } }
+    const server = await startServer(t, { data, isBare: true, flags })
+    const pages: Page[] = []
+    for (const query of ['collection=things&item=1', 'collection=profile', 'collection=things&item=1']) {
+      const { page } = await openPage(t, `${server.url}/?${query}`)
+      await page.locator('#item').getByText('"before"').waitFor()
+      await live(page)
+      pages.push(page)
+    }
+    await pages[2]?.getByRole('button', { name: 'History' }).click()
+    await pages[2]?.locator('.timeline > li').waitFor()
+    await away(t, server, flags, pages, async (elsewhere) => {
+      await elsewhere.fetch('/api/things/1', json('PATCH', { name: 'after' }))
+      await elsewhere.fetch('/api/profile', json('PATCH', { name: 'after' }))
+    })
+    for (const page of pages) await page.locator('#item').getByText('"after"').first().waitFor()
+  },
+)
