@@ -51,3 +51,22 @@ test(
     for (const page of pages) await page.locator('#item').getByText('"after"').first().waitFor()
   },
 )
+
+test(
+  'the sensors that are only in the readings, and their charts, catch up after a lost connection',
+  options,
+  async (t) => {
+    const flags = ['--file', 'db.json', '--urls', `http://127.0.0.1:${await freePort()}`, ...TIME]
+    const sensordatas = [21, 22].map((temperature, id) => ({ id, ...reading(temperature) }))
+    const server = await startServer(t, { data: { sensordatas }, isBare: true, flags })
+    const { page } = await openPage(t, `${server.url}/sensors.html`)
+    const state = page.locator('#state-of-series')
+    await state.getByText('2 readings', { exact: true }).waitFor()
+    await live(page)
+    await away(t, server, flags, [page], async (elsewhere) => {
+      for (const temperature of [23, 24]) await elsewhere.fetch('/api/sensordatas', json('POST', reading(temperature)))
+    })
+    await page.locator('#tiles .main strong:text-is("24")').waitFor()
+    await state.getByText('4 readings', { exact: true }).waitFor()
+  },
+)
