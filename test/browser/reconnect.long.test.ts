@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { openPage, withoutBrowser } from '../support/browser.ts'
@@ -70,3 +71,17 @@ test(
     await state.getByText('4 readings', { exact: true }).waitFor()
   },
 )
+
+test('a filtered journal that could not be read is read when the server is there again', options, async (t) => {
+  const server = await startServer(t, { data: { things: Array.from({ length: 150 }, (_, id) => ({ id })) } })
+  const { page } = await openPage(t, `${server.url}/journal.html`)
+  await live(page)
+  await page.route('**/events?*', (route) => route.abort())
+  await page.getByLabel('Collection').fill('things')
+  await page.getByLabel('Collection').blur()
+  await page.locator('#total:text-is("Reading…")').waitFor()
+  await page.unroute('**/events?*')
+  await server.fetch('/api/things', json('POST', {}))
+  await page.locator('#total:text-is("100 events and more")').waitFor()
+  assert.equal(await page.locator('#problem').count(), 0)
+})
