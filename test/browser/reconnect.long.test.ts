@@ -85,3 +85,26 @@ test('a filtered journal that could not be read is read when the server is there
   await page.locator('#total:text-is("100 events and more")').waitFor()
   assert.equal(await page.locator('#problem').count(), 0)
 })
+
+test('a request while the server is gone causes no message beside the state', options, async (t) => {
+  const sensors = [1, 2].map((id) => ({ id, mac: `A${id}`, data: { temperature: 20 }, timestamp: new Date() }))
+  const server = await startServer(t, { data: { sensors } })
+  const [sensorsPage, journalPage] = [
+    (await openPage(t, `${server.url}/sensors.html`)).page,
+    (await openPage(t, `${server.url}/journal.html`)).page,
+  ]
+  await sensorsPage.locator('#tiles a').nth(1).waitFor()
+  await journalPage.locator('#list a').first().waitFor()
+  await server.stop('SIGKILL')
+  for (const page of [sensorsPage, journalPage]) await page.getByText('Server gone, trying again…').waitFor()
+  for (const [page, links] of [
+    [sensorsPage, '#tiles a'],
+    [journalPage, '#list a'],
+  ] as const) {
+    const failed = page.waitForEvent('requestfailed', (request) => !request.url().includes('socket.io'))
+    await page.locator(links).nth(1).click()
+    await failed
+    await page.waitForFunction(() => true)
+    assert.equal(await page.locator('#problem').count(), 0)
+  }
+})
