@@ -101,3 +101,17 @@ test('readings that are few and old are shown over the time that they take', { s
   await page.locator('#ranges [aria-pressed=true]', { hasText: 'All' }).waitFor()
   await page.getByText('6 readings').waitFor()
 })
+
+test('while the server takes no writes, the pages show its data and say so', { skip: withoutBrowser }, async (t) => {
+  const server = await startServer(t, { data: { things: [{ id: 'one' }] } })
+  const { page } = await openPage(t, 'about:blank')
+  const health = (await (await server.fetch('/health')).json()) as { journal: object }
+  const body = { ...health, status: 'unavailable', journal: { ...health.journal, writable: false } }
+  await page.route('**/health', (route) => route.fulfill({ status: 503, json: body }))
+  await page.goto(`${server.url}/`)
+  await page.locator('#state[data-state=live]').waitFor()
+  await page.locator('#table th').getByText('one').waitFor()
+  await page.goto(`${server.url}/journal.html`)
+  await page.locator('#health').getByText('unavailable').waitFor()
+  await page.locator('#health').getByText('refused').waitFor()
+})
