@@ -293,6 +293,28 @@ test('all pages of a query result can be downloaded as CSV and NDJSON', options,
   assert.deepEqual(errors, [])
 })
 
+test('rows without an id are all shown, and values, too', options, async (t) => {
+  const things = ['a', 'b', null].flatMap((kind, n) => [
+    { id: 2 * n, kind },
+    { id: 2 * n + 1, kind },
+  ])
+  const server = await startServer(t, { data: { things } })
+  const { page, errors } = await openPage(t, server.url)
+  for (const [query, first, count] of [
+    ['fields=kind', ['a'], 6],
+    ['aggregate=count&groupBy=kind', ['null', '2'], 3],
+    ['distinct=kind', ['null'], 3],
+  ] as const) {
+    await page.goto(`${server.url}/?collection=things&query=${encodeURIComponent(query)}`)
+    await page.locator('#table tbody tr').first().waitFor()
+    assert.equal(await page.locator('#table tbody tr').count(), count, query)
+    assert.deepEqual(await page.locator('#table tbody tr').first().locator('td, th').allTextContents(), first, query)
+    await page.locator('#table tbody tr').first().click()
+    assert.equal(new URL(page.url()).searchParams.get('item'), null)
+  }
+  assert.deepEqual(errors, [])
+})
+
 test('unsaved input survives other changes of the item and a reload', options, async (t) => {
   const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)
