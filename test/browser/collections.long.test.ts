@@ -315,6 +315,27 @@ test('rows without an id are all shown, and values, too', options, async (t) => 
   assert.deepEqual(errors, [])
 })
 
+test('the first collection is shown when it is created, and the next one when that is removed', options, async (t) => {
+  const server = await startServer(t, { data: {} })
+  const { page } = await openPage(t, server.url)
+  await live(page)
+  await page.getByText('There are no collections yet.').waitFor()
+  await server.fetch('/api/first', json('POST', { name: 'one' }))
+  await page.locator('#table td:text-is("one")').waitFor()
+  await server.fetch('/api/second', json('POST', { name: 'two' }))
+  await page.locator('#names').getByText('second').waitFor()
+  await server.fetch('/api/first', { method: 'DELETE' })
+  await page.locator('#table td:text-is("two")').waitFor()
+
+  await page.goto(`${server.url}/?collection=second`)
+  await live(page)
+  await page.locator('#table td:text-is("two")').waitFor()
+  await server.fetch('/api/second', { method: 'DELETE' })
+  await page.getByText('There is no collection "second".').waitFor()
+  await page.locator('#table td').waitFor({ state: 'detached' })
+  assert.deepEqual([await page.locator('#total').textContent(), await page.locator('#pager *').count()], ['', 0])
+})
+
 test('unsaved input survives other changes of the item and a reload', options, async (t) => {
   const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)

@@ -61,7 +61,14 @@ for (const [ending, type] of /** @type {const} */ ([
 
 // One at a time: what a moment of the past looked like may take the server a while.
 const showSoon = calmly(() => show().catch(showProblem), 50)
-const readNames = calmly(() => names().catch(showProblem), LIVE_MS)
+const readNames = calmly(
+  () =>
+    names()
+      // It may be the first one, or the one that was shown may be gone.
+      .then(() => (collection === shown ? undefined : items(false)))
+      .catch(showProblem),
+  LIVE_MS,
+)
 const readItems = calmly(() => items(true).catch(showProblem), LIVE_MS)
 const countItems = calmly(() => counts().catch(showProblem), COUNT_MS)
 
@@ -213,9 +220,12 @@ async function items(isChange) {
   void panel.show(collection, objects.has(collection) ? '' : key)
   const parameters = parse(query)
   const isPaged = parameters.some(([name]) => PAGING.includes(name))
-  const answer = await server.ask(
-    withQuery(pathOf(collection), query, isPaged ? '' : `pageSize=${PAGE_SIZE}`, moment.query),
-  )
+  const answer = await server
+    .ask(withQuery(pathOf(collection), query, isPaged ? '' : `pageSize=${PAGE_SIZE}`, moment.query))
+    .catch((error) => {
+      if (own === turn && error.status === 404) clearItems()
+      throw error
+    })
   if (own !== turn) return
   showProblem()
   if (answer.isList) objects.delete(collection)
@@ -232,6 +242,14 @@ async function items(isChange) {
   form.know(table.columns)
   setText(find('total'), counted(answer.total, 'item'))
   pager(parameters, answer.total, answer.body.length)
+}
+
+/** There is no such collection, or none any more, or not yet. */
+function clearItems() {
+  table.clear()
+  setText(find('total'), '')
+  fill(find('pager'))
+  delete find('pager').dataset.state
 }
 
 /**
