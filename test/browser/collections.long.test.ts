@@ -336,6 +336,29 @@ test('the first collection is shown when it is created, and the next one when th
   assert.deepEqual([await page.locator('#total').textContent(), await page.locator('#pager *').count()], ['', 0])
 })
 
+test('a search that is typed and not sent yet survives changes of the items', options, async (t) => {
+  const server = await startServer(t, { data: { things: [{ id: 1, kind: 'odd' }] } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=things`)
+  await live(page)
+  const search = page.getByLabel('Search all values')
+  await search.fill('odd')
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Field').fill('id')
+  for (const id of [2, 3]) {
+    await server.fetch('/api/things', json('POST', { kind: 'odd' }))
+    await page.locator(row(String(id))).waitFor()
+  }
+  assert.equal(await search.inputValue(), 'odd')
+  await page.getByLabel('Value', { exact: true }).fill('2')
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await page.waitForURL(/query=.*q%3Dodd/)
+  await page.goBack()
+  await page.waitForURL(/things$/)
+  await page.locator(row('3')).waitFor()
+  assert.equal(await search.inputValue(), '')
+  assert.deepEqual(errors, [])
+})
+
 test('unsaved input survives other changes of the item and a reload', options, async (t) => {
   const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)
