@@ -315,6 +315,25 @@ test('rows without an id are all shown, and values, too', options, async (t) => 
   assert.deepEqual(errors, [])
 })
 
+test('the pager shows and turns the pages of every kind of paging parameters', options, async (t) => {
+  const server = await startServer(t, { data: { things: Array.from({ length: 45 }, (_, id) => ({ id })) } })
+  const { page, errors } = await openPage(t, server.url)
+  const pager = page.locator('#pager > span')
+  for (const query of [
+    'skip=20&take=10',
+    'offset=20&limit=10',
+    '_start=20&_end=30',
+    'page=3&per_page=10',
+    '_page=3&_limit=10',
+  ]) {
+    await page.goto(`${server.url}/?collection=things&query=${encodeURIComponent(query)}`)
+    await pager.getByText('21–30 of 45').waitFor()
+    await page.getByRole('button', { name: 'Next page' }).click()
+    await pager.getByText('31–40 of 45').waitFor()
+  }
+  assert.deepEqual(errors, [])
+})
+
 test('the first collection is shown when it is created, and the next one when that is removed', options, async (t) => {
   const server = await startServer(t, { data: {} })
   const { page } = await openPage(t, server.url)

@@ -5,7 +5,7 @@ import { count, counted, visible } from './format.js'
 import { itemPanel } from './item-panel.js'
 import { itemTable } from './item-table.js'
 import { moment, withQuery } from './moment.js'
-import { GROUPING, PAGING, parse, sorting, valueIn, withValue, write } from './query.js'
+import { GROUPING, PAGING, parse, sorting, valueIn, withoutPaging, withValue, write } from './query.js'
 import { queryForm } from './query-form.js'
 import { pathOf, server } from './server.js'
 import { showProblem, startShell } from './shell.js'
@@ -258,13 +258,18 @@ function clearItems() {
  * @param {number} length
  */
 function pager(parameters, total, length) {
-  const size = Number(valueIn(parameters, 'pageSize') ?? PAGE_SIZE)
-  const page = Number(valueIn(parameters, 'page') ?? 1)
+  /** @param {string[]} names of which a query has one */
+  const number = (...names) => Number(names.map((name) => valueIn(parameters, name)).find(Boolean) ?? Number.NaN)
+  const first = number('skip', 'offset', '_start')
+  const size =
+    number('pageSize', 'per_page', 'take', 'limit', '_per_page', '_limit') || number('_end') - (first || 0) || PAGE_SIZE
+  const page = first >= 0 ? Math.floor(first / size) + 1 : number('page', '_page') || 1
   const pages = Math.max(1, Math.ceil(total / size))
-  const from = (page - 1) * size
+  const from = first >= 0 ? first : (page - 1) * size
   /** @param {Record<string, number>} values */
   const turnTo = (values) => {
-    let next = parameters
+    // The other names for a page cannot be combined with these.
+    let next = withoutPaging(parameters)
     for (const [name, value] of Object.entries(values)) next = withValue(next, name, String(value))
     go({ query: write(next) })
   }
