@@ -37,6 +37,8 @@ export interface ListSubscriber {
 /** Delay before reconnecting after the server has closed the connection. */
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 5000
+/** Subscriptions that wait for a response at a time: the server disconnects a client that queues 256. */
+const MOST_ASKING = 64
 
 /** The connection of a client, opened on first use. */
 export class Connection {
@@ -48,6 +50,8 @@ export class Connection {
   /** Changes that arrived before the response that names their subscription. */
   #early: Change[] = []
   #asking = 0
+  /** Lists whose subscription is to be sent later. */
+  readonly #queued = new Set<ListSubscriber>()
   /** Lists that are not up to date since the reconnection, and the number of changes that the others had missed. */
   readonly #behind = new Set<ListSubscriber>()
   #caughtUp: number | undefined
@@ -93,6 +97,7 @@ export class Connection {
 
   remove(subscriber: ListSubscriber): void {
     this.#subscribers.delete(subscriber)
+    this.#queued.delete(subscriber)
     for (const [id, one] of this.#byId) {
       if (one !== subscriber) continue
       this.#byId.delete(id)
@@ -105,6 +110,10 @@ export class Connection {
   subscribe(subscriber: ListSubscriber): void {
     const socket = this.#socket
     if (!socket?.connected) return
+    if (this.#asking >= MOST_ASKING) {
+      this.#queued.add(subscriber)
+      return
+    }
     const generation = this.#generation
     this.#asking++
     socket.emit('subscribe', subscriber.wanted, (answer) => {
@@ -118,6 +127,10 @@ export class Connection {
       const early = this.#early
       this.#early = []
       for (const change of early) this.#take(change)
+      const [next] = this.#queued
+      if (!next) return
+      this.#queued.delete(next)
+      this.subscribe(next)
     })
   }
 
@@ -201,6 +214,7 @@ export class Connection {
     this.#generation++
     this.#byId.clear()
     this.#behind.clear()
+    this.#queued.clear()
     this.#early = []
     this.#asking = 0
   }

@@ -1,8 +1,8 @@
-import type { Sort } from '../json/order.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
 import type { Connection, ListSubscriber } from './connection.ts'
+import type { LiveListOptions } from './list-options.ts'
 import { type Listener, Listeners } from './listeners.ts'
 import { MissedChanges } from './missed-changes.ts'
 import { pause } from './pause.ts'
@@ -10,30 +10,15 @@ import { PendingChanges } from './pending-changes.ts'
 import { Problem, problem } from './problem.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
 
-export interface LiveListOptions {
-  readonly collection: string
-  readonly query: string
-  readonly sort: readonly Sort[]
-  /** The places to show, the second exclusive. */
-  readonly window: { readonly from: number; readonly to: number } | undefined
-  /** Selects fields of an item. */
-  readonly select: ((item: JsonObject) => JsonObject) | undefined
-  /** Begins in the past and advances at this speed up to the present. */
-  readonly replay: { readonly from: number | string; readonly speed: number } | undefined
-  /** The id by which changes name an item. */
-  readonly idOf: (item: JsonObject) => string | number
-  /** Reads all matching items at a position, for results larger than a subscription begins with. */
-  readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
-}
-
+/** The pause before a result that could not be read, or not be followed, is requested again. */
 const RETRY_MS = 1000
 
 /** The part of the connection that a list needs. */
 export type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
 
 /**
- * `waiting` for a connection or response; `catchingUp` with missed changes; `replaying` the past; `live`: gets every
- * change; `lagging`: gets the latest change of each item only.
+ * `waiting` for a connection or response; `catchingUp` with missed changes; `replaying` the past, or what happened since
+ * the items were read; `live`: gets every change; `lagging`: gets the latest change of each item only.
  */
 type Phase = 'waiting' | 'catchingUp' | 'replaying' | 'live' | 'lagging'
 
@@ -62,6 +47,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   #replay: LiveListOptions['replay']
   readonly #missed = new MissedChanges()
   #reading: AbortController | undefined
+  /** The result was read in pages and is not followed yet. */
+  #isRead = false
 
   constructor(connection: Subscribing, options: LiveListOptions) {
     this.#connection = connection
@@ -106,7 +93,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return this.#isClosed
   }
 
-  /** Calls back after every change, first with all items. Returns a function that removes the listener. */
+  /** Calls back after every change; the first, when the list is loaded, has all items. Returns a function that removes the listener. */
   onChange(listener: Listener<ListChange<T>>): () => void {
     return this.#onChange.add(listener)
   }
@@ -149,13 +136,14 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       else this.#end(problem(error, STATUSES[error], message))
       return
     }
-    const { items, position, journal, reset } = answer
+    this.#isRead = false
+    const { items, position, journal, reset, behind } = answer
     if (!items) {
       this.#phase = 'catchingUp'
       return
     }
     const missed = this.#load(items as readonly JsonObject[], position, journal, reset === true)
-    this.#phase = this.#replay ? 'replaying' : 'live'
+    this.#phase = this.#replay || behind ? 'replaying' : 'live'
     this.#connection.settled(this, missed)
   }
 
@@ -194,6 +182,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#phase = 'waiting'
     this.#reading?.abort()
     this.#reading = undefined
+    this.#isRead = false
   }
 
   /** @internal */
@@ -268,9 +257,14 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#reading = reading
     const { signal } = reading
     try {
-      const items = await this.#options.readAll(position, signal)
-      if (signal.aborted) return
-      this.#load(items, position, journal, this.#journal !== undefined)
+      // Too much has changed since it was read to follow it, and that may happen again.
+      if (this.#isRead) await pause(RETRY_MS, signal)
+      else {
+        const items = await this.#options.readAll(position, signal)
+        if (signal.aborted) return
+        this.#load(items, position, journal, this.#journal !== undefined)
+      }
+      this.#isRead = !this.#isRead
     } catch (error) {
       if (signal.aborted) return
       // With wrong credentials the list waits for `authenticate`, which reconnects.

@@ -111,6 +111,8 @@ export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (r
   return Object.entries(where).flatMap(([name, value]) => {
     const asked = RESERVED.includes(name) || JSON_SERVER.test(name) ? `${name}_eq` : name
     const values = (Array.isArray(value) ? value : [value]) as readonly unknown[]
+    // The server knows no filter that nothing matches; without the filter, everything would match.
+    if (values.length === 0 && !name.endsWith('_ne')) throw new TypeError(`No item matches ${name}: [].`)
     return values.filter((one) => one !== undefined).map((one) => [asked, textOf(one)] as const)
   })
 }

@@ -12,7 +12,8 @@ export class Problem extends Error {
   readonly retryAfter: number | undefined
 
   constructor({ status, type, title, detail, errors }: ProblemDocument, retryAfter?: number) {
-    super(detail ?? title ?? `status ${status}`)
+    // HTTP/2 has no reason phrase, which leaves the title empty.
+    super(detail || title || `status ${status}`)
     this.name = 'Problem'
     this.status = status
     this.type = type ?? 'about:blank'

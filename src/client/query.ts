@@ -157,7 +157,7 @@ export class Query<T extends object> {
   async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
-    const response = await this.#ask({ all: 'true' }, { ...options, headers })
+    const response = await this.#ask({ all: 'true' }, { ...options, headers, isStream: true })
     return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
   }
 
@@ -191,11 +191,15 @@ export class Query<T extends object> {
     const { asOf, fields, page, related, sort } = this.#parts
     if (related.length > 0) throw new TypeError('A live list has no embedded items.')
     if (asOf !== undefined) throw new TypeError('The past does not change: a live list has no asOf.')
-    const selection = fields.length > 0 ? selectionOf(fields.map(parsePath)) : undefined
+    const [order, paths] = [sort.map(parseSort), fields.map(parsePath)]
+    if ([...paths, ...order.map(({ path }) => path)].some(([name]) => name === '$received')) {
+      throw new TypeError('Changes do not have it: a live list has no $received.')
+    }
+    const selection = fields.length > 0 ? selectionOf(paths) : undefined
     return new LiveList<T>(this.server.connection, {
       collection: this.collection,
       query: subscriptionQuery(this.#filters()),
-      sort: sort.map(parseSort),
+      sort: order,
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
       select: selection && ((item) => atOnce(select(item, selection))),
       replay,

@@ -11,6 +11,8 @@ export interface RequestOptions {
   readonly isOpen?: boolean
   /** Further statuses that are not thrown as a Problem. */
   readonly accept?: readonly number[]
+  /** The response body is read as it comes; otherwise it is there as a whole. */
+  readonly isStream?: boolean
 }
 
 /** Sends HTTP requests. Throws a `Problem` for error responses. */
@@ -20,6 +22,8 @@ export class Requests {
   readonly base: string
   readonly #browserCredentials: BrowserCredentials | undefined
   readonly #closing = new AbortController()
+  /** The requests that are not streams. A signal for all would collect a listener of each, which Node reports as a leak. */
+  readonly #running = new Set<AbortController>()
 
   constructor(base: string, credentials: Credentials, browserCredentials?: BrowserCredentials) {
     this.base = base
@@ -29,7 +33,25 @@ export class Requests {
 
   /** `path` begins with a slash and is encoded. */
   async send(method: Method, path: string, asked: RequestOptions = {}): Promise<Response> {
-    const { body, headers = {}, signal, accept = [], isOpen = false } = asked
+    const { signal, isStream = false } = asked
+    if (isStream) return this.#fetch(method, path, asked, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
+    for (const one of [this.closed, signal]) one?.throwIfAborted()
+    const own = new AbortController()
+    const abort = (): void => own.abort(signal?.reason)
+    this.#running.add(own)
+    signal?.addEventListener('abort', abort)
+    try {
+      const response = await this.#fetch(method, path, asked, own.signal)
+      const { status, statusText, headers } = response
+      return new Response(response.body && (await response.arrayBuffer()), { status, statusText, headers })
+    } finally {
+      this.#running.delete(own)
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+
+  async #fetch(method: Method, path: string, asked: RequestOptions, signal: AbortSignal): Promise<Response> {
+    const { body, headers = {}, accept = [], isOpen = false } = asked
     const own = isOpen ? {} : headersOf(this.credentials)
     const isByOwn = isOpen || Object.keys(own).length > 0
     const fields = new Headers({ Accept: 'application/json', ...own })
@@ -42,7 +64,7 @@ export class Requests {
       ...({ cache: 'no-cache' } as object),
       // With credentials of its own, the client must not make the browser ask for others after a 401.
       credentials: this.#browserCredentials ?? (isByOwn ? 'omit' : 'same-origin'),
-      signal: signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal,
+      signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
     if (response.ok || accept.includes(response.status)) return response
@@ -52,6 +74,7 @@ export class Requests {
   /** Aborts pending requests. */
   close(): void {
     this.#closing.abort(new DOMException('The client was closed.', 'AbortError'))
+    for (const one of this.#running) one.abort(this.closed.reason)
   }
 
   get closed(): AbortSignal {

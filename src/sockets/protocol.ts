@@ -48,6 +48,8 @@ export type Subscribed =
       readonly items?: readonly Item[]
       /** The client cannot resume: it must replace its list with `items`. */
       readonly reset?: true
+      /** Changes happened since `position`: they follow, and then `current`. */
+      readonly behind?: true
     }
   | {
       readonly error: 'Invalid' | 'TooLarge' | 'TooMany'

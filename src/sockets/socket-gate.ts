@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Credentials, Principal } from '../access/access.ts'
-import { credentialsOf, type Gate, hasCredentials, isRefused } from '../access/gate.ts'
+import { credentialsOf, type Gate, hasCredentials, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
 
 export type Admission =
@@ -10,7 +10,7 @@ export type Admission =
 
 export type Identification =
   | { readonly principal: Principal }
-  | { readonly error: 'Unauthenticated' | 'TooManySockets' }
+  | { readonly error: RefusedAccess['refused'] | 'TooManySockets' }
 
 const MISDIRECTED: Admission = { type: 'refused', status: '421 Misdirected Request', reason: 'Misdirected' }
 const UNAVAILABLE: Admission = { type: 'refused', status: '503 Service Unavailable', reason: 'Unavailable' }
@@ -65,7 +65,7 @@ export class SocketGate {
     const byRequest = credentialsOf(request.headers, accessTokenOf(request))
     const credentials = hasCredentials(byRequest) ? byRequest : credentialsOfAuth(auth)
     const admitted = await this.#gate.admit(credentials, () => address)
-    if (isRefused(admitted)) return { error: 'Unauthenticated' }
+    if (isRefused(admitted)) return { error: admitted.refused }
     return this.#counted.get(request)?.moveTo(this.#authenticated)
       ? { principal: admitted }
       : { error: 'TooManySockets' }

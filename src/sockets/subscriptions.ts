@@ -195,8 +195,11 @@ export class Subscriptions {
       subscription.position = position
       const isCurrent = position === views.position
       if (!subscription.isEnded && isCurrent) this.#live.add(subscription)
-      const reset = after !== undefined && ({ reset: true } as const)
-      const response = { subscription: subscription.id, journal: journal.id, position, items, ...reset }
+      const flags = {
+        ...(after !== undefined && { reset: true as const }),
+        ...(!isCurrent && { behind: true as const }),
+      }
+      const response = { subscription: subscription.id, journal: journal.id, position, items, ...flags }
       respond(response)
       if (!isCurrent) this.#catchUp.begin(subscription)
       return response

@@ -293,6 +293,91 @@ test('all pages of a query result can be downloaded as CSV and NDJSON', options,
   assert.deepEqual(errors, [])
 })
 
+test('rows without an id are all shown, and values, too', options, async (t) => {
+  const things = ['a', 'b', null].flatMap((kind, n) => [
+    { id: 2 * n, kind },
+    { id: 2 * n + 1, kind },
+  ])
+  const server = await startServer(t, { data: { things } })
+  const { page, errors } = await openPage(t, server.url)
+  for (const [query, first, count] of [
+    ['fields=kind', ['a'], 6],
+    ['aggregate=count&groupBy=kind', ['null', '2'], 3],
+    ['distinct=kind', ['null'], 3],
+  ] as const) {
+    await page.goto(`${server.url}/?collection=things&query=${encodeURIComponent(query)}`)
+    await page.locator('#table tbody tr').first().waitFor()
+    assert.equal(await page.locator('#table tbody tr').count(), count, query)
+    assert.deepEqual(await page.locator('#table tbody tr').first().locator('td, th').allTextContents(), first, query)
+    await page.locator('#table tbody tr').first().click()
+    assert.equal(new URL(page.url()).searchParams.get('item'), null)
+  }
+  assert.deepEqual(errors, [])
+})
+
+test('the pager shows and turns the pages of every kind of paging parameters', options, async (t) => {
+  const server = await startServer(t, { data: { things: Array.from({ length: 45 }, (_, id) => ({ id })) } })
+  const { page, errors } = await openPage(t, server.url)
+  const pager = page.locator('#pager > span')
+  for (const query of [
+    'skip=20&take=10',
+    'offset=20&limit=10',
+    '_start=20&_end=30',
+    'page=3&per_page=10',
+    '_page=3&_limit=10',
+  ]) {
+    await page.goto(`${server.url}/?collection=things&query=${encodeURIComponent(query)}`)
+    await pager.getByText('21–30 of 45').waitFor()
+    await page.getByRole('button', { name: 'Next page' }).click()
+    await pager.getByText('31–40 of 45').waitFor()
+  }
+  assert.deepEqual(errors, [])
+})
+
+test('the first collection is shown when it is created, and the next one when that is removed', options, async (t) => {
+  const server = await startServer(t, { data: {} })
+  const { page } = await openPage(t, server.url)
+  await live(page)
+  await page.getByText('There are no collections yet.').waitFor()
+  await server.fetch('/api/first', json('POST', { name: 'one' }))
+  await page.locator('#table td:text-is("one")').waitFor()
+  await server.fetch('/api/second', json('POST', { name: 'two' }))
+  await page.locator('#names').getByText('second').waitFor()
+  await server.fetch('/api/first', { method: 'DELETE' })
+  await page.locator('#table td:text-is("two")').waitFor()
+
+  await page.goto(`${server.url}/?collection=second`)
+  await live(page)
+  await page.locator('#table td:text-is("two")').waitFor()
+  await server.fetch('/api/second', { method: 'DELETE' })
+  await page.getByText('There is no collection "second".').waitFor()
+  await page.locator('#table td').waitFor({ state: 'detached' })
+  assert.deepEqual([await page.locator('#total').textContent(), await page.locator('#pager *').count()], ['', 0])
+})
+
+test('a search that is typed and not sent yet survives changes of the items', options, async (t) => {
+  const server = await startServer(t, { data: { things: [{ id: 1, kind: 'odd' }] } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=things`)
+  await live(page)
+  const search = page.getByLabel('Search all values')
+  await search.fill('odd')
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Field').fill('id')
+  for (const id of [2, 3]) {
+    await server.fetch('/api/things', json('POST', { kind: 'odd' }))
+    await page.locator(row(String(id))).waitFor()
+  }
+  assert.equal(await search.inputValue(), 'odd')
+  await page.getByLabel('Value', { exact: true }).fill('2')
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await page.waitForURL(/query=.*q%3Dodd/)
+  await page.goBack()
+  await page.waitForURL(/things$/)
+  await page.locator(row('3')).waitFor()
+  assert.equal(await search.inputValue(), '')
+  assert.deepEqual(errors, [])
+})
+
 test('unsaved input survives other changes of the item and a reload', options, async (t) => {
   const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)

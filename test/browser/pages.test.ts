@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { authentication } from '../support/authentication.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
 
@@ -100,4 +101,29 @@ test('readings that are few and old are shown over the time that they take', { s
   const { page } = await openPage(t, `${server.url}/sensors.html`)
   await page.locator('#ranges [aria-pressed=true]', { hasText: 'All' }).waitFor()
   await page.getByText('6 readings').waitFor()
+})
+
+test('while the server takes no writes, the pages show its data and say so', { skip: withoutBrowser }, async (t) => {
+  const server = await startServer(t, { data: { things: [{ id: 'one' }] } })
+  const { page } = await openPage(t, 'about:blank')
+  const health = (await (await server.fetch('/health')).json()) as { journal: object }
+  const body = { ...health, status: 'unavailable', journal: { ...health.journal, writable: false } }
+  await page.route('**/health', (route) => route.fulfill({ status: 503, json: body }))
+  await page.goto(`${server.url}/`)
+  await page.locator('#state[data-state=live]').waitFor()
+  await page.locator('#table th').getByText('one').waitFor()
+  await page.goto(`${server.url}/journal.html`)
+  await page.locator('#health').getByText('unavailable').waitFor()
+  await page.locator('#health').getByText('refused').waitFor()
+})
+
+test('on a phone the sign-in dialog shows every scheme', { skip: withoutBrowser }, async (t) => {
+  const server = await startServer(t, { data: {}, flags: authentication(['token', 'basic', 'apikey']) })
+  for (const path of ['/', '/sensors.html', '/journal.html']) {
+    const { page } = await openPage(t, server.url + path, { viewport: { width: 320, height: 640 } })
+    await page.locator('#account').click()
+    const form = page.locator('dialog form')
+    await form.getByRole('button', { name: 'API key' }).waitFor()
+    assert.ok(await form.evaluate((one) => one.scrollWidth <= one.clientWidth), path)
+  }
 })

@@ -84,3 +84,18 @@ test('a client logs in, is rejected when its token has expired, and continues af
   await assert.rejects(client.collections(), { status: 401 })
   await until('the end of the session', () => client.state === 'refused')
 })
+
+test('a client whose password is not checked, since others of its address failed, connects by itself later', async (t) => {
+  const server = await startHere(t, {
+    data: { a: [{ id: 1 }] },
+    flags: authentication(['basic'], ['--Limits.FailuresPerMinute', '1']),
+  })
+  await assert.rejects(clientOf(t, server.url, { username: 'reader', password: 'wrong' }).collections(), {
+    status: 401,
+  })
+  const client = clientOf(t, server.url, { username: 'reader', password: passwordOf('reader') })
+  const states: string[] = []
+  client.onState(({ state }) => states.push(state))
+  await until('a first refusal', () => states.length > 0)
+  assert.deepEqual(states, ['disconnected'])
+})

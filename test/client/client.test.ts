@@ -3,6 +3,7 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
+import { problemOf } from '../../src/client/problem.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -53,6 +54,17 @@ test('each method of a query returns a new query and leaves the original unchang
   assert.deepEqual({ total, position }, { total: 3, position: 5 })
   assert.match(etag ?? '', /^"/)
   assert.deepEqual(await client.collections(), ['sensors', 'a/b'])
+})
+
+test('a filter by one of no values is rejected, as leaving it out would select every item', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  assert.throws(() => all.where({ id: [], mac_exists: true }), {
+    name: 'TypeError',
+    message: 'No item matches id: [].',
+  })
+  assert.throws(() => all.where({ mac_in: [] }), TypeError)
+  assert.equal((await all.where({ mac_ne: [], id: undefined }).get()).total, SENSORS.length)
 })
 
 test('items are created, read, changed and deleted, and their history can be read', async (t) => {
@@ -120,6 +132,26 @@ test('an error response is thrown as a Problem with all its members', async (t) 
   await refused(all.asOf(1000).get(), 400, 'Invalid')
   await refused(client.collection('none').get(), 404, 'NotFound')
   await refused(client.restore({ to: 1, collection: 'none' }), 422, 'Unprocessable')
+})
+
+test('the error response of a proxy without a reason phrase has a message', async () => {
+  const problem = await problemOf(new Response('<h1>Bad Gateway</h1>', { status: 502 }))
+  assert.deepEqual([problem.message, problem.status], ['status 502', 502])
+})
+
+test('live lists beyond the limit of the server are refused, and the others work', async (t) => {
+  // A search takes long enough for the other subscriptions to be queued.
+  const data = { a: Array.from({ length: 5000 }, (_, id) => ({ id, text: 'x'.repeat(200) })) }
+  const server = await startServer(t, { data })
+  const client = connect(server.url)
+  t.after(() => client.close())
+  const lists = Array.from({ length: 300 }, (_, n) => client.collection('a').q(`no ${n}`).live())
+  const results = await Promise.allSettled(lists.map((list) => list.ready))
+  assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 100)
+  assert.deepEqual(new Set(lists.map(({ error }) => error?.code)), new Set([undefined, 'TooMany']))
+  await client.collection('a').create({ text: 'no 1' })
+  await until('one to be told', () => lists[1]?.items.length === 1)
+  assert.equal(client.state, 'connected')
 })
 
 test('a live list begins with the matching items and follows changes', async (t) => {

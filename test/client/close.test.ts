@@ -32,6 +32,17 @@ test('a program exits when it has closed its client, whatever was open', async (
   assert.deepEqual([code, run.output()], [0, 'AbortError 1 closed\n'])
 })
 
+test('a client that sends thousands of requests causes no warning', async (t) => {
+  const { url } = await startServer(t, { data: { a: [{ id: 1 }] } })
+  const warnings: unknown[] = []
+  const warned = (warning: unknown) => warnings.push(warning)
+  process.on('warning', warned)
+  t.after(() => process.off('warning', warned))
+  const client = connect(url)
+  for (let count = 0; count < 6000; count++) await client.collection('a').item(1).get()
+  assert.deepEqual(warnings, [])
+})
+
 test('a client that only sends requests opens no socket and need not be closed', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 1 }] } })
   const program = `

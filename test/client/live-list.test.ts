@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListSubscriber } from '../../src/client/connection.ts'
-import { LiveList, type LiveListOptions } from '../../src/client/live-list.ts'
+import { connect } from '../../src/client/index.ts'
+import type { LiveListOptions } from '../../src/client/list-options.ts'
+import { LiveList } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 
@@ -98,6 +100,22 @@ test('an interrupted catch-up continues where it stopped', () => {
   assert.equal(list.wanted.after, 8)
 })
 
+test('a list whose first items were old when they arrived is not ahead of the changes that follow', () => {
+  const { list, put, shown } = listOf()
+  list.answered({ subscription: '1', journal: JOURNAL, position: 5, items: [], behind: true })
+  list.told(30)
+  assert.equal(list.position, 5)
+  put(7, 1, 1)
+  list.told(31)
+  list.disconnected()
+  assert.deepEqual([shown(), list.wanted.after], ['1:1', 7])
+  list.answered({ subscription: '2', journal: JOURNAL, position: 7, items: [{ id: 1, n: 1 }], behind: true })
+  put(8, 2, 2)
+  list.current(31)
+  list.told(32)
+  assert.deepEqual([shown(), list.position], ['1:1 2:2', 32])
+})
+
 test('an interrupted replay continues from the moment it shows, and one that has reached the present stays live', () => {
   const { list, begin, put, goOn, shown, settled } = listOf([], undefined, { from: '2026-01-01', speed: 60 })
   const resets: boolean[] = []
@@ -166,6 +184,23 @@ test('reloading a large list stops with the connection', async () => {
   assert.deepEqual([reads, asked(), list.wanted.after], [1, 0, undefined])
 })
 
+test('a large list that cannot be followed after it was read is not read again without a pause', async (t) => {
+  let reads = 0
+  const { list, asked } = listOf([], async () => {
+    reads++
+    return [{ id: reads, n: 1 }]
+  })
+  t.after(() => list.close())
+  const refuse = async (position: number) => {
+    list.answered({ error: 'TooLarge', message: '', position, journal: JOURNAL })
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await refuse(9)
+  assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
+  await refuse(20)
+  assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
+})
+
 test('an exception of one listener affects neither other listeners nor the list', async (t) => {
   const { list, begin } = listOf()
   const thrown = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve))
@@ -185,4 +220,12 @@ test('closing a list before it is ready rejects its pending promises', async () 
   list.close()
   await assert.rejects(list.ready, { code: 'Closed' })
   for await (const _ of list) assert.fail('there is nothing')
+})
+
+test('a live list is not sorted or shown by $received, which changes do not have', () => {
+  const things = connect('http://localhost:1').collection<Thing>('a')
+  for (const query of [things.sort('-$received'), things.sort('n', '$received_asc'), things.fields('n', '$received')]) {
+    assert.throws(() => query.live(), TypeError)
+    assert.throws(() => query.replay({ from: 1 }), TypeError)
+  }
 })

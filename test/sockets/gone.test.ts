@@ -62,7 +62,7 @@ function place() {
     items: 10 * ITEMS,
     perClient: 1,
   })
-  return { subscriptions, done }
+  return { subscriptions, done, writer }
 }
 
 test('the journal is not read on for a client that went away before it was resumed', async () => {
@@ -82,5 +82,26 @@ test('items are not searched on for a client that went away before its subscript
     subscriptions.leave(client)
     await subscribed
     assert.ok(done.slices < 10 && done.read === 0, `${done.slices} slices, ${done.read} writes`)
+  }
+})
+
+test('a client is told whether changes follow the items with which its subscription begins', async () => {
+  for (const isLate of [false, true]) {
+    const { subscriptions, done, writer } = place()
+    const sent: unknown[] = []
+    const listener: Subscriber = {
+      ...client,
+      change: ({ position, id }) => sent.push({ position, id }),
+      current: (_, position) => sent.push({ current: position }),
+    }
+    const subscribed = subscriptions.subscribe(listener, { collection: 'a', query: 'q=y' }, (response) =>
+      sent.push('behind' in response && response.behind),
+    )
+    while (done.slices < 3) await turn()
+    if (isLate) writer.putAll([{ id: 1, text: 'y' }])
+    await subscribed
+    const expected = [true, { position: ITEMS + 2, id: 1 }, { current: ITEMS + 2 }]
+    while (isLate && sent.length < expected.length) await turn()
+    assert.deepEqual(sent, isLate ? expected : [false])
   }
 })

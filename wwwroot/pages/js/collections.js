@@ -5,7 +5,7 @@ import { count, counted, visible } from './format.js'
 import { itemPanel } from './item-panel.js'
 import { itemTable } from './item-table.js'
 import { moment, withQuery } from './moment.js'
-import { GROUPING, PAGING, parse, sorting, valueIn, withValue, write } from './query.js'
+import { GROUPING, PAGING, parse, sorting, valueIn, withoutPaging, withValue, write } from './query.js'
 import { queryForm } from './query-form.js'
 import { pathOf, server } from './server.js'
 import { showProblem, startShell } from './shell.js'
@@ -61,7 +61,14 @@ for (const [ending, type] of /** @type {const} */ ([
 
 // One at a time: what a moment of the past looked like may take the server a while.
 const showSoon = calmly(() => show().catch(showProblem), 50)
-const readNames = calmly(() => names().catch(showProblem), LIVE_MS)
+const readNames = calmly(
+  () =>
+    names()
+      // It may be the first one, or the one that was shown may be gone.
+      .then(() => (collection === shown ? undefined : items(false)))
+      .catch(showProblem),
+  LIVE_MS,
+)
 const readItems = calmly(() => items(true).catch(showProblem), LIVE_MS)
 const countItems = calmly(() => counts().catch(showProblem), COUNT_MS)
 
@@ -213,9 +220,12 @@ async function items(isChange) {
   void panel.show(collection, objects.has(collection) ? '' : key)
   const parameters = parse(query)
   const isPaged = parameters.some(([name]) => PAGING.includes(name))
-  const answer = await server.ask(
-    withQuery(pathOf(collection), query, isPaged ? '' : `pageSize=${PAGE_SIZE}`, moment.query),
-  )
+  const answer = await server
+    .ask(withQuery(pathOf(collection), query, isPaged ? '' : `pageSize=${PAGE_SIZE}`, moment.query))
+    .catch((error) => {
+      if (own === turn && error.status === 404) clearItems()
+      throw error
+    })
   if (own !== turn) return
   showProblem()
   if (answer.isList) objects.delete(collection)
@@ -234,19 +244,32 @@ async function items(isChange) {
   pager(parameters, answer.total, answer.body.length)
 }
 
+/** There is no such collection, or none any more, or not yet. */
+function clearItems() {
+  table.clear()
+  setText(find('total'), '')
+  fill(find('pager'))
+  delete find('pager').dataset.state
+}
+
 /**
  * @param {import('./query.js').Parameters} parameters
  * @param {number} total
  * @param {number} length
  */
 function pager(parameters, total, length) {
-  const size = Number(valueIn(parameters, 'pageSize') ?? PAGE_SIZE)
-  const page = Number(valueIn(parameters, 'page') ?? 1)
+  /** @param {string[]} names of which a query has one */
+  const number = (...names) => Number(names.map((name) => valueIn(parameters, name)).find(Boolean) ?? Number.NaN)
+  const first = number('skip', 'offset', '_start')
+  const size =
+    number('pageSize', 'per_page', 'take', 'limit', '_per_page', '_limit') || number('_end') - (first || 0) || PAGE_SIZE
+  const page = first >= 0 ? Math.floor(first / size) + 1 : number('page', '_page') || 1
   const pages = Math.max(1, Math.ceil(total / size))
-  const from = (page - 1) * size
+  const from = first >= 0 ? first : (page - 1) * size
   /** @param {Record<string, number>} values */
   const turnTo = (values) => {
-    let next = parameters
+    // The other names for a page cannot be combined with these.
+    let next = withoutPaging(parameters)
     for (const [name, value] of Object.entries(values)) next = withValue(next, name, String(value))
     go({ query: write(next) })
   }

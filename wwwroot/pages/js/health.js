@@ -23,7 +23,7 @@ export function healthCard(place) {
 
   async function read() {
     if (server.state === 'gone') return
-    const { body } = await server.ask('/health').catch(() => ({ body: undefined }))
+    const body = await server.health().catch(() => undefined)
     if (!body) return
     const { status, position, journal, dataFile, store, cluster } = body
     const lag = dataFile ? Math.max(0, position - (dataFile.position ?? position)) : 0

@@ -31,6 +31,10 @@ export function itemPanel(place, { onClose, onMade }) {
   place.addEventListener('keydown', (event) => {
     if (event.key === 'Escape' && !isEditing) onClose()
   })
+  // What happened while there was no connection was not heard.
+  server.addEventListener('again', () => {
+    shownAt = ''
+  })
   return { show, close, create, heard }
 
   function close() {

@@ -1,5 +1,6 @@
 // Items of any shape as a table: a column for each field, nested ones by their path. Rows are kept by the items' keys,
-// so that what one reads stays where it is, and what changed can be shown.
+// so that what one reads stays where it is, and what changed can be shown. Rows of an aggregate, or of selected fields,
+// have no id: they are kept by their place, and cannot be opened.
 import { el, flash, setText } from './dom.js'
 import { kindOf, short } from './format.js'
 import { classOf } from './json-view.js'
@@ -25,7 +26,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
   const element = el('table', null, el('thead', null, head), body)
   /** @type {string[]} */
   let columns = []
-  /** @type {Map<string, Row>} */
+  /** @type {Map<string | number, Row>} */
   let rows = new Map()
   /** @type {string | undefined} */
   let picked
@@ -33,10 +34,10 @@ export function itemTable({ onSort, onPick, addressOf }) {
   body.addEventListener('click', (/** @type {MouseEvent} */ event) => {
     const target = /** @type {Element} */ (event.target)
     const row = /** @type {HTMLElement | null} */ (target.closest('tr'))
-    if (!row || event.ctrlKey || event.metaKey || event.shiftKey) return
+    if (row?.dataset.key === undefined || event.ctrlKey || event.metaKey || event.shiftKey) return
     if (String(getSelection())) return
     event.preventDefault()
-    onPick(row.dataset.key ?? '')
+    onPick(row.dataset.key)
   })
 
   return {
@@ -61,10 +62,11 @@ export function itemTable({ onSort, onPick, addressOf }) {
   }
 
   /**
-   * @param {any[]} items
+   * @param {any[]} found items, or rows of an aggregate, or values
    * @param {boolean} isChange what differs is to be seen
    */
-  function show(items, isChange) {
+  function show(found, isChange) {
+    const items = found.map((one) => (typeof one === 'object' && one !== null ? one : { value: one }))
     const flat = items.map((item) => flatten(item))
     const wanted = columnsOf(flat, columns)
     const isWider = wanted.length !== columns.length
@@ -73,10 +75,10 @@ export function itemTable({ onSort, onPick, addressOf }) {
       head.replaceChildren(...columns.map((name) => heading(name)))
       rows = new Map()
     }
-    /** @type {Map<string, Row>} */
+    /** @type {Map<string | number, Row>} */
     const next = new Map()
     items.forEach((item, index) => {
-      const key = String(item[server.idField])
+      const key = Object.hasOwn(item, server.idField) ? String(item[server.idField]) : index
       const values = /** @type {Map<string, unknown>} */ (flat[index])
       if (values.size >= FIELDS) addColumns(values, item, columns)
       const known = rows.get(key)
@@ -118,12 +120,12 @@ export function itemTable({ onSort, onPick, addressOf }) {
   }
 
   /**
-   * @param {string} key
+   * @param {string | number} key
    * @returns {Row}
    */
   function newRow(key) {
     const element = /** @type {HTMLTableRowElement} */ (el('tr.fades'))
-    element.dataset.key = key
+    if (typeof key === 'string') element.dataset.key = key
     const cells = new Map()
     for (const name of columns) {
       const cell = el(name === server.idField ? 'th' : 'td', name === server.idField ? { scope: 'row' } : null)
@@ -131,7 +133,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
       cells.set(name, cell)
       element.append(cell)
     }
-    const link = el('a', { href: addressOf(key) })
+    const link = typeof key === 'string' ? el('a', { href: addressOf(key) }) : el('span')
     cells.get(server.idField)?.append(link)
     return { element, cells, values: new Map(), link }
   }
@@ -146,7 +148,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
     const cell = /** @type {HTMLTableCellElement} */ (row.cells.get(name))
     const text = short(value, CHARACTERS)
     if (name === server.idField) {
-      if (row.link) setText(row.link, text === '' ? '""' : text)
+      if (row.link) setText(row.link, value === '' ? '""' : text)
       return
     }
     const isOther = cell.textContent !== text
@@ -193,7 +195,8 @@ function addColumns(values, item, columns) {
  * @param {readonly string[]} before
  */
 function columnsOf(items, before) {
-  const columns = before.length > 0 ? [...before] : [server.idField]
+  const columns =
+    before.length > 0 ? [...before] : items.some((item) => item.has(server.idField)) ? [server.idField] : []
   const known = new Set(columns)
   for (const item of items) {
     let place = 0

@@ -125,7 +125,6 @@ export function someEvents(filter, at, onRead, onError) {
       hasRead = true
       onRead(0)
     } catch (error) {
-      next = undefined
       onError(error)
     }
     isReading = false
@@ -133,7 +132,7 @@ export function someEvents(filter, at, onRead, onError) {
 
   /** Looks for new ones. */
   async function look() {
-    if (!hasRead) return
+    if (!hasRead) return read()
     const { body } = await server.ask(`/events${beginning}`)
     const newest = lines[0]?.position ?? 0
     const more = body.map(lineOf).filter((/** @type {Line} */ line) => line.position > newest)

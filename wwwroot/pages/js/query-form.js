@@ -19,6 +19,8 @@ import {
  */
 export function queryForm(form, onQuery) {
   let query = ''
+  /** The search in the query that was shown last. */
+  let searched = ''
   const search = el('input', { type: 'search', placeholder: 'Search all values', 'aria-label': 'Search all values' })
   const text = el('input.mono', {
     type: 'text',
@@ -53,7 +55,10 @@ export function queryForm(form, onQuery) {
       query = now
       const parameters = parse(now)
       if (document.activeElement !== text) text.value = now
-      if (document.activeElement !== search) search.value = valueIn(parameters, 'q') ?? ''
+      const before = searched
+      searched = valueIn(parameters, 'q') ?? ''
+      // Text that was typed, and not sent yet, stays.
+      if (document.activeElement !== search && searched !== before) search.value = searched
       drawChips(parameters)
     },
     /** @param {readonly string[]} names */

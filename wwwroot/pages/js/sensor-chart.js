@@ -76,6 +76,9 @@ export function sensorChart({ onRange }) {
     const { collection } = /** @type {CustomEvent<import('./server.js').Updated>} */ (event).detail
     if (collection === READINGS) isStale = true
   })
+  server.addEventListener('again', () => {
+    isStale = true
+  })
   return { show, tick, drop }
 
   /** @param {Shown} wanted */

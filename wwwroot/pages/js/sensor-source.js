@@ -33,6 +33,7 @@ export function sensorSource({ onChange, onProblem }) {
     const { collection } = /** @type {CustomEvent<import('./server.js').Updated>} */ (event).detail
     if (collection === READINGS) void refresh()
   })
+  server.addEventListener('again', () => void refresh())
 
   return {
     get sensors() {

@@ -74,6 +74,11 @@ new ResizeObserver(([shell]) => {
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
   for (const { spark } of grid.tiles.values()) spark.redraw()
 })
+// The days lack the readings that came while there was no connection.
+server.addEventListener('again', () => {
+  sparks.clear()
+  wantSparks()
+})
 setInterval(tick, 1000)
 setInterval(() => {
   if (!document.hidden && moment.at === undefined && sort.value !== 'name') arrange()

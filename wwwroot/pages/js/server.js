@@ -22,7 +22,8 @@ export class Problem extends Error {
 /**
  * next: the query of the next page, with its `?`
  * @typedef {{ status: number, headers: Headers, body: any, position: number, total: number, isList: boolean, next: string | undefined }} Answer
- * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string> }} Asked
+ * accept: a status that is no error
+ * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string>, accept?: number }} Asked
  * @typedef {{ method: string, path: string, collection: string, itemId: string | number | null, position: number }} Updated
  * @typedef {'connecting' | 'live' | 'gone' | 'refused'} State
  * @typedef {{ schemes: string[], actor: string | null, role: 'reader' | 'writer' | 'admin' | null }} Access
@@ -58,6 +59,8 @@ class Server extends EventTarget {
   idField = 'id'
   #isOpen = false
   #wasLive = false
+  /** Whether the server could answer all requests when it was asked last. */
+  #isAvailable = false
 
   /** Opens the connection. */
   async start() {
@@ -103,7 +106,7 @@ class Server extends EventTarget {
    * @param {Asked} [asked]
    * @returns {Promise<Response>}
    */
-  async #fetch(path, { method = 'GET', body, text, type = 'application/json', headers = {} } = {}) {
+  async #fetch(path, { method = 'GET', body, text, type = 'application/json', headers = {}, accept } = {}) {
     const sent = text ?? (body === undefined ? undefined : JSON.stringify(body))
     /** @type {Response} */
     let response
@@ -124,7 +127,7 @@ class Server extends EventTarget {
     } catch {
       throw new Problem(0, undefined)
     }
-    if (response.ok) return response
+    if (response.ok || response.status === accept) return response
     if (response.status === 401) this.#is('refused')
     throw new Problem(response.status, (await answerOf(response)).body)
   }
@@ -183,13 +186,13 @@ class Server extends EventTarget {
 
   async #connected() {
     const before = { head: this.head, journal: this.journal }
+    const [isAgain, wasAvailable] = [this.#wasLive, this.#isAvailable]
     await this.#lookWho()
-    const isAgain = this.#wasLive
     this.#wasLive = true
     this.caughtUp = isAgain && before.journal === this.journal ? this.head - before.head : undefined
     this.#is('live')
     // What came between the page's first request and its connection was not told either.
-    if (isAgain || this.head > before.head) this.dispatchEvent(new Event('again'))
+    if (isAgain || !wasAvailable || this.head > before.head) this.dispatchEvent(new Event('again'))
   }
 
   async #refused() {
@@ -197,9 +200,17 @@ class Server extends EventTarget {
     this.#is('refused')
   }
 
+  /** The state of the server, also while it takes no writes or is still starting, which it says by 503. */
+  async health() {
+    const { status, body } = await this.ask('/health', { accept: 503 })
+    if (!body?.access) throw new Problem(status, body)
+    return body
+  }
+
   /** Who one is to the server, and which journal it has. */
   async #lookWho() {
-    const { body } = await this.ask('/health')
+    const body = await this.health()
+    this.#isAvailable = body.status !== 'unavailable'
     this.access = body.access
     this.isReadOnly = body.readOnly === true
     this.idField = body.idField

@@ -8,6 +8,8 @@ import { signIn } from './sign-in.js'
 import { timeBar } from './time-bar.js'
 
 const CAUGHT_UP_MS = 8000
+/** The messages of Chromium, Firefox and Safari when a server cannot be reached. */
+const GONE = /^(Failed to fetch|NetworkError when|Load failed)/
 
 /**
  * Begins a page.
@@ -95,7 +97,9 @@ function drawLinks() {
 /** @param {any} [error] what went wrong; nothing when all is well */
 export function showProblem(error) {
   let place = document.getElementById('problem')
-  if (!error || error.name === 'AbortError' || error.status === 401 || error.status === 0) {
+  // The header says that the server is gone; the words of browsers for it help nobody.
+  const isGone = error?.status === 0 || (error instanceof TypeError && GONE.test(error.message))
+  if (!error || isGone || error.name === 'AbortError' || error.status === 401) {
     place?.remove()
     return
   }

@@ -15,7 +15,7 @@ export function signIn() {
   const problem = el('p.bad-text', { role: 'alert' })
   const submit = el('button.primary', { type: 'submit' }, 'Sign in')
   const choices = el(
-    'div.choices',
+    'div.choices.wrap',
     { role: 'group', 'aria-label': 'How' },
     schemes.map((one) =>
       el('button', { type: 'button', value: one, onclick: () => choose(one) }, NAMES[/** @type {'token'} */ (one)]),
