@@ -114,7 +114,7 @@ const all: Measured[] = []
 const latencyNs = [memoryLatencyNs()]
 for (const group of groups) {
   say(`${group.name}: ${group.about}`)
-  // What the groups before it wrote would slow down its flushes.
+  // The flushes of this group would wait for the writes of the groups before it.
   spawnSync('sync')
   try {
     all.push({ group: group.name, rows: await group.measure(bench) })
