@@ -1,7 +1,7 @@
 import type { ReadStream, Stats } from 'node:fs'
 import { realpath, stat } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
-import { join, relative, sep } from 'node:path'
+import { join, sep } from 'node:path'
 import type { Context, Middleware } from 'koa'
 import serve from 'koa-static'
 import { matches } from '../commands/conditions.ts'
@@ -70,14 +70,13 @@ function leaveOut(ctx: Context): void {
 async function servedAt(root: string, path: string, index: string): Promise<'file' | 'directory' | undefined> {
   try {
     const decoded = decodeURIComponent(path)
+    // Hidden files, and steps upwards.
+    if (decoded.split(/[/\\]/).some((segment) => segment.startsWith('.'))) return undefined
     const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, decoded))])
     // For a directory its index is served.
     const isDirectory = (await stat(real)).isDirectory()
     const served = isDirectory ? await realpath(join(real, index)) : real
-    const isHidden = relative(root, join(root, decoded))
-      .split(sep)
-      .some((segment) => segment.startsWith('.'))
-    if (!served.startsWith(realRoot + sep) || isHidden) return undefined
+    if (!served.startsWith(realRoot + sep)) return undefined
     return isDirectory ? 'directory' : 'file'
   } catch {
     return undefined
