@@ -39,7 +39,9 @@ test('a client that sends thousands of requests causes no warning', async (t) =>
   process.on('warning', warned)
   t.after(() => process.off('warning', warned))
   const client = connect(url)
-  for (let count = 0; count < 6000; count++) await client.collection('a').item(1).get()
+  for (let round = 0; round < 100; round++) {
+    await Promise.all(Array.from({ length: 30 }, () => client.collection('a').item(1).get()))
+  }
   assert.deepEqual(warnings, [])
 })
 

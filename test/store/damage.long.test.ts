@@ -6,6 +6,7 @@ import { recollect } from '../cli/recollect.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 import { checkServed, type Items } from './service.ts'
 
 const DAMAGES = Number(process.env.STORE_DAMAGES ?? 8)
@@ -58,7 +59,19 @@ function damage(path: string, random: Random): string {
   return `page ${page} of ${pages}: ${how}`
 }
 
+interface Health {
+  readonly store: { readonly state: 'current' | 'building' | 'full' }
+}
+
 type Answer = 'right' | 'refused' | 'wrong'
+
+/** Waits for a service whose build of the store takes so long that it already responds, with 503. */
+async function built(url: string): Promise<void> {
+  await until('the store is not being built', async () => {
+    const health = await fetch(`${url}/health`).catch(() => undefined)
+    return health === undefined || ((await health.json()) as Health).store.state !== 'building'
+  })
+}
 
 /** The responses of a service for all its collections, some of their items and pages. */
 async function asked(url: string, expected: Collections, random: Random): Promise<{ answer: Answer; what: string }> {
@@ -95,23 +108,32 @@ async function asked(url: string, expected: Collections, random: Random): Promis
   return { answer: 'right', what: '' }
 }
 
-/** Starts until what is served is right; resolves with how many ended before. */
+interface Starts {
+  /** Why the ones before the last did not serve. */
+  readonly refused: readonly string[]
+  readonly wrong: string | undefined
+}
+
+/** Starts until what is served is right. */
 async function startUntilRight(
   t: TestContext,
   directory: string,
   expected: Collections,
   context: string,
-): Promise<{ readonly ended: number; readonly wrong: string | undefined }> {
+): Promise<Starts> {
   const random = new Random(1)
+  const refused: string[] = []
   let wrong: string | undefined
-  for (let ended = 0; ended < MOST_STARTS; ended++) {
+  while (refused.length < MOST_STARTS) {
     const program = spawnServer(t, directory, { flags: FLAGS })
     const url = await program.listening
-    const { answer, what } = url ? await asked(url, expected, random) : { answer: 'refused', what: '' }
+    if (url) await built(url)
+    const { answer, what } = url ? await asked(url, expected, random) : { answer: 'refused', what: 'no start' }
     program.process.kill('SIGKILL')
     await program.ended
-    if (answer === 'right') return { ended, wrong }
+    if (answer === 'right') return { refused, wrong }
     if (answer === 'wrong') wrong ??= what
+    refused.push(`${what}\n${program.output()}`)
   }
   throw new Error(`${context}: not right after ${MOST_STARTS} starts`)
 }
@@ -127,8 +149,7 @@ test('a store that was overwritten, cut or replaced during a stop is rebuilt at 
     if (random.chance(0.2)) truncateSync(path, random.integer(statSync(path).size))
     else how = damage(path, random)
     const context = `SEED=${SEED}, run ${run}: ${how || 'cut'}`
-    const { ended, wrong } = await startUntilRight(t, copy, expected, context)
-    assert.deepEqual({ ended, wrong }, { ended: 0, wrong: undefined }, context)
+    assert.deepEqual(await startUntilRight(t, copy, expected, context), { refused: [], wrong: undefined }, context)
   }
 })
 
@@ -147,12 +168,13 @@ test('a store with a page lost by the disk is rebuilt when that is found, at the
     const damaged = join(await temporaryDirectory(t), 'damaged')
     cpSync(copy, damaged, { recursive: true, preserveTimestamps: true })
     const context = `SEED=${SEED}, run ${run}: ${how}`
-    const { ended, wrong } = await startUntilRight(t, copy, expected, context)
-    ends[ended] = (ends[ended] ?? 0) + 1
+    const { refused, wrong } = await startUntilRight(t, copy, expected, context)
+    ends[refused.length] = (ends[refused.length] ?? 0) + 1
     if (wrong === undefined) continue
     wrongs.push(`${context}: ${wrong}`)
     const verified = await recollect(t, damaged, 'verify', '--store')
-    assert.equal(verified.code, 1, `${context}: verify --store: ${verified.stdout}${verified.stderr}`)
+    // LMDB may crash on such a page: the code is then null.
+    assert.notEqual(verified.code, 0, `${context}: verify --store: ${verified.stdout}`)
   }
   t.diagnostic(`${DAMAGES} damages; ended before it was right: ${ends.map((count, n) => `${n}: ${count}`).join(', ')}`)
   // The pages have no checksums: a key that is not found looks like one that never was, and an earlier copy of the same
