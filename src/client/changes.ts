@@ -1,4 +1,3 @@
-import { equal, type JsonValue } from '../json/value.ts'
 import type { Entry } from './sorted-items.ts'
 
 /** A change of a live list. */
@@ -27,20 +26,14 @@ export class Changes<T> {
     this.#wasReset = wasReset
   }
 
-  /** The changes from the items before to those after. `isAnew`: items may be new objects with equal content. */
-  static between<T>(
-    before: readonly Entry<T>[],
-    after: readonly Entry<T>[],
-    isAnew: boolean,
-    wasReset: boolean,
-  ): Changes<T> {
+  /** The changes from the items before to those after. An unchanged item is the same object. */
+  static between<T>(before: readonly Entry<T>[], after: readonly Entry<T>[], wasReset: boolean): Changes<T> {
     const changes = new Changes<T>(wasReset)
     const gone = new Map(before.map(({ key, item }) => [key, item]))
     for (const { key, item } of after) {
       const was = gone.get(key)
       gone.delete(key)
-      const isSame = was === item || (isAnew && equal(was as JsonValue | undefined, item as JsonValue))
-      if (!isSame) changes.add(key, was, item)
+      if (was !== item) changes.add(key, was, item)
     }
     for (const [key, item] of gone) changes.add(key, item, undefined)
     return changes

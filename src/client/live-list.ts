@@ -108,7 +108,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<ListChange<T>, void> {
     await this.ready.catch(() => {})
-    const pending = new PendingChanges<T>(Changes.between([], this.#visible(), false, false))
+    const pending = new PendingChanges<T>(Changes.between([], this.#visible(), false))
     const removers = [this.#onChanges.add((changes) => pending.add(changes)), this.#onEnd.add(() => pending.end())]
     if (this.#isClosed) pending.end()
     try {
@@ -212,7 +212,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       }
     }
     if (this.#options.window) {
-      this.#tell(this.#differences(put, false))
+      this.#tell(this.#differences(put))
       return
     }
     const keys = those.map(({ id }) => String(id))
@@ -229,16 +229,15 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     const isOther = !isFirst && journal !== this.#journal
     this.#journal = journal
     this.#position = position
-    const changes = this.#differences(() => this.#items.replace(items), true, wasReset || isOther)
+    const changes = this.#differences(() => this.#items.replace(items), wasReset || isOther)
     this.#tell(changes)
     return isFirst ? 0 : changes.size
   }
 
-  /** The changes of the visible items; `isAnew`: items may be new objects with equal content. */
-  #differences(change: () => void, isAnew: boolean, wasReset = false): Changes<T> {
+  #differences(change: () => void, wasReset = false): Changes<T> {
     const before = this.#visible()
     change()
-    return Changes.between(before, this.#visible(), isAnew, wasReset)
+    return Changes.between(before, this.#visible(), wasReset)
   }
 
   #tell(changes: Changes<T>): void {

@@ -1,5 +1,5 @@
 import { compareRanked, compareSortKeys, ranked, type Sort, type SortKeys, sortKeys } from '../json/order.ts'
-import { compareText, type JsonObject } from '../json/value.ts'
+import { compareText, equal, type JsonObject, type JsonValue } from '../json/value.ts'
 
 type ItemId = string | number
 
@@ -37,12 +37,15 @@ export class SortedItems<T> {
     return this.#entries.slice(from, to)
   }
 
-  /** Replaces all items. */
+  /** Replaces all items. An item with equal content stays the same object. */
   replace(items: readonly JsonObject[]): void {
+    const before = new Map(this.#byKey)
     this.#byKey.clear()
-    for (const item of items) {
-      const entry = this.#entryOf(this.#idOf(item), item)
-      this.#byKey.set(entry.key, entry)
+    for (const one of items) {
+      const entry = this.#entryOf(this.#idOf(one), one)
+      const item = before.get(entry.key)?.item
+      const isSame = equal(item as JsonValue | undefined, entry.item as JsonValue)
+      this.#byKey.set(entry.key, isSame ? { ...entry, item: item as T } : entry)
     }
     this.#entries = [...this.#byKey.values()].sort(this.#compare)
   }

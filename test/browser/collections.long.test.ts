@@ -371,6 +371,7 @@ test('a search that is typed and not sent yet survives changes of the items', op
   await page.getByLabel('Value', { exact: true }).fill('2')
   await page.getByRole('button', { name: 'Add', exact: true }).click()
   await page.waitForURL(/query=.*q%3Dodd/)
+  await page.locator(row('3')).waitFor({ state: 'detached' })
   await page.goBack()
   await page.waitForURL(/things$/)
   await page.locator(row('3')).waitFor()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListSubscriber } from '../../src/client/connection.ts'
-import { connect } from '../../src/client/index.ts'
+import { connect, type ListChange } from '../../src/client/index.ts'
 import type { LiveListOptions } from '../../src/client/list-options.ts'
 import { LiveList } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
@@ -114,6 +114,21 @@ test('a list whose first items were old when they arrived is not ahead of the ch
   list.current(31)
   list.told(32)
   assert.deepEqual([shown(), list.position], ['1:1 2:2', 32])
+})
+
+test('an item whose content is the same in a list that is read anew stays the same object', () => {
+  const { list, begin } = listOf()
+  const changes: ListChange<Thing>[] = []
+  begin(5, { id: 1, n: 1 }, { id: 2, n: 1 })
+  list.onChange((change) => changes.push(change))
+  const [first, second] = list.items
+  list.disconnected()
+  begin(9, { id: 1, n: 1 }, { id: 2, n: 7 })
+  assert.equal(list.items[0], first)
+  assert.deepEqual(
+    changes.map(({ updated }) => updated),
+    [[{ item: { id: 2, n: 7 }, before: second }]],
+  )
 })
 
 test('an interrupted replay continues from the moment it shows, and one that has reached the present stays live', () => {
