@@ -13,6 +13,8 @@ import { provideTools } from './tools.js'
 
 /** Most tests wait for time, the disk or another process for a while: some files more than cores keep these busy. */
 const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
+/** Ends a file that hangs, so that the suite fails and names it. */
+const FILE_DEADLINE_MS = 20 * 60_000
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const { _: parts, all, without } = minimist(process.argv.slice(2), { boolean: ['all'], string: ['without'] })
@@ -32,7 +34,8 @@ const compiled = await compile()
 await stop()
 process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
 const tests = files.map((file) => join(compiled, file.replace(/ts$/, 'js')))
-const options = ['--enable-source-maps', '--test', `--test-concurrency=${FILES_AT_ONCE}`, ...reporters]
+const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${FILE_DEADLINE_MS}`]
+const options = ['--enable-source-maps', '--test', ...limits, ...reporters]
 run(process.execPath, [...options, ...tests], { ...(all && sizesOfAll()), ...process.env, ...provideTools() })
 
 function testsIn(path) {

@@ -10,7 +10,7 @@ import { type CliCommand, type Invocation, parseInvocation } from './cli/invocat
 import { isText, openLog, standardError } from './cli/log.ts'
 import { messagesOf } from './collections/file-mistakes.ts'
 import { nodeFiles } from './files/node-files.ts'
-import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
+import { Corruption, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
 import { descriptorLimit } from './server/descriptors.ts'
 import { packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
 import { BadSettings } from './settings/settings.ts'
@@ -146,11 +146,6 @@ main().catch((error: unknown) => {
     error instanceof JournalMismatch ||
     error instanceof Locked ||
     (error as NodeJS.ErrnoException).code !== undefined
-  if (isOutOfDescriptors(error)) {
-    process.stderr.write(
-      'recollect: The process may not open enough files (ulimit -n). It needs about 64, and one for each connection.\n',
-    )
-  }
   for (const line of isExpected ? linesOf(error as Error) : [(error as Error).stack]) {
     process.stderr.write(`recollect: ${line}\n`)
   }

@@ -68,6 +68,8 @@ function leaveOut(ctx: Context): void {
 }
 
 async function servedAt(root: string, path: string, index: string): Promise<'file' | 'directory' | undefined> {
+  // An encoded slash would be part of a name, and no file has it in its name.
+  if (/%2f/i.test(path)) return undefined
   try {
     const decoded = decodeURIComponent(path)
     // Hidden files, and steps upwards.

@@ -1,9 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { report } from 'node:process'
+import { Refusal } from '../runtime/errors.ts'
 
 /** Descriptors for the program itself, the journal, the data file, the store and searches. */
 const RESERVED = 48
-const LEAST = 8
+/** With it, 8 files and 8 connections can be open beside the reserved ones. */
+const LEAST_LIMIT = 64
 
 /** The division of the process's file descriptors. */
 export interface Descriptors {
@@ -12,18 +14,24 @@ export interface Descriptors {
   readonly files: number
 }
 
-/**
- * `limit` is that of the process, `ulimit -n`; Infinity if there is none. If it is too low, the minimum is returned
- * nevertheless.
- */
+/** `limit` is that of the process, `ulimit -n`, and at least 64; Infinity if there is none. */
 export function shareDescriptors(limit: number): Descriptors {
-  const files = Math.max(LEAST, Math.floor(limit / 8))
   // `limit - files` would not be a number without a limit.
-  return { connections: Math.max(LEAST, Math.ceil((limit * 7) / 8) - RESERVED), files }
+  return { connections: Math.ceil((limit * 7) / 8) - RESERVED, files: Math.floor(limit / 8) }
 }
 
-/** The number of descriptors that this process may open. Node has raised the limit to its maximum by now. */
+/**
+ * The number of descriptors that this process may open. Node has raised the limit to its maximum by now.
+ * @throws {Refusal} `Unavailable` if they are too few: some modules could not be loaded, and Node would call them missing.
+ */
 export function descriptorLimit(): number {
+  const limit = softLimit()
+  if (limit >= LEAST_LIMIT) return limit
+  const need = `It needs at least ${LEAST_LIMIT}, and one more for each connection.`
+  throw new Refusal('Unavailable', `The process may not open enough files: ulimit -n is ${limit}. ${need}`)
+}
+
+function softLimit(): number {
   const limits = '/proc/self/limits'
   if (existsSync(limits)) {
     const [, soft] = /^Max open files +(\d+) /m.exec(readFileSync(limits, 'utf8')) ?? []

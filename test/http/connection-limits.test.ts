@@ -55,7 +55,7 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
 test('a seventh to an eighth of the descriptors is kept back, and without a limit of them connections have none', () => {
   assert.deepEqual(shareDescriptors(1024), { connections: 848, files: 128 })
   assert.deepEqual(shareDescriptors(128), { connections: 64, files: 16 })
-  assert.deepEqual(shareDescriptors(10), { connections: 8, files: 8 })
+  assert.deepEqual(shareDescriptors(64), { connections: 8, files: 8 })
   assert.deepEqual(shareDescriptors(Infinity), { connections: Infinity, files: Infinity })
 })
 

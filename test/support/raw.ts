@@ -24,7 +24,7 @@ export class RawConnection {
       this.#heard += bytes.toString('latin1')
       this.#more()
     })
-    socket.on('close', () => this.#more())
+    for (const end of ['end', 'close']) socket.on(end, () => this.#more())
     socket.on('error', (error) => {
       this.failure = error
     })
@@ -33,11 +33,12 @@ export class RawConnection {
   /** The next response, but for 1xx; undefined when the connection ends before it. `method` HEAD says that it has no body. */
   async next(method = 'GET'): Promise<RawResponse | undefined> {
     for (;;) {
-      const found = responseAt(this.#heard, this.#taken, method, this.socket.closed)
+      const isOver = this.socket.readableEnded || this.socket.closed
+      const found = responseAt(this.#heard, this.#taken, method, isOver)
       if (found) {
         this.#taken = found.end
         if (found.response.status >= 200) return found.response
-      } else if (this.socket.closed) return undefined
+      } else if (isOver) return undefined
       else await new Promise<void>((resolve) => (this.#more = resolve))
     }
   }
