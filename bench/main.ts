@@ -12,6 +12,7 @@ import minimist from 'minimist'
 import { against } from './groups/against.ts'
 import { cluster } from './groups/cluster.ts'
 import { get } from './groups/get.ts'
+import { growth } from './groups/growth.ts'
 import { journal } from './groups/journal.ts'
 import { large } from './groups/large.ts'
 import { query } from './groups/query.ts'
@@ -27,7 +28,19 @@ import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
-const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large, readings, cluster]
+const GROUPS: readonly Group[] = [
+  get,
+  query,
+  writes,
+  journal,
+  sockets,
+  subscriptions,
+  starts,
+  large,
+  readings,
+  growth,
+  cluster,
+]
 /** Measured only when it is named. */
 const NAMED: readonly Group[] = [against]
 const MANY = 1_000_000

@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ask, told } from '../harness/ask.ts'
 import { type Bench, type Group, interleaved } from '../harness/bench.ts'
 import { limit, type Row, type Series } from '../harness/figures.ts'
+import { anonymousBytes } from '../harness/process-figures.ts'
 import { bodies, LAST_DAY, macOf, SENSORS } from '../harness/readings.ts'
-import type { Server } from '../harness/servers.ts'
+import { built, type Server } from '../harness/servers.ts'
 
 const MIB = 2 ** 20
 /** The many readings are so many times as many as the large collections of other groups have items. */
@@ -42,7 +42,7 @@ async function questions(bench: Bench): Promise<readonly Row[]> {
     },
     { isWatched: true, settle: false },
   )
-  await indexed(server)
+  await built(server, 1)
   const asked = {
     one: `${HOURLY}&mac=${macOf(0)}`,
     all: `${HOURLY}&groupBy=mac&timestamp_gte=${LAST_DAY}`,
@@ -87,27 +87,6 @@ async function questions(bench: Bench): Promise<readonly Row[]> {
   ]
 }
 
-/** Waits until the store and its indexes are built. */
-async function indexed({ url }: Server): Promise<void> {
-  for (;;) {
-    const { store, indexing } = (await (await fetch(`${url}/health`)).json()) as {
-      readonly store?: { readonly state: string }
-      readonly indexing?: number
-    }
-    if (store?.state === 'current') {
-      // The first question has the indexes begun that the settings want.
-      await told(`${url}/api/readings?pageSize=1`)
-      if (indexing === undefined && (await isBuilt(url))) return
-    }
-    await sleep(500)
-  }
-}
-
-async function isBuilt(url: string): Promise<boolean> {
-  const metrics = await (await ask(`${url}/metrics`)).text()
-  return /^recollect_index_built_ratio\{.*\} 1$/m.test(metrics)
-}
-
 async function exported(bench: Bench): Promise<readonly Row[]> {
   const { fixtures, servers, items } = bench
   const server = await servers.recollect({
@@ -115,10 +94,10 @@ async function exported(bench: Bench): Promise<readonly Row[]> {
     journal: await fixtures.ownJournal(items),
   })
   const headers = { Accept: 'text/csv' }
-  const idle = await anonymousBytes(server)
+  const idle = anonymousBytes(server)
   let most = 0
-  const watch = setInterval(async () => {
-    most = Math.max(most, await anonymousBytes(server))
+  const watch = setInterval(() => {
+    most = Math.max(most, anonymousBytes(server))
   }, 20)
   const { rows } = await interleaved(bench, 'rows/s', {
     rows: async () => {
@@ -147,12 +126,6 @@ async function exported(bench: Bench): Promise<readonly Row[]> {
       others: [],
     },
   ]
-}
-
-/** The memory of a process that is not mapped from the store's file. */
-async function anonymousBytes({ pid }: Server): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
 }
 
 /** The same batches to both, each with one compound index and a unique key. */
@@ -200,8 +173,4 @@ async function batches(bench: Bench): Promise<Row> {
     others: [measured['Fastify + better-sqlite3'] as Series],
     note: `${SENDERS} clients, each of which sends a batch when the one before it is answered.`,
   }
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

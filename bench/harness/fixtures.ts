@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { cp, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeJournal } from './journal-text.ts'
+import { changes, creations, writeJournal } from './journal-text.ts'
 import { COLLECTION, readings, sensorReadings, writeTexts } from './readings.ts'
 
 /** The data of servers, made when first asked for, and kept for the run. */
@@ -46,7 +46,7 @@ export class Fixtures {
   journal(count: number): Promise<string> {
     return this.#made(`journal-${count}`, async (path) => {
       await mkdir(path)
-      await writeJournal(path, readings(count))
+      await writeJournal(path, creations(readings(count)))
     })
   }
 
@@ -54,7 +54,15 @@ export class Fixtures {
   sensorJournal(count: number): Promise<string> {
     return this.#made(`sensor-journal-${count}`, async (path) => {
       await mkdir(path)
-      await writeJournal(path, sensorReadings(count))
+      await writeJournal(path, creations(sensorReadings(count)))
+    })
+  }
+
+  /** A journal of so many readings, each of which was replaced `times` times. */
+  changedJournal(count: number, times: number): Promise<string> {
+    return this.#made(`changed-journal-${count}-${times}`, async (path) => {
+      await mkdir(path)
+      await writeJournal(path, changes(count, times))
     })
   }
 

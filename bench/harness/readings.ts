@@ -83,7 +83,12 @@ export function* sensorReadings(count: number): Generator<Reading> {
     const reporting = minute < MONTH_MINUTES - DAY_MINUTES ? always : all
     for (let sensor = 0; sensor < reporting && id < count; sensor++, id++) {
       const temperature = Number((15 + next() * 15).toFixed(2))
-      const data = { temperature, humidity: Math.floor(next() * 100), battery: 2800 + Math.floor(next() * 250) }
+      const data = {
+        temperature,
+        humidity: Math.floor(next() * 100),
+        battery: 2800 + Math.floor(next() * 250),
+        measurement_sequence_number: id,
+      }
       const timestamp = new Date(FIRST_MS + minute * 60_000 + sensor * 100 + Math.floor(next() * 100)).toISOString()
       yield { id, mac: macOf(sensor), data, timestamp }
     }

@@ -7,6 +7,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const MAIN = join(ROOT, 'dist', 'main.js')
 const INSIDE = fileURLToPath(new URL('inside.mjs', import.meta.url))
 const READY_MS = 180_000
+/** For ten million readings. */
+const BUILT_MS = 1_800_000
 
 export interface Memory {
   readonly heapBytes: number
@@ -25,6 +27,8 @@ export interface Server {
   /** The longest that its event loop was held since the last time this was asked, in milliseconds. */
   held(): Promise<number>
   stop(): Promise<void>
+  /** Ends it with SIGKILL. */
+  kill(): Promise<void>
 }
 
 export interface Started {
@@ -98,6 +102,11 @@ export class Servers {
         await ended.catch(() => {})
         clearTimeout(impatient)
       },
+      kill: async () => {
+        isToEnd = true
+        child.kill('SIGKILL')
+        await ended.catch(() => {})
+      },
     }
   }
 
@@ -167,13 +176,28 @@ export async function settled(server: Pick<Server, 'url'>): Promise<void> {
   await healthy(server, ({ dataFile, store }) => dataFile?.state === 'current' && store?.state !== 'building')
 }
 
-async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean): Promise<void> {
-  const deadline = performance.now() + READY_MS
-  for (;;) {
+/** Waits until the store is built, and this number of indexes. */
+export async function built(server: Pick<Server, 'url'>, indexes: number): Promise<void> {
+  await healthy(server, ({ store }) => store?.state === 'current', BUILT_MS)
+  await until(BUILT_MS, `${server.url} does not build ${indexes} indexes`, async () => {
+    const metrics = await (await fetch(`${server.url}/metrics`)).text()
+    const ratios = [...metrics.matchAll(/^recollect_index_built_ratio\{.*\} (\S+)$/gm)].map(([, ratio]) => ratio)
+    return ratios.length >= indexes && ratios.every((ratio) => ratio === '1')
+  })
+}
+
+async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean, ms = READY_MS): Promise<void> {
+  await until(ms, `${url} does not settle`, async () =>
     // While the store is built, it is 503 with the same document.
-    const health = (await (await fetch(`${url}/health`)).json()) as Health
-    if (is(health)) return
-    if (performance.now() > deadline) throw new Error(`${url} does not settle: ${JSON.stringify(health)}`)
+    is((await (await fetch(`${url}/health`)).json()) as Health),
+  )
+}
+
+/** Asks again and again until it is true. */
+async function until(ms: number, failure: string, is: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + ms
+  while (!(await is())) {
+    if (performance.now() > deadline) throw new Error(`${failure} within ${ms / 1000} s.`)
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
 }
