@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>] [--items <n>] [--against <directory>]`: Recollect and its peers, measured by turns; a table on
- * standard output and in bench/results.md. Everything it starts it ends, and what it writes lies in one directory, which goes.
+ * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>] [--items <n>] [--against <directory>]`: Recollect and its peers, interleaved; prints a table, and writes it to bench/results.md.
+ * It ends all processes that it starts, and removes the directory of its files.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -141,14 +141,14 @@ for (const group of groups) {
 latencyNs.push(memoryLatencyNs())
 const minutes = Math.round((performance.now() - began) / 6000) / 10
 const command = ['npm run bench', ...(argv.length > 0 ? ['--', ...argv] : [])].join(' ')
-const text = `# How fast
+const text = `# Benchmark results
 
 Made by \`${command}\` on ${new Date().toISOString().slice(0, 10)}, in ${minutes} minutes: each figure is the median of ${rounds}
 rounds, in brackets the lowest and the highest; the rounds of all servers are interleaved, and a ratio is that of figures of the same round.
-64 connections where nothing else is said, requests by wrk from the same machine: ${cpus().length} cores
+64 connections unless a row says otherwise, requests by wrk from the same machine: ${cpus().length} cores
 (${cpus()[0]?.model}), ${Math.round(totalmem() / 2 ** 30)} GiB, ${await versions()}.
-A read from memory that is in no cache took ${latencyNs.map(Math.round).join(' ns before the run and ')} ns after it; what is looked up among a million items
-is made of such reads.
+A memory read that misses all caches took ${latencyNs.map(Math.round).join(' ns before the run and ')} ns after it; a lookup among a million items
+consists of such reads.
 
 ${tableOf(all)}
 `

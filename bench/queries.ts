@@ -51,12 +51,12 @@ async function timed<Result>(work: () => Result | Promise<Result>): Promise<read
 }
 
 process.stdout.write(
-  `${collection.size} items\n\n| query | first | held at most | again | scan |\n|---|---|---|---|---|\n`,
+  `${collection.size} items\n\n| query | first | longest block | again | scan |\n|---|---|---|---|---|\n`,
 )
 for (const search of SEARCHES) {
   const query = queryOf(search)
   const ask = () => queries.answer(collection, query)
-  // Whatever was held before is over, so that it is not counted here.
+  // Waits for earlier blocks to end, so that they are not counted.
   await new Promise((resolve) => setTimeout(resolve, 50))
   const delay = monitorEventLoopDelay({ resolution: 1 })
   delay.enable()

@@ -77,7 +77,7 @@ function rowOf(work: string, measured: Readonly<Record<string, Series>>): Row {
     better: 'more',
     goals: [],
     others: Object.values(others),
-    note: 'servers, nodes and load share the cores of one machine, so that more nodes take from each other what they would add elsewhere; "another node" hands writes to the one that decides.',
+    note: 'servers, nodes and load share the cores of one machine, so more nodes are no faster here; "another node" forwards writes to the leader.',
   }
 }
 
@@ -103,7 +103,7 @@ async function toldBy(bench: Bench, nodes: readonly Server[]): Promise<() => Pro
     const all = await Promise.all(nodes.map(({ url }) => listeners(url, Math.ceil(CLIENTS / nodes.length), 'ws')))
     const count = (): number => all.reduce((sum, one) => sum + one.count, 0)
     const writing = write()
-    // Looked at below; until then it is nobody's fault.
+    // Awaited below; until then its rejection is expected.
     writing.catch(() => {})
     await new Promise((resolve) => setTimeout(resolve, (bench.seconds * 1000) / 4))
     const before = count()

@@ -18,7 +18,7 @@ const PAGE = 20
 const ASKED = 20_000
 /** Each sensor has a reading a minute in the last day. */
 const PAGES_OF_DAY = 1440 / PAGE
-/** Of each kind, before the memory is measured. */
+/** GETs, and then POSTs, before the memory is measured. */
 const REQUESTS = 100_000
 /** Events between now and the past that is asked for. */
 const CHANGED = 1000
@@ -111,7 +111,7 @@ async function pastOf(bench: Bench, { server, count }: Started): Promise<readonl
   const now = await positionOf(server)
   const next = randomFrom(SEED)
   const random = (below: number) => Math.floor(next() * below)
-  // Of every sensor that reports all the time.
+  // These report all month, the others in the last day only.
   const sensors = Math.floor((count / TIMES / 1440) % SENSORS) + 1
   const pageOf = (more = '') =>
     `/api/readings?mac=${macOf(random(sensors))}&sort=-timestamp&pageSize=${PAGE}&page=${random(50) + 1}${more}`

@@ -9,14 +9,14 @@ import { itemsOf } from './get.ts'
 import { parsedBytes } from './starts.ts'
 
 const MIB = 2 ** 20
-const HELD_MS = 30
+const BLOCK_MS = 30
 const HEADERS = { 'Content-Type': 'application/json' }
 const [BODY = ''] = bodies(1)
 
-/** One server with a million readings, watched from within. */
+/** One server with a million readings, measured from inside its process. */
 export const large: Group = {
   name: 'large',
-  about: 'the memory of a million readings, and the longest hold of the event loop',
+  about: 'memory of a million readings, and the longest block of the event loop',
   async measure(bench) {
     const { fixtures, servers, items } = bench
     const file = join(await fixtures.directory(), 'db.json')
@@ -24,17 +24,17 @@ export const large: Group = {
       { file, journal: await fixtures.ownJournal(items) },
       { isWatched: true, settle: false },
     )
-    await server.held()
+    await server.blockedMs()
     await settled(server)
-    const first = await server.held()
+    const first = await server.blockedMs()
     const memory = await memoryOf(bench, server)
-    const holds = [...(await holdsOf(bench, server)), ...(await holdsOfEdits(bench, server, file))]
+    const blocks = [...(await blocksOf(bench, server)), ...(await blocksOfEdits(bench, server, file))]
     await server.stop()
-    return [memory, holdRow('data file and store are written after the start', [first]), ...holds]
+    return [memory, blockRow('data file and store are written after the start', [first]), ...blocks]
   },
 }
 
-/** With everything in use: items that were answered, indexes, items with a history, a past state. */
+/** After requests of every kind: items, indexes, items with a history. */
 async function memoryOf(bench: Bench, server: Server): Promise<Row> {
   const { items } = bench
   const after = timestampOf(items >> 1)
@@ -63,12 +63,12 @@ async function memoryOf(bench: Bench, server: Server): Promise<Row> {
     better: 'less',
     goals: [times(parsed, 2, 'at most')],
     others: [parsed],
-    note: `Heap ${shown(heapBytes)} and buffers ${shown(externalBytes)} after a collection, with two indexes in use and a thousand items written again; the process holds ${shown(residentBytes)}.`,
+    note: `Heap ${shown(heapBytes)} and buffers ${shown(externalBytes)} after a collection, with two indexes in use and a thousand items written again; the process blocks ${shown(residentBytes)}.`,
   }
 }
 
-/** The work that blocks the event loop, one after another. */
-async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
+/** Works that take long, one after the other. */
+async function blocksOf(bench: Bench, server: Server): Promise<readonly Row[]> {
   const fields = ['humidity', 'temperature', 'pressure', 'acceleration', 'battery', 'rssi', 'movement_counter']
   let round = 0
   const position = async () => Number((await told(`${server.url}/api`)).get('journal-position'))
@@ -83,29 +83,29 @@ async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
       await read(server, [`/api/readings?data.${field}=50&pageSize=20`])
       await sleep(1000)
     },
-    'the past of a collection is asked for': async () => {
+    'a past state of a collection is read': async () => {
       const at = (await position()) - 1 - round
       await read(server, [`/api/readings?asOf=${at}&page=2&pageSize=20`])
     },
-    'a page of 10,000 is asked for': () => read(server, ['/api/readings?page=3&pageSize=10000']),
-    'text is looked for in all items': () => read(server, ['/api/readings?q=no-such-text&pageSize=20']),
+    'a page of 10,000 is read': () => read(server, ['/api/readings?page=3&pageSize=10000']),
+    'all items are searched for a text': () => read(server, ['/api/readings?q=no-such-text&pageSize=20']),
   }
-  const held: Record<string, number[]> = {}
+  const blocked: Record<string, number[]> = {}
   for (let again = 1; again <= bench.rounds; again++) {
     for (const [work, act] of Object.entries(works)) {
       await sleep(100)
-      await server.held()
+      await server.blockedMs()
       await act()
-      const ms = await server.held()
-      bench.say(`round ${again} of ${bench.rounds}: ${work}: held ${ms.toFixed(1)} ms`)
-      held[work] = [...(held[work] ?? []), ms]
+      const ms = await server.blockedMs()
+      bench.say(`round ${again} of ${bench.rounds}: ${work}: blocked ${ms.toFixed(1)} ms`)
+      blocked[work] = [...(blocked[work] ?? []), ms]
     }
   }
-  return Object.entries(held).map(([work, values]) => holdRow(work, values))
+  return Object.entries(blocked).map(([work, values]) => blockRow(work, values))
 }
 
 /** The large changes: measured once, as the data file is written for long after each. */
-async function holdsOfEdits(bench: Bench, server: Server, file: string): Promise<readonly Row[]> {
+async function blocksOfEdits(bench: Bench, server: Server, file: string): Promise<readonly Row[]> {
   const { url } = server
   const before = Number((await told(`${url}/api`)).get('journal-position'))
   const restore = (dryRun: boolean): Promise<unknown> => {
@@ -115,22 +115,22 @@ async function holdsOfEdits(bench: Bench, server: Server, file: string): Promise
   const reload = (): Promise<unknown> => told(`${url}/admin/reload`, { method: 'POST' })
   await settled(server)
   const works: Readonly<Record<string, readonly [first: () => Promise<void>, act: () => Promise<unknown>]>> = {
-    'an edit of one item in the data file is taken in': [() => edit(file, 1), reload],
-    'an edit of every item in the data file is taken in': [() => edit(file, bench.items), reload],
-    'it is told what restoring every item would change': [async () => {}, () => restore(true)],
+    'an edit of one item in the data file is merged': [() => edit(file, 1), reload],
+    'an edit of every item in the data file is merged': [() => edit(file, bench.items), reload],
+    'a dry run of restoring every item of a collection runs': [async () => {}, () => restore(true)],
     'every item of a collection is restored': [async () => {}, () => restore(false)],
   }
   const rows: Row[] = []
   for (const [work, [first, act]] of Object.entries(works)) {
     await first()
-    await server.held()
+    await server.blockedMs()
     const began = performance.now()
     await act()
     const seconds = ((performance.now() - began) / 1000).toFixed(1)
     await sleep(1000)
-    const ms = await server.held()
-    bench.say(`${work}: in ${seconds} s, held ${ms.toFixed(1)} ms`)
-    rows.push(holdRow(work, [ms]))
+    const ms = await server.blockedMs()
+    bench.say(`${work}: in ${seconds} s, blocked ${ms.toFixed(1)} ms`)
+    rows.push(blockRow(work, [ms]))
   }
   return rows
 }
@@ -150,12 +150,12 @@ async function edit(file: string, count: number): Promise<void> {
 
 const MAC = '"mac":"'
 
-function holdRow(work: string, values: readonly number[]): Row {
+function blockRow(work: string, values: readonly number[]): Row {
   return {
-    work: `longest hold of the event loop while ${work}`,
+    work: `longest block of the event loop while ${work}`,
     ours: { name: 'Recollect', unit: 'ms', values },
     better: 'less',
-    goals: [limit(`≤ ${HELD_MS} ms`, HELD_MS)],
+    goals: [limit(`≤ ${BLOCK_MS} ms`, BLOCK_MS)],
     others: [],
   }
 }

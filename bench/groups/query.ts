@@ -8,12 +8,12 @@ import { randomFrom, SEED, timestampOf } from '../harness/readings.ts'
 import type { Server } from '../harness/servers.ts'
 import { itemsOf, startBare } from './get.ts'
 
-/** As many as json-server can be asked about. */
+/** The most items with which json-server can be measured. */
 const FEWER = 100_000
 const PAGE = 20
-/** Different queries of a load, which Recollect's cache holds, */
+/** Different queries of a load, all of which fit in Recollect's cache. */
 const ASKED = 2000
-/** and so many that it does not. */
+/** More than fit. */
 const UNCACHED = 20_000
 
 /** Queries of `count` readings, with numbers picked by chance. */
@@ -22,7 +22,7 @@ function picked(below: number, pathOf: (index: number) => string, asked = ASKED)
   return Array.from({ length: asked }, () => ({ path: pathOf(Math.floor(next() * below)) }))
 }
 
-/** The works of this table, as a server of so many readings is asked for them. */
+/** The requests of each row, for a server with so many readings. */
 export const QUERIES = {
   'page of 20, the first': () => [{ path: `/api/readings?page=1&pageSize=${PAGE}` }],
   'page of 20, any': (count: number) =>
@@ -57,9 +57,9 @@ const JSON_SERVER: Readonly<Partial<Record<Work, readonly Sent[]>>> = {
   ),
 }
 const KEPT =
-  'One query again and again: Recollect caches its answer while nothing changes. Of the others each load asks 2,000, which it caches as well, or 20,000, which it does not.'
+  'The same query repeatedly: Recollect caches its response while nothing changes. Other rows have 2,000 different queries, which it caches as well, or 20,000, which it does not.'
 
-/** Fields that nothing asked for before, one a round. */
+/** Fields without an index, one for each round. */
 const FRESH = ['humidity', 'temperature', 'pressure', 'acceleration', 'battery', 'rssi', 'movement_counter']
 
 const server = {
@@ -81,7 +81,7 @@ export const query: Group = {
     const contestants: Record<string, () => Promise<number>> = {
       'bare node:http': await rateOf(bench, bare.url, itemsOf(1000)),
     }
-    // Both answer one after another: of what waits longer than a load lasts, none would be counted.
+    // These servers answer one request after the other: with more connections, none would end within a load.
     const slow = { connections: 4, seconds: bench.seconds }
     for (const [work, queries] of Object.entries(QUERIES)) {
       contestants[`${server.ours}: ${work}`] = await warm(bench, ours, queries(items))
@@ -110,7 +110,7 @@ export const query: Group = {
   },
 }
 
-/** Asked once before, so that what is built at the first use is there. */
+/** Sends the first request a few times, so that its index is built. */
 async function warm(bench: Bench, { url }: Server, asked: readonly Sent[]): Promise<() => Promise<number>> {
   for (let again = 0; again < 3; again++) {
     await told(url + asked[0]?.path)
@@ -154,13 +154,13 @@ async function firstUses(bench: Bench, all: Readonly<Record<'ours' | 'fastify', 
       better: 'less',
       goals: [limit('< 3 s', 3)],
       others: [],
-      note: `Fastify + better-sqlite3 makes no index: it looks at every row each time, ${(measured[sqlite] as Series).values.map((s) => s.toFixed(2)).join(', ')} s, and holds all others meanwhile.`,
+      note: `Fastify + better-sqlite3 has no index for it and reads every row each time: ${(measured[sqlite] as Series).values.map((s) => s.toFixed(2)).join(', ')} s, during which no other request is answered.`,
     },
     {
       work: 'longest wait for an item meanwhile',
       ours: held('Recollect'),
       better: 'less',
-      goals: [limit('nobody held: ≤ 50 ms', 50)],
+      goals: [limit('≤ 50 ms', 50)],
       others: [held(sqlite)],
     },
   ]

@@ -7,9 +7,9 @@ import { bodies, LAST_DAY, macOf, SENSORS } from '../harness/readings.ts'
 import { built, type Server } from '../harness/servers.ts'
 
 const MIB = 2 ** 20
-/** The many readings are so many times as many as the large collections of other groups have items. */
+/** Ten times as many readings as in the other groups. */
 const TIMES = 10
-/** A question is asked so often in a round. */
+/** Requests of each query in a round. */
 const ASKED = 10
 const BATCH = 1000
 /** Clients that send batches, each one after the other. */
@@ -19,12 +19,12 @@ const BATCHES = 600
 const KEY = ['mac', 'timestamp']
 const INDEX = 'mac,timestamp,data.temperature'
 const HOURLY = 'aggregate=avg(data.temperature)&window=1h'
-/** Questions are told apart by a page size that makes no difference, so that no answer comes from the cache. */
+/** Each request has another page size, which makes no difference but that no response comes from the cache. */
 const PAGE = 15_000
 
 export const readings: Group = {
   name: 'readings',
-  about: 'questions about many sensors, CSV, and batches',
+  about: 'aggregates over many sensors, CSV, and batches',
   async measure(bench) {
     return [...(await questions(bench)), ...(await exported(bench)), await batches(bench)]
   },
@@ -63,11 +63,11 @@ async function questions(bench: Bench): Promise<readonly Row[]> {
     all: millisecondsOf(asked.all),
     newest: millisecondsOf(asked.newest),
   })
-  const holds = await interleaved(bench, 'ms', {
-    held: async () => {
-      await server.held()
+  const blocks = await interleaved(bench, 'ms', {
+    blocked: async () => {
+      await server.blockedMs()
       await millisecondsOf(asked.all)()
-      return server.held()
+      return server.blockedMs()
     },
   })
   await server.stop()
@@ -82,7 +82,7 @@ async function questions(bench: Bench): Promise<readonly Row[]> {
   return [
     row(`hourly average of a sensor over 30 days, ${among}`, measured.one, '60 ms', 60),
     row(`hourly average of each of ${SENSORS} sensors over a day, ${among}`, measured.all, '1 s', 1000),
-    row('longest hold of the event loop meanwhile', holds.held, '30 ms', 30),
+    row('longest block of the event loop meanwhile', blocks.blocked, '30 ms', 30),
     row(`newest reading of each of ${SENSORS} sensors, ${among}`, measured.newest, '10 ms', 10),
   ]
 }

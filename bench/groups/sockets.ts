@@ -62,12 +62,12 @@ export const sockets: Group = {
     const of = (measured: Record<string, Series>, name: string) => measured[name] as Series
     return [
       {
-        work: 'notification of 1,000 clients: from the answer to the socket, p99',
+        work: 'notification of 1,000 clients: from the response to the socket, p99',
         ours: of(late, 'Recollect'),
         better: 'less',
         goals: [times(of(late, 'bare ws'), 1.2, 'at most')],
         others: [of(late, 'bare ws')],
-        note: 'Less than 0: all clients had it before the answer came, which waits for others of its turn to be sent with them.',
+        note: 'Below 0: all clients had it before the response, which is sent together with the other responses of a turn of the event loop.',
       },
       {
         work: 'notifications to 1,000 clients while 64 connections POST',
@@ -82,13 +82,13 @@ export const sockets: Group = {
         better: 'more',
         goals: [times(of(burst, 'plain Socket.IO'), 5)],
         others: [of(burst, 'plain Socket.IO')],
-        note: `${BURST} items come with one edit of the data file; from the request to take it in until the last client has the last message.`,
+        note: `${BURST} items come with one edit of the data file; from the request to merge it until the last client has the last message.`,
       },
     ]
   },
 }
 
-/** How long after the answer to a POST the clients hear of it: the 99th percentile of all clients and posts. */
+/** From the response to a POST to the message at each client: the 99th percentile of all clients and posts. */
 async function lateness({ server, all }: Contestant): Promise<number> {
   const late: number[] = []
   for (let post = 0; post < TIMED; post++) {
@@ -120,7 +120,7 @@ async function rateOf(bench: Bench, { server, all }: Contestant): Promise<() => 
   await write()
   return async () => {
     const writing = write()
-    // Looked at below; until then it is nobody's fault.
+    // Awaited below; until then its rejection is expected.
     writing.catch(() => {})
     await new Promise((resolve) => setTimeout(resolve, (bench.seconds * 1000) / 4))
     const before = all.count

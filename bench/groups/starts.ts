@@ -40,7 +40,7 @@ export const starts: Group = {
     const of = (name: string) => measured[name] as Series
     const floor = of('read + crc + JSON.parse + Map.set')
     const count = items.toLocaleString('en-US')
-    const note = 'The server is up, its data file looked at; the other is one thread that reads the same segments.'
+    const note = 'Until the server has compared its data file; the other one is a thread that reads the same segments.'
     return [
       {
         work: `start with ${count} events, no store`,

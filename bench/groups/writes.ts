@@ -70,7 +70,7 @@ function rowOf(method: 'POST' | 'PUT', measured: Readonly<Record<string, Series>
     better: 'more',
     goals: [times(of('bare node:http'), 0.75), times(of('Fastify + better-sqlite3'), 7)],
     others: all.filter((series) => series !== ours),
-    ...(isAppend && { note: 'json-server answers before anything is on the disk, and is asked over 8 connections.' }),
+    ...(isAppend && { note: 'json-server responds before anything is on the disk, and is loaded over 8 connections.' }),
   }
 }
 
@@ -94,7 +94,7 @@ async function besideReaders(bench: Bench): Promise<Row> {
     alone: async () => (await write()).p99Ms,
     'beside readers': async () => {
       const reading = read()
-      // Looked at below; until then it is nobody's fault.
+      // Awaited below; until then its rejection is expected.
       reading.catch(() => {})
       const { p99Ms } = await write()
       await reading
@@ -109,6 +109,6 @@ async function besideReaders(bench: Bench): Promise<Row> {
     better: 'less',
     goals: [times(measured.alone as Series, 3, 'at most')],
     others: [],
-    note: `${WRITERS} writers, alone and beside ${READERS} readers, all as fast as they are answered.`,
+    note: `${WRITERS} writers, alone and beside ${READERS} readers, each of which sends its next request with the response.`,
   }
 }

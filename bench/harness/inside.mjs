@@ -1,5 +1,5 @@
 // Loaded into a server that is watched from within: tells, when it is asked, what the process holds in memory and how
-// long its event loop was held.
+// long its event loop was blocked.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 const RESOLUTION_MS = 1
@@ -12,7 +12,7 @@ if (process.send) {
       for (let again = 0; again < 3; again++) globalThis.gc()
       const { heapUsed, external, rss } = process.memoryUsage()
       process.send({ heapBytes: heapUsed, externalBytes: external, residentBytes: rss })
-      // That held the loop, too, but was of our own making.
+      // The collection blocked the event loop.
       setTimeout(() => delay.reset(), 10)
     } else {
       process.send({ longestMs: Math.max(0, delay.max / 1e6 - RESOLUTION_MS) })

@@ -24,8 +24,8 @@ export interface Server {
   readonly startedMs: number
   /** The memory of the process after a garbage collection. */
   memory(): Promise<Memory>
-  /** The longest that its event loop was held since the last time this was asked, in milliseconds. */
-  held(): Promise<number>
+  /** The longest block of its event loop since the last call. */
+  blockedMs(): Promise<number>
   stop(): Promise<void>
   /** Ends it with SIGKILL. */
   kill(): Promise<void>
@@ -94,7 +94,7 @@ export class Servers {
       pid: child.pid as number,
       startedMs: performance.now() - began,
       memory: () => answerTo('memory'),
-      held: async () => (await answerTo<{ readonly longestMs: number }>('held')).longestMs,
+      blockedMs: async () => (await answerTo<{ readonly longestMs: number }>('blocked')).longestMs,
       stop: async () => {
         isToEnd = true
         child.kill('SIGTERM')
