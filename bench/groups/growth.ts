@@ -215,7 +215,7 @@ async function memoryOf(bench: Bench, { server, count }: Started): Promise<Row> 
   }
 }
 
-/** What journal and store write to the disk for each of a few POSTs. */
+/** The bytes that journal and store write to the disk for a POST. */
 async function diskOf(bench: Bench, { server, count }: Started): Promise<Row> {
   const [body = ''] = posts('').map((sent) => sent.body)
   const headers = { 'Content-Type': 'application/json' }
