@@ -72,10 +72,9 @@ export class Table {
     return Buffer.from(record)
   }
 
+  /** Does not fill the cache: items of pages would soon be evicted, and as old objects cost a full garbage collection. */
   itemAt(place: number, at: Position): Item | undefined {
-    const cached = this.#cachedAt(place, at)
-    if (cached) return cached
-    return itemOrNothing(this.#entry(this.#existingRecordAt(place, at), place, at))
+    return this.#cachedAt(place, at) ?? this.uncachedAt(place, at)
   }
 
   /** For scans: bypasses the cache. */
