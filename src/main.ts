@@ -3,7 +3,6 @@ import { createHook } from 'node:async_hooks'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { setFlagsFromString } from 'node:v8'
 import { hashPassword } from './access/passwords.ts'
 import { helpText } from './cli/help.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
@@ -64,9 +63,6 @@ async function runCommand(command: CliCommand): Promise<void> {
 async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }>): Promise<void> {
   const wwwroot = staticFilesOf(settings) ?? resolve('wwwroot')
   keepTick()
-  // When requests once wait for long, such as for an index, V8 learns that their objects live long, and allocates them
-  // in the old generation: each then keeps alive what it refers to, and all later requests cost twice as much.
-  setFlagsFromString('--no-allocation-site-pretenuring')
 
   const isTerminal = process.stdout.isTTY && process.stderr.isTTY
   process.stdout.on('error', () => {})
