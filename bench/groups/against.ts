@@ -53,5 +53,7 @@ export const against: Group = {
 
 async function start({ servers, fixtures, items }: Bench, main?: string): Promise<Server> {
   const file = join(await fixtures.directory(), 'db.json')
-  return servers.recollect({ file, journal: await fixtures.ownJournal(items) }, { ...(main && { main }) })
+  // The other build may not know the setting. The journal of the fixture was not compressed yet.
+  const flags = main ? [] : ['--Journal.Compress', 'off']
+  return servers.recollect({ file, journal: await fixtures.ownJournal(items), flags }, { ...(main && { main }) })
 }

@@ -26,6 +26,8 @@ const CHANGED = 1000
 const TIMED = 20
 /** Seconds of POSTs at one a second, and of as long without any. */
 const QUIET_SECONDS = 30
+/** No background work on the journal, which nobody compressed, and no data file. */
+const QUIET = ['--DataFile.Write', 'never', '--Journal.Compress', 'off']
 const HISTORY = { items: 10_000, times: 100 }
 const INDEXES = ['timestamp', 'mac,timestamp']
 const LATEST = `timestamp_gt=${LAST_DAY}&sort=-timestamp&pageSize=${PAGE}`
@@ -57,7 +59,7 @@ async function started({ fixtures, servers }: Bench, count: number): Promise<Sta
   const file = join(await fixtures.directory(), 'db.json')
   const journal = await fixtures.sensorJournal(count)
   const collections = JSON.stringify({ readings: { Time: 'timestamp', Indexes: INDEXES } })
-  const flags = ['--Collections', collections, '--DataFile.Write', 'never']
+  const flags = ['--Collections', collections, ...QUIET]
   const again = () => servers.recollect({ file, journal, flags }, { isWatched: true, settle: false })
   const server = await again()
   await built(server, INDEXES.length)
@@ -158,7 +160,7 @@ async function historyOf(bench: Bench): Promise<readonly Row[]> {
   const { fixtures, servers } = bench
   const journal = await fixtures.changedJournal(HISTORY.items, HISTORY.times)
   const file = join(await fixtures.directory(), 'db.json')
-  const server = await servers.recollect({ file, journal, flags: ['--DataFile.Write', 'never'] }, { settle: false })
+  const server = await servers.recollect({ file, journal, flags: QUIET }, { settle: false })
   await built(server, 0)
   const position = await positionOf(server)
   const next = randomFrom(SEED)
@@ -227,7 +229,7 @@ async function diskOf(bench: Bench, { server, count }: Started): Promise<Row> {
     }
     return writtenBytes() - before
   }
-  await sleep(10_000)
+  await quiet()
   const values: number[] = []
   for (let round = 1; round <= bench.rounds; round++) {
     const idle = await written(async () => {})
@@ -243,6 +245,14 @@ async function diskOf(bench: Bench, { server, count }: Started): Promise<Row> {
     better: 'less',
     goals: [limit('≤ 128 KiB', 128)],
     others: [],
+  }
+}
+
+/** Waits until what was written before is on the disk. */
+async function quiet(): Promise<void> {
+  for (let before = Number.NEGATIVE_INFINITY; writtenBytes() - before > MIB; ) {
+    before = writtenBytes()
+    await sleep(10_000)
   }
 }
 
