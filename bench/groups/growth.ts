@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { told } from '../harness/ask.ts'
 import { type Bench, type Group, interleaved, rateOf, repeated } from '../harness/bench.ts'
-import { limit, type Row, type Series, times } from '../harness/figures.ts'
+import { boundedRow, type Row, type Series, times } from '../harness/figures.ts'
 import type { Sent } from '../harness/load.ts'
 import { probe } from '../harness/probe.ts'
 import { anonymousBytes, writtenBytes } from '../harness/process-figures.ts'
-import { LAST_DAY, macOf, randomFrom, SEED, SENSORS } from '../harness/readings.ts'
+import { LAST_DAY, macOf, randomFrom, reportingAllMonth, SEED, SENSORS } from '../harness/readings.ts'
 import { built, type Server } from '../harness/servers.ts'
 import { itemsOf } from './get.ts'
 import { posts } from './writes.ts'
@@ -44,7 +44,7 @@ export const growth: Group = {
     const disk = await diskOf(bench, few)
     await few.server.stop()
     const restarts = await restartsOf(bench, many)
-    return [...rates, ...past, await historyOf(bench), ...memory, disk, ...restarts].flat()
+    return [...rates, ...past, ...(await historyOf(bench)), ...memory, disk, ...restarts]
   },
 }
 
@@ -67,9 +67,9 @@ async function started({ fixtures, servers }: Bench, count: number): Promise<Sta
 }
 
 /** Paths made of random numbers, the same for each server. */
-function picked(pathOf: (random: (below: number) => number) => string, asked = ASKED): readonly Sent[] {
+function picked(pathOf: (random: (below: number) => number) => string): readonly Sent[] {
   const next = randomFrom(SEED)
-  return Array.from({ length: asked }, () => ({ path: pathOf((below) => Math.floor(next() * below)) }))
+  return Array.from({ length: ASKED }, () => ({ path: pathOf((below) => Math.floor(next() * below)) }))
 }
 
 const lastDayOf = (sensor: number, page: number) => `/api/readings?mac=${macOf(sensor)}&${LATEST}&page=${page}`
@@ -113,8 +113,7 @@ async function pastOf(bench: Bench, { server, count }: Started): Promise<readonl
   const now = await positionOf(server)
   const next = randomFrom(SEED)
   const random = (below: number) => Math.floor(next() * below)
-  // These report all month, the others in the last day only.
-  const sensors = Math.floor((count / TIMES / 1440) % SENSORS) + 1
+  const sensors = reportingAllMonth(count)
   const pageOf = (more = '') =>
     `/api/readings?mac=${macOf(random(sensors))}&sort=-timestamp&pageSize=${PAGE}&page=${random(50) + 1}${more}`
   const msOf = (pathOf: () => string) => async () => {
@@ -180,22 +179,9 @@ async function historyOf(bench: Bench): Promise<readonly Row[]> {
   await server.stop()
   const { items, times: versions } = HISTORY
   const among = `${items.toLocaleString('en-US')} items that were changed ${versions} times each`
-  const ours = (series: Series): Series => ({ ...series, name: 'Recollect' })
   return [
-    {
-      work: `the first filtered, sorted page asOf any position, ${among}`,
-      ours: ours(first as Series),
-      better: 'less',
-      goals: [limit('≤ 500 ms', 500)],
-      others: [],
-    },
-    {
-      work: 'longest wait for an item meanwhile',
-      ours: { name: 'Recollect', unit: 'ms', values: waits },
-      better: 'less',
-      goals: [limit('≤ 30 ms', 30)],
-      others: [],
-    },
+    boundedRow(`the first filtered, sorted page asOf any position, ${among}`, first as Series, 500),
+    boundedRow('longest wait for an item meanwhile', { unit: 'ms', values: waits }, 30),
   ]
 }
 
@@ -206,15 +192,10 @@ async function memoryOf(bench: Bench, { server, count }: Started): Promise<Row> 
     const loaded = await repeated(bench, server.url, requests)
     for (let sent = 0; sent < REQUESTS; ) sent += (await loaded()).rate * bench.seconds
   }
-  const bound = count > bench.items ? 300 : 250
-  return {
-    work: `anonymous memory after ${REQUESTS.toLocaleString('en-US')} GETs and POSTs, ${count.toLocaleString('en-US')} readings, three indexes`,
-    ours: { name: 'Recollect', unit: 'MiB', values: [anonymousBytes(server) / MIB] },
-    better: 'less',
-    goals: [limit(`≤ ${bound} MiB`, bound)],
-    others: [],
-    note: `Before them, after the queries: ${Math.round(idle / MIB)} MiB.`,
-  }
+  const work = `anonymous memory after ${REQUESTS.toLocaleString('en-US')} GETs and POSTs, ${count.toLocaleString('en-US')} readings, three indexes`
+  const note = `Before them, after the queries: ${Math.round(idle / MIB)} MiB.`
+  const values = [anonymousBytes(server) / MIB]
+  return boundedRow(work, { unit: 'MiB', values }, count > bench.items ? 300 : 250, note)
 }
 
 /** The bytes that journal and store write to the disk for a POST. */
@@ -239,13 +220,8 @@ async function diskOf(bench: Bench, { server, count }: Started): Promise<Row> {
     values.push((busy - idle) / QUIET_SECONDS / 1024)
     bench.say(`round ${round} of ${bench.rounds}: ${values.at(-1)?.toFixed(0)} KiB a POST`)
   }
-  return {
-    work: `written to the device for a POST, at one a second, less idle, ${count.toLocaleString('en-US')} readings, three indexes`,
-    ours: { name: 'Recollect', unit: 'KiB', values },
-    better: 'less',
-    goals: [limit('≤ 128 KiB', 128)],
-    others: [],
-  }
+  const work = `written to the device for a POST, at one a second, less idle, ${count.toLocaleString('en-US')} readings, three indexes`
+  return boundedRow(work, { unit: 'KiB', values }, 128)
 }
 
 /** Waits until what was written before is on the disk. */
@@ -284,13 +260,11 @@ async function restartsOf(bench: Bench, { server, count, again }: Started): Prom
   await running.stop()
   const after: Series = { name: 'the next ones', unit: 'ms', values: nexts }
   return [
-    {
-      work: `from the restart after kill -9 to the first 200, ${count.toLocaleString('en-US')} readings`,
-      ours: { ...(restart as Series), name: 'Recollect' },
-      better: 'less',
-      goals: [limit('≤ 1.5 s', 1.5)],
-      others: [],
-    },
+    boundedRow(
+      `from the restart after kill -9 to the first 200, ${count.toLocaleString('en-US')} readings`,
+      restart as Series,
+      1.5,
+    ),
     {
       work: 'the first query after the restart: the last day of a sensor',
       ours: { name: 'Recollect', unit: 'ms', values: firsts },

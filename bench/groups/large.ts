@@ -2,7 +2,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { told } from '../harness/ask.ts'
 import type { Bench, Group } from '../harness/bench.ts'
-import { limit, type Row, times } from '../harness/figures.ts'
+import { boundedRow, type Row, times } from '../harness/figures.ts'
 import { bodies, COLLECTION, timestampOf } from '../harness/readings.ts'
 import { type Server, settled } from '../harness/servers.ts'
 import { itemsOf } from './get.ts'
@@ -63,7 +63,7 @@ async function memoryOf(bench: Bench, server: Server): Promise<Row> {
     better: 'less',
     goals: [times(parsed, 2, 'at most')],
     others: [parsed],
-    note: `Heap ${shown(heapBytes)} and buffers ${shown(externalBytes)} after a collection, with two indexes in use and a thousand items written again; the process blocks ${shown(residentBytes)}.`,
+    note: `Heap ${shown(heapBytes)} and buffers ${shown(externalBytes)} after a collection, with two indexes in use and a thousand items written again; its resident memory is ${shown(residentBytes)}.`,
   }
 }
 
@@ -151,13 +151,7 @@ async function edit(file: string, count: number): Promise<void> {
 const MAC = '"mac":"'
 
 function blockRow(work: string, values: readonly number[]): Row {
-  return {
-    work: `longest block of the event loop while ${work}`,
-    ours: { name: 'Recollect', unit: 'ms', values },
-    better: 'less',
-    goals: [limit(`≤ ${BLOCK_MS} ms`, BLOCK_MS)],
-    others: [],
-  }
+  return boundedRow(`longest block of the event loop while ${work}`, { unit: 'ms', values }, BLOCK_MS)
 }
 
 function sleep(ms: number): Promise<void> {

@@ -38,7 +38,15 @@ async function questions(bench: Bench): Promise<readonly Row[]> {
     {
       file: join(await fixtures.directory(), 'db.json'),
       journal: await fixtures.sensorJournal(count),
-      flags: ['--read-only', '--Collections', collections, '--Limits.PageSize', String(PAGE)],
+      flags: [
+        '--read-only',
+        '--Journal.Compress',
+        'off',
+        '--Collections',
+        collections,
+        '--Limits.PageSize',
+        String(PAGE),
+      ],
     },
     { isWatched: true, settle: false },
   )

@@ -58,6 +58,18 @@ export function times(against: Series, bound: number, direction: Goal['direction
   return { text: `${sign} ${bound} × ${against.name}`, against, bound, direction }
 }
 
+/** A row of our own figures that must not be above a bound. */
+export function boundedRow(work: string, { unit, values }: Omit<Series, 'name'>, bound: number, note?: string): Row {
+  return {
+    work,
+    ours: { name: 'Recollect', unit, values },
+    better: 'less',
+    goals: [limit(`≤ ${bound} ${unit}`, bound)],
+    others: [],
+    ...(note !== undefined && { note }),
+  }
+}
+
 export function limit(text: string, bound: number, direction: Goal['direction'] = 'at most'): Goal {
   return { text, bound, direction }
 }

@@ -74,11 +74,20 @@ export function minuteOf(minute: number): string {
 }
 export const LAST_DAY = minuteOf(MONTH_MINUTES - DAY_MINUTES)
 
+/** The number of sensors that report all month, in a set of so many readings. */
+export function reportingAllMonth(count: number): number {
+  return Math.max(1, Math.ceil((count - reportingAtEnd(count) * DAY_MINUTES) / (MONTH_MINUTES - DAY_MINUTES)))
+}
+
+function reportingAtEnd(count: number): number {
+  return Math.min(SENSORS, Math.max(2, Math.floor(count / 2000)))
+}
+
 /** The readings of a month: one a minute of each sensor, all of the last day, and of the days before only the first ones. */
 export function* sensorReadings(count: number): Generator<Reading> {
   const next = randomFrom(SEED)
-  const all = Math.min(SENSORS, Math.max(2, Math.floor(count / 2000)))
-  const always = Math.max(1, Math.ceil((count - all * DAY_MINUTES) / (MONTH_MINUTES - DAY_MINUTES)))
+  const all = reportingAtEnd(count)
+  const always = reportingAllMonth(count)
   for (let id = 0, minute = 0; id < count && minute < MONTH_MINUTES; minute++) {
     const reporting = minute < MONTH_MINUTES - DAY_MINUTES ? always : all
     for (let sensor = 0; sensor < reporting && id < count; sensor++, id++) {
