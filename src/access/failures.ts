@@ -1,3 +1,5 @@
+import { LRUCache } from 'lru-cache'
+
 const WINDOW_MS = 60_000
 const ADDRESSES = 10_000
 
@@ -5,7 +7,7 @@ const ADDRESSES = 10_000
 export class Failures {
   readonly #limit: number
   readonly #elapsedMs: () => number
-  readonly #times = new Map<string, number[]>()
+  readonly #times = new LRUCache<string, readonly number[]>({ max: ADDRESSES })
 
   /** `elapsedMs` must be monotonic: setting the clock would shorten or lengthen the wait. */
   constructor(limit: number, elapsedMs: () => number) {
@@ -14,13 +16,7 @@ export class Failures {
   }
 
   add(address: string): void {
-    const times = [...this.#recent(address), this.#elapsedMs()].slice(-this.#limit)
-    this.#times.delete(address)
-    this.#times.set(address, times)
-    for (const oldest of this.#times.keys()) {
-      if (this.#times.size <= ADDRESSES) break
-      this.#times.delete(oldest)
-    }
+    this.#times.set(address, [...this.#recent(address), this.#elapsedMs()].slice(-this.#limit))
   }
 
   /** How many more failures the address has until it must wait. */

@@ -1,5 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
 import { decodeJwt, jwtVerify, SignJWT } from 'jose'
+import { LRUCache } from 'lru-cache'
 
 export interface Token {
   readonly id: string
@@ -32,8 +33,8 @@ export class Tokens {
   readonly #now: () => Date
   readonly #store: RevocationStore
   readonly #revoked = new Map<string, number>()
-  /** By the digest of the JWT, the oldest first. */
-  readonly #verified = new Map<string, Token>()
+  /** By the digest of the JWT. */
+  readonly #verified = new LRUCache<string, Token>({ max: CACHED })
   #written: Promise<void> = Promise.resolve()
 
   private constructor(secret: Uint8Array, expiresInSeconds: number, now: () => Date, store: RevocationStore) {
@@ -91,7 +92,7 @@ export class Tokens {
         expiresAt: (payload.exp as number) * 1000,
       }
       if (!this.isValid(token)) return undefined
-      this.#cache(jwt, token)
+      this.#verified.set(hash('sha256', jwt, 'base64'), token)
       return token
     } catch {
       return undefined
@@ -106,14 +107,6 @@ export class Tokens {
     } catch {
       return undefined
     }
-  }
-
-  #cache(jwt: string, token: Token): void {
-    for (const oldest of this.#verified.keys()) {
-      if (this.#verified.size < CACHED) break
-      this.#verified.delete(oldest)
-    }
-    this.#verified.set(hash('sha256', jwt, 'base64'), token)
   }
 
   isValid({ id, expiresAt }: Token): boolean {

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Position } from '../events/event.ts'
 
 /** A cached response to a query. */
@@ -13,7 +14,6 @@ interface Entry {
   readonly position: Position
   /** Undefined after the first request at this position. */
   readonly answer: CachedResponse | undefined
-  readonly bytes: number
 }
 
 /**
@@ -22,42 +22,26 @@ interface Entry {
  * the room of their address.
  */
 export class ResponseCache {
-  readonly #mostBytes: number
-  /** By address (collection and query), the least recently used first. */
-  readonly #entries = new Map<string, Entry>()
-  #bytes = 0
+  /** By address (collection and query). */
+  readonly #entries: LRUCache<string, Entry>
 
   constructor(bytes: number) {
-    this.#mostBytes = bytes
+    this.#entries = new LRUCache({
+      maxSize: bytes,
+      sizeCalculation: ({ answer }, address) => sizeOf(address, answer),
+    })
   }
 
   /** The response of a collection that has not changed since. */
   find(address: string, position: Position): CachedResponse | undefined {
     const entry = this.#entries.get(address)
-    if (!entry?.answer || entry.position !== position) return undefined
-    this.#entries.delete(address)
-    this.#entries.set(address, entry)
-    return entry.answer
+    return entry?.position === position ? entry.answer : undefined
   }
 
   /** Called with each response that was not found. */
   note(address: string, position: Position, answer: CachedResponse): void {
-    const before = this.#entries.get(address)
-    const isRepeated = before?.position === position
-    const cached = isRepeated && sizeOf(address, answer) <= this.#mostBytes ? answer : undefined
-    const bytes = sizeOf(address, cached)
-    if (before) this.#remove(address, before)
-    this.#entries.set(address, { position, answer: cached, bytes })
-    this.#bytes += bytes
-    for (const [oldest, entry] of this.#entries) {
-      if (this.#bytes <= this.#mostBytes) return
-      this.#remove(oldest, entry)
-    }
-  }
-
-  #remove(address: string, { bytes }: Entry): void {
-    this.#entries.delete(address)
-    this.#bytes -= bytes
+    const isRepeated = this.#entries.peek(address)?.position === position
+    this.#entries.set(address, { position, answer: isRepeated ? answer : undefined })
   }
 }
 
