@@ -37,7 +37,7 @@ const OF_TABLE: readonly (readonly [Tag, string])[] = [
 ]
 /** Rows that belong to a collection and outlive its tables. */
 const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
-  [TAG.step, "a step of an item's history"],
+  [TAG.itemEvent, 'an earlier event of an item'],
   [TAG.life, 'a creation or removal'],
 ]
 const OF_ALL: readonly (readonly [Tag, string])[] = [

@@ -7,15 +7,15 @@ import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/row.ts'
 import type { Views } from './views.ts'
 
-/** The store has every eighth position of an item's events, so that reading at most this many finds any of them. */
-export const STRIDE = 8
+/** Positions of an item's events that are looked up together. */
+const AT_ONCE = 64
 
 const NOTHING = Buffer.alloc(0)
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
- * Finds the events of each item, and the lifetime of each collection. Each event names the item's previous event, which
- * forms a chain; the store has only steps along it.
+ * Finds the events of each item, and the lifetime of each collection. The item itself has the position of its last
+ * event, and the store those of its earlier ones: an item that never changed takes no row.
  */
 export class History implements StoredProjection {
   readonly #views: Views
@@ -26,11 +26,11 @@ export class History implements StoredProjection {
 
   store(event: DomainEvent, position: Position): void {
     const { store } = this.#views
-    const isStep = isItemEvent(event) && event.revision % STRIDE === 0
+    const prior = isItemEvent(event) ? event.prior : 0
     const exists = existsAfter(event)
-    if (!isStep && exists === undefined) return
+    if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
-    if (isStep) store.set(stepKey(number, String(event.id), position), NOTHING)
+    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), NOTHING)
     if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
   }
 
@@ -66,16 +66,11 @@ export class History implements StoredProjection {
     from: Position,
     to: Position,
   ): AsyncGenerator<Recorded> {
-    for (let after = Math.max(0, from - 1); after < to; ) {
-      const step = this.#stepFrom(collection, key, after + 1)
-      if (step === undefined) return
-      const run: Recorded[] = []
-      for await (const found of chain(journal, step)) {
-        if (found.position <= after) break
-        run.push(found)
-      }
-      for (const found of run.reverse()) if (found.position <= to) yield found
-      after = step
+    for (let next = from, isLast = false; !isLast; ) {
+      const positions = this.#positions(collection, key, next, to)
+      for (const position of positions) yield await eventAt(journal, position)
+      next = (positions.at(-1) ?? to) + 1
+      isLast = positions.length < AT_ONCE
     }
   }
 
@@ -86,17 +81,40 @@ export class History implements StoredProjection {
     key: string,
     at: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
-    const from = this.#stepFrom(collection, key, at) ?? this.#lastOf(collection, key)
-    if (from === undefined) return undefined
-    for await (const { position, events } of chain(journal, from)) {
-      if (position <= at) return { event: events.at(0) as ItemEvent, position }
-    }
-    return undefined
+    const last = this.#lastOf(collection, key)
+    const position = last === undefined || last <= at ? last : this.earlierOf(collection, key, at)
+    if (position === undefined) return undefined
+    const { events } = await eventAt(journal, position)
+    return { event: events.at(0) as ItemEvent, position }
   }
 
-  /** A position from which the last event up to `at` is a few steps back; `prior` is also an event of the item. */
-  stepTo(collection: string, key: string, at: Position, prior: Position): Position {
-    return prior <= at ? prior : (this.#stepFrom(collection, key, at) ?? prior)
+  /** The position of the last event up to `at` of an item that changed after it. */
+  earlierOf(collection: string, key: string, at: Position): Position | undefined {
+    return this.#earlier(collection, key, 0, at, { reverse: true, limit: 1 })[0]
+  }
+
+  /** The positions of an item's first events between two positions, both inclusive: at most AT_ONCE. */
+  #positions(collection: string, key: string, from: Position, to: Position): readonly Position[] {
+    const last = this.#lastOf(collection, key)
+    if (last === undefined || last < from) return []
+    // A write that is being stored in parts has rows that are not to be seen yet.
+    const earlier = this.#earlier(collection, key, from, Math.min(to, last - 1), { limit: AT_ONCE })
+    return last <= to && earlier.length < AT_ONCE ? [...earlier, last] : earlier
+  }
+
+  #earlier(
+    collection: string,
+    key: string,
+    from: Position,
+    to: Position,
+    options: { readonly reverse?: boolean; readonly limit: number },
+  ): readonly Position[] {
+    const number = this.#views.numberOf(collection)
+    if (number === undefined || to < from) return []
+    // Downwards the upper bound is inclusive.
+    const end = options.reverse ? to : to + 1
+    const rows = this.#views.store.rows(eventKey(number, key, from), eventKey(number, key, end), options)
+    return rows.map((row) => positionOf(row.key, row.key.length - POSITION_BYTES))
   }
 
   #lastOf(collection: string, key: string): Position | undefined {
@@ -109,23 +127,14 @@ export class History implements StoredProjection {
     const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, at), { reverse: true, limit: 1 })
     return life
   }
-
-  /** The first stored step of an item's chain at or after a position; the item's last event counts as one. */
-  #stepFrom(collection: string, key: string, from: Position): Position | undefined {
-    const number = this.#views.numberOf(collection)
-    const last = this.#lastOf(collection, key)
-    if (number === undefined || last === undefined || last < from) return undefined
-    const [step] = this.#views.store.rows(stepKey(number, key, from), stepKey(number, key, last), { limit: 1 })
-    return step ? positionOf(step.key, step.key.length - POSITION_BYTES) : last
-  }
 }
 
-function stepKey(collection: number, key: string, position: Position): Buffer {
-  const prefix = keyedKey(TAG.step, collection, key)
-  const step = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
-  prefix.copy(step)
-  putPosition(step, prefix.length, position)
-  return step
+function eventKey(collection: number, key: string, position: Position): Buffer {
+  const prefix = keyedKey(TAG.itemEvent, collection, key)
+  const event = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
+  prefix.copy(event)
+  putPosition(event, prefix.length, position)
+  return event
 }
 
 function lifeKey(collection: number, position: Position): Buffer {
@@ -138,44 +147,30 @@ function lifeKey(collection: number, position: Position): Buffer {
 
 /** Positions closer than this are read together. */
 const GAP = 64
-/** Highest number of positions, and of characters of items, read together; the rest is read in the next round. */
-const MOST_TOGETHER = 2048
+/** Highest number of positions read together, in one read or in several concurrent ones: decoding blocks the event loop. */
+const MOST_TOGETHER = 256
+/** Highest number of characters of items in one read; the rest is read in the next round. */
 const MOST_CHARACTERS = 1024 * 1024
 /** Concurrent reads of the journal, each of which waits for the disk. */
 const READS_AT_ONCE = 8
-/** Highest number of positions of concurrent reads: decoding their events blocks the event loop. */
-const POSITIONS_AT_ONCE = 64
 
-/**
- * The last events up to a position of several items, given for each item an event from which to follow its chain back.
- * Reads the journal in order, each part of it a few times at most, however many events a write has.
- */
-export async function* lastEvents<Item>(
+/** An event of an item, its position, and its time in milliseconds since 1970. */
+export type FoundEvent = readonly [Position, ItemEvent, number]
+
+/** The events of items at ascending positions, in any order. Positions that are close to each other are read together. */
+export async function* itemEventsAt(
   journal: Pick<Journal, 'read'>,
-  from: ReadonlyMap<Position, Item>,
-  at: Position,
-): AsyncGenerator<{
-  readonly item: Item
-  readonly event: ItemEvent
-  readonly position: Position
-  readonly timeMs: number
-}> {
-  for (let wanted = from; wanted.size > 0; ) {
-    const before = new Map<Position, Item>()
-    const runs = runsOf([...wanted.keys()].sort((a, b) => a - b))
-    for (const together of readTogether(runs)) {
-      for (const [index, read] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
-        for (const [position, event, timeMs] of read) {
-          const item = wanted.get(position) as Item
-          if (position <= at) yield { item, event, position, timeMs }
-          else before.set(event.prior, item)
-        }
-        for (const position of together[index]?.slice(read.length) ?? []) {
-          before.set(position, wanted.get(position) as Item)
-        }
+  positions: readonly Position[],
+): AsyncGenerator<FoundEvent> {
+  for (let wanted = positions; wanted.length > 0; ) {
+    const left: Position[] = []
+    for (const together of readTogether(runsOf(wanted))) {
+      for (const [index, found] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
+        yield* found
+        left.push(...(together[index] as readonly Position[]).slice(found.length))
       }
     }
-    wanted = before
+    wanted = left
   }
 }
 
@@ -194,7 +189,7 @@ function* readTogether(runs: readonly (readonly Position[])[]): Generator<readon
   let together: (readonly Position[])[] = []
   let positions = 0
   for (const run of runs) {
-    if (together.length === READS_AT_ONCE || positions + run.length > POSITIONS_AT_ONCE) {
+    if (together.length === READS_AT_ONCE || positions + run.length > MOST_TOGETHER) {
       if (together.length > 0) yield together
       together = []
       positions = 0
@@ -205,12 +200,12 @@ function* readTogether(runs: readonly (readonly Position[])[]): Generator<readon
   if (together.length > 0) yield together
 }
 
-/** The events at ascending positions; not all of them if the items are long. */
+/** The first of the events at ascending positions; all of them unless the items are long. */
 async function eventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
-): Promise<readonly (readonly [Position, ItemEvent, number])[]> {
-  const found: (readonly [Position, ItemEvent, number])[] = []
+): Promise<readonly FoundEvent[]> {
+  const found: FoundEvent[] = []
   let characters = 0
   for await (const recorded of journal.read(positions[0] as Position, positions.at(-1) as Position)) {
     for (const [position, event] of positioned(recorded)) {
@@ -226,20 +221,7 @@ async function eventsAt(
   return found
 }
 
-/** The events of an item, backwards from a position. */
-async function* chain(journal: Pick<Journal, 'read'>, from: Position): AsyncGenerator<Recorded> {
-  for (let position = from; position > 0; ) {
-    const found = await eventAt(journal, position)
-    yield found
-    position = priorOf(found.events.at(0))
-  }
-}
-
 async function eventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
   for await (const recorded of journal.read(position, position)) return recorded
   throw new Error(`the journal has no event at position ${position}`)
-}
-
-function priorOf(event: DomainEvent | undefined): Position {
-  return event && isItemEvent(event) ? event.prior : 0
 }

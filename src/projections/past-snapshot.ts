@@ -14,13 +14,14 @@ import { numberedKey, TAG } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
 import type { OrderedKeys } from '../store/tree.ts'
-import { type History, lastEvents } from './history.ts'
+import { type History, itemEventsAt } from './history.ts'
 
 /** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
-/** Rows read in one step. */
-const ROWS = 256
+/** Rows, or events, read in one step: a few lookups for each. */
+const ROWS = 32
+
 export interface FormerOptions {
   readonly store: Store
   readonly journal: Pick<Journal, 'read'>
@@ -192,8 +193,8 @@ async function changedSince(
   const { name } = now
   const { table } = now.facts
   const gone: number[] = []
-  // For each changed item, an event of it and its place.
-  const from = new Map<Position, number>()
+  /** The places of the changed items, by the positions of their earlier versions. */
+  const versions = new Map<Position, number>()
   const seen = new Set<number>()
   // Rows move only to higher positions, when items change again.
   for (let start = at + 1, isLast = false; !isLast; ) {
@@ -206,26 +207,39 @@ async function changedSince(
       seen.add(place)
       const { id, position, prior, isTombstone } = now.metadataAt(place)
       if (position <= at) continue
-      from.set(history.stepTo(name, keyOf(id), at, prior), place)
+      versions.set(versionAt(history, name, { id, prior }, at), place)
       if (isTombstone) gone.push(place)
     }
-    if (from.size > MOST_CHANGED) return undefined
+    if (versions.size > MOST_CHANGED) return undefined
     isLast = rows.length < ROWS
     await rest()
   }
   const changed = new Map<number, Item>()
   let characters = 0
   let read = 0
-  for await (const found of lastEvents(journal, from, at)) {
+  const ascending = Array.from(Float64Array.from(versions.keys()).sort())
+  for await (const [position, event, timeMs] of itemEventsAt(journal, ascending)) {
     if (++read % ROWS === 0) await rest()
-    const { item: place, event, position, timeMs } = found
     if (!('item' in event))
       throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
-    changed.set(place, new Item(event.id, event.item, event.revision, position, timeMs))
+    changed.set(versions.get(position) as number, new Item(event.id, event.item, event.revision, position, timeMs))
     characters += event.item.text.length
     if (characters > MOST_CHARACTERS) return undefined
   }
   return { changed, gone: gone.sort((a, b) => a - b), characters }
+}
+
+/** The position of an item's last event up to `at`, before which the item was created; `prior` is that before its last one. */
+function versionAt(
+  history: History,
+  collection: string,
+  { id, prior }: { readonly id: ItemId; readonly prior: Position },
+  at: Position,
+): Position {
+  const position = prior <= at ? prior : history.earlierOf(collection, keyOf(id), at)
+  if (position === undefined)
+    throw new Corruption(`The store has no event of ${collection}/${id} up to position ${at}.`)
+  return position
 }
 
 /** The position of the collection's last event up to `at`. */

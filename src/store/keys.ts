@@ -9,7 +9,7 @@ export const TAG = {
   naturalKey: 3,
   place: 4,
   gaps: 5,
-  step: 6,
+  itemEvent: 6,
   life: 7,
   request: 8,
   requestTime: 9,

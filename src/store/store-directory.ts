@@ -18,7 +18,7 @@ import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
 /** Stores of another format are not opened. */
-const FORMAT = 3
+const FORMAT = 4
 const STORE = 'store.mdb'
 const STATE = 'store.json'
 /** Fixed size of the state file: one sector, padded with blanks. */

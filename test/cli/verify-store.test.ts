@@ -22,7 +22,7 @@ const KINDS: readonly (readonly [Tag, RegExp])[] = [
   [TAG.item, /^The store has an item of /],
   [TAG.place, /^The store has the place of an item of /],
   [TAG.gaps, /^The store has a count of empty places of /],
-  [TAG.step, /^The store has a step of an item's history of /],
+  [TAG.itemEvent, /^The store has an earlier event of an item of /],
   [TAG.life, /^The store has a creation or removal of /],
   [TAG.request, /^The store has an answered Idempotency-Key /],
   [TAG.requestTime, /^The store has the time of an answered Idempotency-Key /],
