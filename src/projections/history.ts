@@ -157,7 +157,7 @@ const READS_AT_ONCE = 8
 /** An event of an item, its position, and its time in milliseconds since 1970. */
 export type FoundEvent = readonly [Position, ItemEvent, number]
 
-/** The events of items at ascending positions, in any order. Positions that are close to each other are read together. */
+/** The events of items at ascending positions, not always in this order. Positions that are close to each other are read together. */
 export async function* itemEventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition } from '../../src/events/journal.ts'
+import { itemEventsAt } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { project } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
@@ -79,4 +80,35 @@ test('an unknown item has no events', async () => {
   assert.equal(await history.lastOf(journal, 'things', 'x', 5), undefined)
   assert.equal(await history.lastOf(journal, 'nothing', '0', 5), undefined)
   for await (const _ of history.eventsOf(journal, 'things', 'x', 1, 10)) assert.fail('an event was found')
+})
+
+test('events at close positions are read together, each once, and those of long items in parts', async () => {
+  const journal = memoryJournal('a journal', () => new Date(0))
+  const reads: Position[] = []
+  const counting: Pick<typeof journal, 'read'> = {
+    read(from, to) {
+      reads.push(from)
+      return journal.read(from, to)
+    },
+  }
+  const events = Array.from({ length: 300 }, (_, id) => created({ id, text: id < 290 ? '' : 'x'.repeat(400_000) }))
+  for (const [index, event] of [begun, ...events].entries()) {
+    await journal.append({ expected: index + 1, actor: 'a', requestId: 'r', events: [event] })
+  }
+  const found = async (positions: readonly Position[]) => {
+    reads.length = 0
+    const all: Position[] = []
+    for await (const [position, event] of itemEventsAt(counting, positions)) {
+      assert.equal(event.id, position - 2)
+      all.push(position)
+    }
+    return all.sort((a, b) => a - b)
+  }
+  const short = [2, 3, 5, 60, 61]
+  assert.deepEqual(await found(short), short)
+  assert.deepEqual(reads, [2])
+  const all = Array.from(events, (_, index) => index + 2)
+  assert.deepEqual(await found(all), all)
+  assert.ok(reads.length >= 4, `${reads.length} reads for 4 MB`)
+  await assert.rejects(found([1, 2]), /The journal has no event of an item at position 1\./)
 })
