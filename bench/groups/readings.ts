@@ -50,7 +50,7 @@ async function questions(bench: Bench): Promise<readonly Row[]> {
     },
     { isWatched: true, settle: false },
   )
-  await built(server, 1)
+  await built(server, [INDEX])
   const asked = {
     one: `${HOURLY}&mac=${macOf(0)}`,
     all: `${HOURLY}&groupBy=mac&timestamp_gte=${LAST_DAY}`,

@@ -176,13 +176,16 @@ export async function settled(server: Pick<Server, 'url'>): Promise<void> {
   await healthy(server, ({ dataFile, store }) => dataFile?.state === 'current' && store?.state !== 'building')
 }
 
-/** Waits until the store is built, and this number of indexes. */
-export async function built(server: Pick<Server, 'url'>, indexes: number): Promise<void> {
+/** Waits until the store is built, and so are these indexes and all others. */
+export async function built(server: Pick<Server, 'url'>, indexes: readonly string[]): Promise<void> {
   await healthy(server, ({ store }) => store?.state === 'current', BUILT_MS)
-  await until(BUILT_MS, `${server.url} does not build ${indexes} indexes`, async () => {
+  await until(BUILT_MS, `${server.url} does not build the indexes of ${indexes.join(' and ')}`, async () => {
     const metrics = await (await fetch(`${server.url}/metrics`)).text()
-    const ratios = [...metrics.matchAll(/^recollect_index_built_ratio\{.*\} (\S+)$/gm)].map(([, ratio]) => ratio)
-    return ratios.length >= indexes && ratios.every((ratio) => ratio === '1')
+    const ratios = new Map<string, string>()
+    for (const [, path, ratio] of metrics.matchAll(/^recollect_index_built_ratio\{.*path="(.*?)".*\} (\S+)$/gm)) {
+      ratios.set(path as string, ratio as string)
+    }
+    return indexes.every((path) => ratios.has(path)) && [...ratios.values()].every((ratio) => ratio === '1')
   })
 }
 
