@@ -83,7 +83,7 @@ test('a write of very many events becomes visible at once, for every kind of rea
   await engine.reload()
   let position = FIRST + ITEMS
   assert.equal(views.position, position)
-  // Often enough that items have steps in their histories.
+  // Back and forth, so that each item has many events.
   for (let again = 0; again < 8; again++) {
     const to = again % 2 === 0 ? FIRST : FIRST + ITEMS
     position += ITEMS
