@@ -13,20 +13,26 @@ const ORIGIN = { actor: 'ann', requestId: 'r' }
 
 async function messengers(t: Scope, messageBytes: number) {
   const servers = await startNats(t, { maxPayload: messageBytes })
-  const open = async (): Promise<Messenger> => {
+  const open = async () => {
     const nc = await connectTo(servers)
     t.after(() => nc.close())
-    return new Messenger(nc, 'test', messageBytes, SILENT, new ClusterFigures())
+    return { nc, messenger: new Messenger(nc, 'test', messageBytes, SILENT, new ClusterFigures()) }
   }
-  return { leader: await open(), follower: await open() }
+  const [leader, follower] = [await open(), await open()]
+  const serve = async (answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<void> => {
+    leader.messenger.serve('leader', answer)
+    // Otherwise a request may reach the server before the subscription does.
+    await leader.nc.flush()
+  }
+  return { serve, follower: follower.messenger }
 }
 
 test('an answer of the leader that fits into no message is a refusal with the reason, and the leader continues', {
   skip: withoutNats,
 }, async (t) => {
-  const { leader, follower } = await messengers(t, 64 * 1024)
+  const { serve, follower } = await messengers(t, 64 * 1024)
   const notCreated = Array.from({ length: 1000 }, (_, index) => [index, { duplicateOf: 'x'.repeat(100) }] as const)
-  leader.serve('leader', async (request): Promise<LeaderResponse> => {
+  await serve(async (request): Promise<LeaderResponse> => {
     if (request.type === 'bulk') return { type: 'bulk-stored', position: 7, events: 1, notCreated }
     return { type: 'written', position: 7 }
   })
@@ -41,9 +47,9 @@ test('an answer of the leader that fits into no message is a refusal with the re
 test('a request with many members is forwarded unchanged, and does not delay a short one', {
   skip: withoutNats,
 }, async (t) => {
-  const { leader, follower } = await messengers(t, 4 * 1024 * 1024)
+  const { serve, follower } = await messengers(t, 4 * 1024 * 1024)
   const received: LeaderRequest[] = []
-  leader.serve('leader', async (request) => {
+  await serve(async (request) => {
     received.push(request)
     return { type: 'written', position: 1 }
   })
