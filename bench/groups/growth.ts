@@ -29,11 +29,12 @@ const TIMED = 20
 const QUIET_SECONDS = 30
 /** No background work on the journal, which nobody compressed, and no data file. */
 const QUIET = ['--DataFile.Write', 'never', '--Journal.Compress', 'off']
-const SHORT_LIFE_SECONDS = 61
+/** A process that is killed in its first minute counts as a crash, and the store is not used after two in a row. */
+const FIRST_MINUTE_SECONDS = 61
 const HISTORY = { items: 10_000, times: 100 }
 const INDEXES = ['timestamp', 'mac,timestamp']
-/** Its index is built for the queries. */
-const NUMBER = 'data.measurement_sequence_number'
+/** A field with a different value in each reading; its index is built by the second query. */
+const UNIQUE_FIELD = 'data.measurement_sequence_number'
 const LATEST = `timestamp_gt=${LAST_DAY}&sort=-timestamp&pageSize=${PAGE}`
 
 export const growth: Group = {
@@ -62,7 +63,7 @@ interface Started {
 async function started({ fixtures, servers }: Bench, count: number): Promise<Started> {
   const file = join(await fixtures.directory(), 'db.json')
   const journal = await fixtures.sensorJournal(count)
-  // The group before has left its own indexes.
+  // Another group has built the store with indexes of its own.
   await rm(join(journal, 'store'), { recursive: true, force: true })
   const collections = JSON.stringify({ readings: { Time: 'timestamp', Indexes: INDEXES } })
   const flags = ['--Collections', collections, ...QUIET]
@@ -83,7 +84,7 @@ const lastDayOf = (sensor: number, page: number) => `/api/readings?mac=${macOf(s
 const WORKS: Readonly<Record<string, (count: number) => readonly Sent[]>> = {
   'GET item': itemsOf,
   'page of 20, any': (count) => picked((random) => `/api/readings?page=${random(count / PAGE) + 1}&pageSize=${PAGE}`),
-  'equality filter, one hit': (count) => picked((random) => `/api/readings?${NUMBER}=${random(count)}`),
+  'equality filter, one hit': (count) => picked((random) => `/api/readings?${UNIQUE_FIELD}=${random(count)}`),
   'timestamp_gt, sort=-timestamp, page of 20, any': () =>
     picked((random) => `/api/readings?${LATEST}&page=${random(SENSORS * PAGES_OF_DAY) + 1}`),
   'the last day of a sensor, newest first, page of 20': () =>
@@ -93,8 +94,8 @@ const WORKS: Readonly<Record<string, (count: number) => readonly Sent[]>> = {
 async function ratesOf(bench: Bench, few: Started, many: Started): Promise<readonly Row[]> {
   const contestants: Record<string, () => Promise<number>> = {}
   for (const { server, count } of [few, many]) {
-    for (let value = 0; value < 2; value++) await told(`${server.url}/api/readings?${NUMBER}=${value}`)
-    await built(server, [...INDEXES, NUMBER])
+    for (let value = 0; value < 2; value++) await told(`${server.url}/api/readings?${UNIQUE_FIELD}=${value}`)
+    await built(server, [...INDEXES, UNIQUE_FIELD])
     for (const [work, requests] of Object.entries(WORKS)) {
       contestants[nameOf(work, count)] = await rateOf(bench, server.url, requests(count))
     }
@@ -243,8 +244,7 @@ async function restartsOf(bench: Bench, { server, count, again }: Started): Prom
   const nexts: number[] = []
   const { restart } = await interleaved(bench, 's', {
     restart: async () => {
-      // After two short lives in a row the next process would not trust the store.
-      await sleep(SHORT_LIFE_SECONDS * 1000)
+      await sleep(FIRST_MINUTE_SECONDS * 1000)
       await running.kill()
       const began = performance.now()
       running = await again()

@@ -1,21 +1,20 @@
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
-import { Corruption } from '../runtime/errors.ts'
+import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
-import type { Row } from '../store/row.ts'
+import type { Row, RowsOptions } from '../store/row.ts'
 import type { Views } from './views.ts'
 
 /** Positions of an item's events that are looked up together. */
 const AT_ONCE = 64
 
-const NOTHING = Buffer.alloc(0)
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
  * Finds the events of each item, and the lifetime of each collection. The item itself has the position of its last
- * event, and the store those of its earlier ones: an item that never changed takes no row.
+ * event, and the store those of its earlier ones, each with that of the next: an item that never changed takes no row.
  */
 export class History implements StoredProjection {
   readonly #views: Views
@@ -30,7 +29,7 @@ export class History implements StoredProjection {
     const exists = existsAfter(event)
     if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
-    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), NOTHING)
+    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), bytesOf(position))
     if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
   }
 
@@ -41,7 +40,7 @@ export class History implements StoredProjection {
   /** The last position up to `at` at which a collection was created or removed. */
   lifeOf(collection: string, at: Position): Position | undefined {
     const life = this.#lifeAt(collection, at)
-    return life && positionOf(life.key, life.key.length - POSITION_BYTES)
+    return life && keyPosition(life)
   }
 
   /** The positions of a collection's first and last event; undefined if it never existed. */
@@ -50,7 +49,7 @@ export class History implements StoredProjection {
     const last = this.#views.any(collection)?.position
     if (number === undefined || last === undefined) return undefined
     const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, HIGHEST), { limit: 1 })
-    return life && { first: positionOf(life.key, life.key.length - POSITION_BYTES), last }
+    return life && { first: keyPosition(life), last }
   }
 
   /** The collections that ever had an item with this key. */
@@ -66,9 +65,16 @@ export class History implements StoredProjection {
     from: Position,
     to: Position,
   ): AsyncGenerator<Recorded> {
+    let before: Position | undefined
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
-      for (const position of positions) yield await eventAt(journal, position)
+      for (const position of positions) {
+        const found = await eventAt(journal, position)
+        const { prior } = found.events.at(0) as ItemEvent
+        if (prior >= Math.max(1, from) && prior !== before) throw this.#lostEvent(collection, key, prior)
+        yield found
+        before = position
+      }
       next = (positions.at(-1) ?? to) + 1
       isLast = positions.length < AT_ONCE
     }
@@ -88,9 +94,14 @@ export class History implements StoredProjection {
     return { event: events.at(0) as ItemEvent, position }
   }
 
-  /** The position of the last event up to `at` of an item that changed after it. */
+  /** The position of the last event up to `at` of an item that changed after it; undefined if there is none. */
   earlierOf(collection: string, key: string, at: Position): Position | undefined {
-    return this.#earlier(collection, key, 0, at, { reverse: true, limit: 1 })[0]
+    // Downwards, the first bound is inclusive.
+    const [row] = this.#rows(collection, key, 0, at, { reverse: true, limit: 1 })
+    if (!row) return undefined
+    const next = positionOf(row.value)
+    if (next <= at) throw this.#lostEvent(collection, key, next)
+    return keyPosition(row)
   }
 
   /** The positions of an item's first events between two positions, both inclusive: at most AT_ONCE. */
@@ -98,23 +109,20 @@ export class History implements StoredProjection {
     const last = this.#lastOf(collection, key)
     if (last === undefined || last < from) return []
     // A write that is being stored in parts has rows that are not to be seen yet.
-    const earlier = this.#earlier(collection, key, from, Math.min(to, last - 1), { limit: AT_ONCE })
+    const earlier = this.#rows(collection, key, from, Math.min(to + 1, last), { limit: AT_ONCE }).map(keyPosition)
     return last <= to && earlier.length < AT_ONCE ? [...earlier, last] : earlier
   }
 
-  #earlier(
-    collection: string,
-    key: string,
-    from: Position,
-    to: Position,
-    options: { readonly reverse?: boolean; readonly limit: number },
-  ): readonly Position[] {
+  #rows(collection: string, key: string, start: Position, end: Position, options: RowsOptions): readonly Row[] {
     const number = this.#views.numberOf(collection)
-    if (number === undefined || to < from) return []
-    // Downwards the upper bound is inclusive.
-    const end = options.reverse ? to : to + 1
-    const rows = this.#views.store.rows(eventKey(number, key, from), eventKey(number, key, end), options)
-    return rows.map((row) => positionOf(row.key, row.key.length - POSITION_BYTES))
+    if (number === undefined) return []
+    return this.#views.store.rows(eventKey(number, key, start), eventKey(number, key, end), options)
+  }
+
+  #lostEvent(collection: string, key: string, position: Position): Refusal {
+    return this.#views.store.damage(
+      new Corruption(`The store lacks the event of ${collection}/${key} at position ${position}.`),
+    )
   }
 
   #lastOf(collection: string, key: string): Position | undefined {
@@ -137,6 +145,17 @@ function eventKey(collection: number, key: string, position: Position): Buffer {
   return event
 }
 
+/** The position with which the key of a row ends. */
+function keyPosition({ key }: Row): Position {
+  return positionOf(key, key.length - POSITION_BYTES)
+}
+
+function bytesOf(position: Position): Buffer {
+  const bytes = Buffer.allocUnsafe(POSITION_BYTES)
+  putPosition(bytes, 0, position)
+  return bytes
+}
+
 function lifeKey(collection: number, position: Position): Buffer {
   const prefix = tableKey(TAG.life, collection)
   const key = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
@@ -157,7 +176,7 @@ const READS_AT_ONCE = 8
 /** An event of an item, its position, and its time in milliseconds since 1970. */
 export type FoundEvent = readonly [Position, ItemEvent, number]
 
-/** The events of items at ascending positions, not always in this order. Positions that are close to each other are read together. */
+/** The events of items at ascending positions, which are not always found in this order. Close positions are read together. */
 export async function* itemEventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],

@@ -207,7 +207,10 @@ async function changedSince(
       seen.add(place)
       const { id, position, prior, isTombstone } = now.metadataAt(place)
       if (position <= at) continue
-      versions.set(versionAt(history, name, { id, prior }, at), place)
+      const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
+      if (version === undefined)
+        throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
+      versions.set(version, place)
       if (isTombstone) gone.push(place)
     }
     if (versions.size > MOST_CHANGED) return undefined
@@ -227,19 +230,6 @@ async function changedSince(
     if (characters > MOST_CHARACTERS) return undefined
   }
   return { changed, gone: gone.sort((a, b) => a - b), characters }
-}
-
-/** The position of an item's last event up to `at`, before which the item was created; `prior` is that before its last one. */
-function versionAt(
-  history: History,
-  collection: string,
-  { id, prior }: { readonly id: ItemId; readonly prior: Position },
-  at: Position,
-): Position {
-  const position = prior <= at ? prior : history.earlierOf(collection, keyOf(id), at)
-  if (position === undefined)
-    throw new Corruption(`The store has no event of ${collection}/${id} up to position ${at}.`)
-  return position
 }
 
 /** The position of the collection's last event up to `at`. */

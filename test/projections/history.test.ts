@@ -4,6 +4,8 @@ import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition } from '../../src/events/journal.ts'
 import { itemEventsAt } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
+import { POSITION_BYTES, positionOf } from '../../src/store/bytes.ts'
+import { prefixEnd, TAG } from '../../src/store/keys.ts'
 import { project } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
 import { storedHistory } from '../support/history.ts'
@@ -49,7 +51,7 @@ async function told(events: number, random: Random) {
       return journal.read(from, to)
     },
   }
-  return { history, journal: counting, items, head, reads }
+  return { history, journal: counting, views, items, head, reads }
 }
 
 test('the events of an item between any two positions are found, and the last one before any', async () => {
@@ -80,6 +82,36 @@ test('an unknown item has no events', async () => {
   assert.equal(await history.lastOf(journal, 'things', 'x', 5), undefined)
   assert.equal(await history.lastOf(journal, 'nothing', '0', 5), undefined)
   for await (const _ of history.eventsOf(journal, 'things', 'x', 1, 10)) assert.fail('an event was found')
+})
+
+test('a lost row of an earlier event is noticed, and nothing that depends on it is answered', async () => {
+  const { history, journal, views, items, head } = await told(200, new Random(SEED))
+  const { positions } = items[0] as Told
+  const { store } = views
+  const damages: Error[] = []
+  store.damaged = (error) => damages.push(error)
+  const from = Buffer.from([TAG.itemEvent])
+  const rows = store.rows(from, prefixEnd(from))
+  for (const [index, position] of positions.slice(1, -1).entries()) {
+    const [row] = rows.filter(({ key }) => positionOf(key, key.length - POSITION_BYTES) === position)
+    assert.ok(row)
+    store.transaction(() => store.remove(row.key))
+    const lastOf = (at: Position) => history.lastOf(journal, 'things', '0', at)
+    assert.equal((await lastOf(position - 1))?.position, positions[index])
+    for (const at of [position, (positions[index + 2] as Position) - 1]) {
+      await assert.rejects(lastOf(at), { code: 'Unavailable' }, `SEED=${SEED}: at ${at}`)
+    }
+    await assert.rejects(
+      async () => {
+        for await (const _ of history.eventsOf(journal, 'things', '0', 0, head));
+      },
+      { code: 'Unavailable' },
+    )
+    store.transaction(() => store.set(row.key, row.value))
+  }
+  assert.deepEqual(damages.map(String), [
+    `Corruption: The store lacks the event of things/0 at position ${positions[1]}.`,
+  ])
 })
 
 test('events at close positions are read together, each once, and those of long items in parts', async () => {
