@@ -28,36 +28,16 @@ export class MergedTree implements OrderedKeys {
   }
 
   *seek(from: Buffer, skipped = 0): Steps<KeyCursor> {
-    const firstAdded = below(this.#added, from)
-    if (skipped === 0) return this.#cursor(yield* this.#tree.seek(from), firstAdded)
-    // Binary search for the first added key after the skipped ones.
-    let low = firstAdded
-    let high = this.#added.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((yield* this.count(from, this.#added[middle] as Buffer)) < skipped) low = middle + 1
-      else high = middle
-    }
-    const inTree = yield* this.#skippedInTree(from, skipped - (low - firstAdded))
-    return this.#cursor(yield* this.#tree.seek(from, inTree), low)
-  }
-
-  #cursor(cursor: Cursor, added: number): KeyCursor {
-    return new MergedCursor(cursor, this.#without, this.#added, added)
-  }
-
-  /** The number of keys in the tree to skip for so many of them to be skipped that are still there. */
-  *#skippedInTree(from: Buffer, left: number): Steps<number> {
-    const first = below(this.#without, from)
-    let low = first
-    let high = this.#without.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      const before = (yield* this.#tree.count(from, this.#without[middle] as Buffer)) - (middle - first)
-      if (before <= left) low = middle + 1
-      else high = middle
-    }
-    return left + low - first
+    const added = below(this.#added, from)
+    const without = below(this.#without, from)
+    const { cursor, before } = yield* this.#tree.find(from, skipped, {
+      shiftAt: (key) => below(this.#added, key) - added - (below(this.#without, key) - without),
+      removed: this.#without.length - without,
+    })
+    const { key } = cursor
+    const removed = (key ? below(this.#without, key) : this.#without.length) - without
+    const next = Math.min(this.#added.length, added + skipped - (before - removed))
+    return new MergedCursor(cursor, this.#without, this.#added, next)
   }
 }
 

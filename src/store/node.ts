@@ -109,10 +109,6 @@ export function childNode(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.node)
 }
 
-export function childCount(node: Buffer, index: number): number {
-  return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.count)
-}
-
 /** Updates the entry of a child in place. */
 export function putChild(node: Buffer, index: number, { node: number, count, low, high }: Child): void {
   const at = endOf(node, sizeOf(node), index) - CHILD_BYTES

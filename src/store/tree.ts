@@ -2,7 +2,6 @@ import type { Steps } from '../runtime/steps.ts'
 import { HIGHEST, POSITION_BYTES } from './bytes.ts'
 import {
   childAt,
-  childCount,
   childFor,
   childNode,
   entryAt,
@@ -10,6 +9,7 @@ import {
   levelOf,
   lowerBound,
   placeAt,
+  separatorAt,
   sizeOf,
 } from './node.ts'
 
@@ -41,6 +41,20 @@ export function tupleOf(key: Buffer): Buffer {
   return key.subarray(0, key.length - POSITION_BYTES)
 }
 
+/** Keys that are counted though they are not in a tree, and keys of it that are not counted. */
+export interface KeyChanges {
+  /** The number of the former minus that of the latter, from where a search begins to before `key`. */
+  shiftAt(key: Buffer): number
+  /** The number of all the latter, from where the search begins. */
+  readonly removed: number
+}
+
+export interface Found {
+  readonly cursor: Cursor
+  /** Number of the tree's keys from where the search began to before the cursor. */
+  readonly before: number
+}
+
 interface Level {
   readonly node: Buffer
   index: number
@@ -68,62 +82,56 @@ export class Tree implements OrderedKeys {
   }
 
   *seek(from: Buffer, skipped = 0): Steps<Cursor> {
+    return (yield* this.find(from, skipped)).cursor
+  }
+
+  /**
+   * The first key that is not below `from` and has at least `skipped` keys between it and `from`, as counted with
+   * `changes`. Takes one path from the root.
+   */
+  *find(from: Buffer, skipped: number, changes?: KeyChanges): Steps<Found> {
     const levels: Level[] = []
-    // Applies as long as the path is that of `from`.
-    let bound: Buffer | undefined = from
-    let left = skipped
+    /** Keys from `from` to before the node. */
+    let before = 0
+    /** Whether the path is that of `from`. */
+    let isAtFrom = true
     let node = this.#nodeOf(ROOT)
     while (levelOf(node) > 0) {
-      const size = sizeOf(node)
-      let index = bound ? childFor(node, bound) : 0
-      if (bound && left > 0) {
-        const within = yield* this.#countIn(this.#nodeOf(childNode(node, index)), bound)
-        if (left >= within) {
-          left -= within
-          bound = undefined
-          index++
+      let index = isAtFrom ? childFor(node, from) : 0
+      if (skipped > 0) {
+        const start = isAtFrom ? index + 1 : index
+        const within = isAtFrom ? yield* this.#countIn(this.#nodeOf(childNode(node, index)), from) : 0
+        const sums = yield* this.#sumsOf(node, start, skipped + (changes?.removed ?? 0) - before - within)
+        const base = before + within - (sums[start] as number)
+        // The last child with at most `skipped` keys before it.
+        for (let high = sizeOf(node) - 1; index < high; ) {
+          const middle = (index + high + 1) >>> 1
+          const shift = changes?.shiftAt(separatorAt(node, middle)) ?? 0
+          if (base + (sums[middle] as number) + shift > skipped) high = middle - 1
+          else index = middle
         }
-      }
-      if (!bound) {
-        const child = yield* this.#childWith(node, index, left)
-        left = child.left
-        index = child.index
-        // Past the end: descend to the end of the last child.
-        if (index === size) left = Number.POSITIVE_INFINITY
-        index = Math.min(index, size - 1)
+        if (index >= start) {
+          before = base + (sums[index] as number)
+          isAtFrom = false
+        }
       }
       levels.push({ node, index })
       node = this.#nodeOf(childNode(node, index))
     }
-    const size = sizeOf(node)
-    let index = bound ? lowerBound(node, bound) : 0
-    if (this.#below === HIGHEST) index = Math.min(index + left, size)
-    else for (; index < size; index++) if (placeAt(node, index) < this.#below && left-- <= 0) break
+    const first = isAtFrom ? lowerBound(node, from) : 0
+    let index = first
+    for (let high = sizeOf(node); index < high; ) {
+      const middle = (index + high) >>> 1
+      const shift = changes?.shiftAt(entryAt(node, middle)) ?? 0
+      if (before + this.#countKeys(node, first, middle) + shift < skipped) index = middle + 1
+      else high = middle
+    }
+    before += this.#countKeys(node, first, index)
     levels.push({ node, index })
     const cursor = new Cursor(this.#nodeOf, this.#below, levels)
-    // The next key is in another leaf.
-    if (bound && index === size) cursor.next()
-    return cursor
-  }
-
-  /** The child at or after `index` with the key after `left` others, of which some are left there; the number of children if there is none. */
-  *#childWith(node: Buffer, index: number, left: number): Steps<{ readonly index: number; readonly left: number }> {
-    if (this.#below === HIGHEST) {
-      const sums = sumsOf(node)
-      const rank = (sums[index] as number) + left
-      const child = childWithRank(sums, rank)
-      return { index: child, left: rank - (sums[child] as number) }
-    }
-    const size = sizeOf(node)
-    if (left === Number.POSITIVE_INFINITY) return { index: size, left }
-    let at = index
-    let more = left
-    for (; at < size; at++) {
-      const count = yield* this.#countAt(node, at)
-      if (more < count) break
-      more -= count
-    }
-    return { index: at, left: more }
+    // The key is in another leaf, or the next visible one.
+    if (index === sizeOf(node) || placeAt(node, index) >= this.#below) cursor.next()
+    return { cursor, before }
   }
 
   /** Number of visible keys below a node, from `from` to before `to`, if given. */
@@ -136,8 +144,8 @@ export class Tree implements OrderedKeys {
     if (first === last) return yield* this.#countIn(this.#nodeOf(childNode(node, first)), from, to)
     let count = 0
     if (from) count += yield* this.#countIn(this.#nodeOf(childNode(node, first)), from)
-    if (this.#below === HIGHEST) count += (sumsOf(node)[last] as number) - (sumsOf(node)[first + 1] as number)
-    else for (let index = first + 1; index < last; index++) count += yield* this.#countAt(node, index)
+    const sums = yield* this.#sumsOf(node, first + 1, Number.POSITIVE_INFINITY, last)
+    count += (sums[last] as number) - (sums[first + 1] as number)
     if (to) count += yield* this.#countIn(this.#nodeOf(childNode(node, last)), undefined, to)
     return count
   }
@@ -155,6 +163,22 @@ export class Tree implements OrderedKeys {
     return counted
   }
 
+  /**
+   * Prefix sums of the visible keys below the children of a node; they are only right from child `from` on, up to
+   * child `to` or until they exceed `most` by more than they are at `from`.
+   */
+  *#sumsOf(node: Buffer, from: number, most: number, to = sizeOf(node)): Steps<Float64Array> {
+    const { high, sums } = totalsOf(node)
+    if (high < this.#below) return sums
+    const visible = new Float64Array(sums.length).fill(Number.POSITIVE_INFINITY)
+    visible[from] = 0
+    for (let index = from, sum = 0; index < to && sum <= most; index++) {
+      sum += yield* this.#countAt(node, index)
+      visible[index + 1] = sum
+    }
+    return visible
+  }
+
   /** Number of visible keys of a leaf from one index to before another. */
   #countKeys(leaf: Buffer, from: number, to: number): number {
     if (this.#below === HIGHEST) return to - from
@@ -164,30 +188,30 @@ export class Tree implements OrderedKeys {
   }
 }
 
-/** Prefix sums of the counts in a node, cached by node, since its bytes never change. */
-const sums = new WeakMap<Buffer, Float64Array>()
-
-/** Element n is the number of keys below the first n children. */
-function sumsOf(node: Buffer): Float64Array {
-  const known = sums.get(node)
-  if (known) return known
-  const size = sizeOf(node)
-  const made = new Float64Array(size + 1)
-  for (let index = 0; index < size; index++) made[index + 1] = (made[index] as number) + childCount(node, index)
-  sums.set(node, made)
-  return made
+interface Totals {
+  /** Element n is the number of keys below the first n children. */
+  readonly sums: Float64Array
+  /** No key below the node has a higher place. */
+  readonly high: number
 }
 
-/** The child with the key of this rank; the number of children if there is none. */
-function childWithRank(sums: Float64Array, rank: number): number {
-  let low = 0
-  let high = sums.length - 1
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((sums[middle + 1] as number) <= rank) low = middle + 1
-    else high = middle
+/** By node, since its bytes never change. */
+const totals = new WeakMap<Buffer, Totals>()
+
+function totalsOf(node: Buffer): Totals {
+  const known = totals.get(node)
+  if (known) return known
+  const size = sizeOf(node)
+  const sums = new Float64Array(size + 1)
+  let high = 0
+  for (let index = 0; index < size; index++) {
+    const child = childAt(node, index)
+    sums[index + 1] = (sums[index] as number) + child.count
+    high = Math.max(high, child.high)
   }
-  return low
+  const made = { sums, high }
+  totals.set(node, made)
+  return made
 }
 
 export class Cursor implements KeyCursor {

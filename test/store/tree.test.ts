@@ -134,11 +134,16 @@ function check(tree: OrderedKeys, keys: readonly string[], random: Random): void
 }
 
 /** As if some keys had been others before. */
-function checkMerged(tree: Tree, keys: readonly string[], random: Random): void {
-  const without = keys.filter(() => random.chance(0.1))
-  const added = Array.from({ length: random.integer(10) }, (_, index) => nameOf(keyOf(`x${index}`, index)))
+function checkMerged(world: World, tree: Tree, keys: readonly string[]): void {
+  const { random } = world
+  const changed = random.pick([0.01, 0.1, 0.9])
+  const without = keys.filter(() => random.chance(changed))
+  const others = Array.from({ length: random.integer(random.pick([10, 500])) }, () => nameOf(world.key()))
+  // An item that changed may have the same key as before.
+  const same = without.filter(() => random.chance(0.5))
+  const added = [...new Set([...others.filter((key) => !world.keys.has(key)), ...same])].sort()
   const merged = [...keys.filter((key) => !without.includes(key)), ...added].sort()
-  check(MergedTree.of(tree, without.map(bytesOf), [...added].sort().map(bytesOf)), merged, random)
+  check(MergedTree.of(tree, without.map(bytesOf), added.map(bytesOf)), merged, random)
 }
 
 function placeOf(key: string): number {
@@ -159,7 +164,8 @@ describe('a tree in the store', () => {
         const below = random.integer(world.position * 100)
         const earlier = keys.filter((key) => placeOf(key) < below)
         check(world.tree.at(world.position, below), earlier, random)
-        checkMerged(world.tree.at(world.position, below), earlier, random)
+        checkMerged(world, world.tree.at(world.position, below), earlier)
+        checkMerged(world, world.tree.at(world.position), keys)
         if (random.chance(0.2)) pins.push({ pin: store.pin(world.position), keys })
         for (const { pin, keys } of pins) check(world.tree.at(pin.position), keys, random)
         if (pins.length > 3) pins.shift()?.pin.release()
