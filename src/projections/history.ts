@@ -88,10 +88,14 @@ export class History implements StoredProjection {
     at: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
     const last = this.#lastOf(collection, key)
-    const position = last === undefined || last <= at ? last : this.earlierOf(collection, key, at)
-    if (position === undefined) return undefined
-    const { events } = await eventAt(journal, position)
-    return { event: events.at(0) as ItemEvent, position }
+    if (last === undefined) return undefined
+    const position = last <= at ? last : this.earlierOf(collection, key, at)
+    if (position !== undefined) return { event: await itemEventAt(journal, position), position }
+    // The next event must be the item's first one.
+    const [next = last] = this.#positions(collection, key, at + 1, last)
+    const { prior } = await itemEventAt(journal, next)
+    if (prior > 0) throw this.#lostEvent(collection, key, prior)
+    return undefined
   }
 
   /** The position of the last event up to `at` of an item that changed after it; undefined if there is none. */
@@ -243,4 +247,9 @@ async function eventsAt(
 async function eventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
   for await (const recorded of journal.read(position, position)) return recorded
   throw new Error(`the journal has no event at position ${position}`)
+}
+
+async function itemEventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<ItemEvent> {
+  const { events } = await eventAt(journal, position)
+  return events.at(0) as ItemEvent
 }
