@@ -45,9 +45,8 @@ export class Merge {
   }
 
   /** Events of the other edited items, of removed items and collections, and of the order. */
-  *rest(accepted: AcceptedState): Steps<List<DomainEvent>> {
+  *rest(accepted: AcceptedState, events = new ChunkedList<DomainEvent>()): Steps<List<DomainEvent>> {
     const { file, base } = this.#edit
-    const events = new ChunkedList<DomainEvent>()
     for (const name of new Set([...base.keys(), ...file.keys()])) {
       const items = file.get(name)
       const merge = this.#collection(name)

@@ -3,7 +3,7 @@ import { type FileItem, FileItems } from '../collections/file-items.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, OBJECT_ID } from '../events/event.ts'
-import type { List } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { BaseCollection, IsSame } from './collection-merge.ts'
@@ -32,20 +32,62 @@ const onlyByText: IsSame = function* () {
   return false
 }
 
+/** Memory of an event besides its item's text, in characters. */
+const EVENT_CHARACTERS = 100
+
+/** Counts the characters that one write may hold in memory. */
+class Room {
+  #left: number
+
+  constructor(characters: number) {
+    this.#left = characters
+  }
+
+  take(characters: number): void {
+    this.#left -= characters
+    if (this.#left < 0) throw tooMany()
+  }
+}
+
+class HeldEvents extends ChunkedList<DomainEvent> {
+  readonly #room: Room
+
+  constructor(room: Room) {
+    super()
+    this.#room = room
+  }
+
+  override push(event: DomainEvent): void {
+    this.#room.take(EVENT_CHARACTERS)
+    super.push(event)
+  }
+}
+
+function tooMany(): Refusal {
+  const why = 'More items would change in one write than fit into memory.'
+  const instead = 'An edit of the data file is merged in parts, whatever its size: put the state in its place'
+  return new Refusal(
+    'Unprocessable',
+    `${why} ${instead} ("recollect replay --to <position> --out <file>" writes a past one), and send POST /admin/reload.`,
+  )
+}
+
 /** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */
 export function* decideRestore(
   restoration: Restoration,
   accepted: AcceptedState,
   rules: Rules,
 ): Steps<List<DomainEvent>> {
-  const edit = yield* editOf(restoration, accepted)
-  const events = yield* new Merge(edit, rules, onlyByText).rest(accepted)
+  const room = new Room(rules.heldCharacters)
+  const edit = yield* editOf(restoration, accepted, room)
+  const events = new HeldEvents(room)
+  yield* new Merge(edit, rules, onlyByText).rest(accepted, events)
   yield* checkKeys(events, accepted, rules, 'Conflict')
   return events
 }
 
 /** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */
-function* editOf(restoration: Restoration, accepted: AcceptedState): Steps<Edit> {
+function* editOf(restoration: Restoration, accepted: AcceptedState, room: Room): Steps<Edit> {
   const base = new Map<string, BaseCollection>()
   const file = new Map<string, FileItems>()
   if (restoration.type === 'item') {
@@ -59,14 +101,14 @@ function* editOf(restoration: Restoration, accepted: AcceptedState): Steps<Edit>
       items: () => (now ? [now] : []),
     }
     if (collection.exists) base.set(name, before)
-    if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before))
+    if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before, room))
     return { base, file }
   }
   for (const [name, former] of restoration.collections) {
     const collection = accepted.collection(name)
     const before: BaseCollection = { item: (key) => itemOf(collection, key), items: () => collection.items() }
     if (collection.exists) base.set(name, before)
-    if (former) file.set(name, yield* fileItems(former.items(), before))
+    if (former) file.set(name, yield* fileItems(former.items(), before, room))
   }
   return { base, file }
 }
@@ -81,11 +123,14 @@ function itemOf(collection: CollectionState, key: string): Item | undefined {
   return isItem(found) ? found : undefined
 }
 
-function* fileItems(all: Iterable<FileItem>, before: BaseCollection): Steps<FileItems> {
+function* fileItems(all: Iterable<FileItem>, before: BaseCollection, room: Room): Steps<FileItems> {
   const items = new FileItems()
   for (const item of all) {
     const now = item.id === undefined ? undefined : before.item(keyOf(item.id))
-    if (now?.text !== item.text) items.edit(items.length, item)
+    if (now?.text !== item.text) {
+      room.take(item.text.length)
+      items.edit(items.length, item)
+    }
     items.add(item.id)
     yield
   }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { getHeapStatistics } from 'node:v8'
 import type { Rules } from '../commands/rules.ts'
 import type { CompressionOptions } from '../events/compression.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -7,6 +8,9 @@ import { keyFieldsOf } from './durable-projections.ts'
 
 /** The random bytes of an id like those of json-server 1.0. */
 const ID_BYTES = 8
+
+/** The share of V8's heap for the items of a restore, which has their events and texts in it. */
+const HELD_SHARE = 0.25
 
 /** Without schemas, ajv is not loaded. */
 export async function rulesOf({ api, dataStore, limits, collections }: Settings): Promise<Rules> {
@@ -20,6 +24,7 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
     ...(api.compatibility === 'json-server' && { newId: () => randomBytes(ID_BYTES).toString('base64url') }),
     itemBytes: limits.bodyBytes,
     patchOperations: limits.patchOperations,
+    heldCharacters: getHeapStatistics().heap_size_limit * HELD_SHARE,
     keyFields: keyFieldsOf(collections),
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
     times: new Map(all.flatMap(([name, { time }]) => (time ? [[name, time]] : []))),

@@ -16,6 +16,7 @@ export const RULES: Rules = {
   clientIdsOnPost: false,
   itemBytes: 1024 * 1024,
   patchOperations: 1000,
+  heldCharacters: 2 ** 30,
   keyFields: new Map(),
   replacing: new Set(),
   times: new Map(),

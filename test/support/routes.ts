@@ -35,6 +35,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
     clientIdsOnPost: false,
     itemBytes: 1,
     patchOperations: 1,
+    heldCharacters: 1,
     keyFields: new Map(),
     replacing: new Set<string>(),
     times: new Map(),
