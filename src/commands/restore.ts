@@ -36,7 +36,7 @@ const onlyByText: IsSame = function* () {
 const EVENT_CHARACTERS = 100
 
 /** Counts the characters that one write may hold in memory. */
-class Room {
+class CharacterLimit {
   #left: number
 
   constructor(characters: number) {
@@ -50,15 +50,15 @@ class Room {
 }
 
 class HeldEvents extends ChunkedList<DomainEvent> {
-  readonly #room: Room
+  readonly #limit: CharacterLimit
 
-  constructor(room: Room) {
+  constructor(limit: CharacterLimit) {
     super()
-    this.#room = room
+    this.#limit = limit
   }
 
   override push(event: DomainEvent): void {
-    this.#room.take(EVENT_CHARACTERS)
+    this.#limit.take(EVENT_CHARACTERS)
     super.push(event)
   }
 }
@@ -78,16 +78,16 @@ export function* decideRestore(
   accepted: AcceptedState,
   rules: Rules,
 ): Steps<List<DomainEvent>> {
-  const room = new Room(rules.heldCharacters)
-  const edit = yield* editOf(restoration, accepted, room)
-  const events = new HeldEvents(room)
+  const limit = new CharacterLimit(rules.heldCharacters)
+  const edit = yield* editOf(restoration, accepted, limit)
+  const events = new HeldEvents(limit)
   yield* new Merge(edit, rules, onlyByText).rest(accepted, events)
   yield* checkKeys(events, accepted, rules, 'Conflict')
   return events
 }
 
 /** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */
-function* editOf(restoration: Restoration, accepted: AcceptedState, room: Room): Steps<Edit> {
+function* editOf(restoration: Restoration, accepted: AcceptedState, limit: CharacterLimit): Steps<Edit> {
   const base = new Map<string, BaseCollection>()
   const file = new Map<string, FileItems>()
   if (restoration.type === 'item') {
@@ -101,14 +101,14 @@ function* editOf(restoration: Restoration, accepted: AcceptedState, room: Room):
       items: () => (now ? [now] : []),
     }
     if (collection.exists) base.set(name, before)
-    if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before, room))
+    if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before, limit))
     return { base, file }
   }
   for (const [name, former] of restoration.collections) {
     const collection = accepted.collection(name)
     const before: BaseCollection = { item: (key) => itemOf(collection, key), items: () => collection.items() }
     if (collection.exists) base.set(name, before)
-    if (former) file.set(name, yield* fileItems(former.items(), before, room))
+    if (former) file.set(name, yield* fileItems(former.items(), before, limit))
   }
   return { base, file }
 }
@@ -123,12 +123,12 @@ function itemOf(collection: CollectionState, key: string): Item | undefined {
   return isItem(found) ? found : undefined
 }
 
-function* fileItems(all: Iterable<FileItem>, before: BaseCollection, room: Room): Steps<FileItems> {
+function* fileItems(all: Iterable<FileItem>, before: BaseCollection, limit: CharacterLimit): Steps<FileItems> {
   const items = new FileItems()
   for (const item of all) {
     const now = item.id === undefined ? undefined : before.item(keyOf(item.id))
     if (now?.text !== item.text) {
-      room.take(item.text.length)
+      limit.take(item.text.length)
       items.edit(items.length, item)
     }
     items.add(item.id)
