@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { rename } from 'node:fs/promises'
-import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { Random, SEED } from '../support/random.ts'
-import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
 
 interface Restored {
   readonly position: number
@@ -47,18 +45,6 @@ async function change(server: RunningServer, random: Random, steps: number): Pro
 
 /** Restores to random positions, half of which are reverted. */
 const ROUNDS = Number(process.env.RESTORE_ROUNDS ?? 6)
-
-/** Together longer than a quarter of a heap of 112 MiB. */
-const LONG = { items: 40, characters: 900_000 }
-
-async function textOfAll(server: RunningServer, at?: number): Promise<readonly string[]> {
-  const suffix = at === undefined ? '' : `?asOf=${at}`
-  const texts: string[] = []
-  for (let id = 0; id < LONG.items; id++) {
-    texts.push(await (await server.fetch(`/api/long/${id}${suffix}`)).text())
-  }
-  return texts
-}
 
 /** Each test has collections of its own. */
 const DATA = {
@@ -148,34 +134,6 @@ describe('POST /admin/restore', async () => {
     const event = (await (await server.fetch(`/events/${position}`)).json()) as { actor: string; type: string }
     assert.equal(event.actor, 'anonymous')
     assert.equal(event.type, 'ItemReplaced')
-  })
-
-  test('of more items than fit into memory is rejected, and those are restored with the data file', {
-    skip: ofOneServer('a node sends a restore to the leader, as a message of bounded size'),
-  }, async (t) => {
-    const env = { NODE_OPTIONS: '--max-old-space-size=64' }
-    const server = await startServer(t, { data: { long: [] }, env, flags: ['--DataFile.Write', 'never'] })
-    const { directory } = server
-    for (let id = 0; id < LONG.items; id++) {
-      await server.fetch('/api/long', json('POST', { text: String(id).padEnd(LONG.characters) }))
-    }
-    const to = await head(server)
-    for (let id = 0; id < LONG.items; id++) await server.fetch(`/api/long/${id}`, json('PUT', { id }))
-    const changed = await head(server)
-    for (const dryRun of [true, false]) {
-      const answer = await server.fetch('/admin/restore', json('POST', { to, dryRun }))
-      assert.equal(answer.status, 422)
-      assert.match(((await answer.json()) as { detail: string }).detail, /fit into memory.*recollect replay --to/)
-    }
-    assert.equal(await head(server), changed)
-    assert.equal((await restore(server, { to, collection: 'long', id: 1 })).events, 1)
-    const out = join(directory, 'past.json')
-    const journal = join(directory, 'db.journal')
-    await runToEnd(t, directory, ['replay', '--journal', journal, '--to', String(to), '--out', out])
-    await rename(out, join(directory, 'db.json'))
-    const reloaded = await server.fetch('/admin/reload', { method: 'POST' })
-    assert.equal(((await reloaded.json()) as { events: number }).events, LONG.items - 1)
-    assert.deepEqual(await textOfAll(server), await textOfAll(server, to))
   })
 
   for (const [what, body, status] of [

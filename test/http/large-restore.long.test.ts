@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+
+const SMALL_HEAP = { NODE_OPTIONS: '--max-old-space-size=256' }
+/** Together longer than a quarter of this heap, which has the young generation besides. */
+const ITEMS = 110
+const CHARACTERS = 1_000_000
+
+async function textsOf(server: RunningServer, asOf = ''): Promise<readonly string[]> {
+  const texts: string[] = []
+  for (let id = 0; id < ITEMS; id++) texts.push(await (await server.fetch(`/api/long/${id}${asOf}`)).text())
+  return texts
+}
+
+async function head(server: RunningServer): Promise<number> {
+  return Number((await server.fetch('/api')).headers.get('Journal-Position'))
+}
+
+test('a restore of more items than fit into memory is rejected, and is done with the data file', {
+  skip: ofOneServer('a node sends a restore to the leader, as a message of bounded size'),
+}, async (t) => {
+  const flags = ['--DataFile.Write', 'never']
+  const server = await startServer(t, { data: { long: [] }, env: SMALL_HEAP, flags })
+  for (let id = 0; id < ITEMS; id++) {
+    await server.fetch('/api/long', json('POST', { text: String(id).padEnd(CHARACTERS) }))
+  }
+  const to = await head(server)
+  for (let id = 0; id < ITEMS; id++) await server.fetch(`/api/long/${id}`, json('PUT', { id }))
+  const changed = await head(server)
+  for (const dryRun of [true, false]) {
+    const answer = await server.fetch('/admin/restore', json('POST', { to, dryRun }))
+    assert.equal(answer.status, 422)
+    assert.match(((await answer.json()) as { detail: string }).detail, /fit into memory.*recollect replay --to/)
+  }
+  assert.equal(await head(server), changed)
+  const single = await server.fetch('/admin/restore', json('POST', { to, collection: 'long', id: 1 }))
+  assert.equal(((await single.json()) as { events: number }).events, 1)
+
+  const { directory } = server
+  const [journal, past] = ['db.journal', 'past.json'].map((name) => join(directory, name)) as [string, string]
+  await runToEnd(t, directory, ['replay', '--journal', journal, '--to', String(to), '--out', past])
+  await rename(past, join(directory, 'db.json'))
+  const reloaded = await server.fetch('/admin/reload', { method: 'POST' })
+  assert.equal(((await reloaded.json()) as { events: number }).events, ITEMS - 1)
+  assert.deepEqual(await textsOf(server), await textsOf(server, `?asOf=${to}`))
+})
