@@ -35,7 +35,7 @@ const onlyByText: IsSame = function* () {
 /** Memory of an event besides its item's text, in characters. */
 const EVENT_CHARACTERS = 100
 
-/** Counts the characters that one write may hold in memory. */
+/** Throws when the events of a restore would have more characters than one write may hold in memory. */
 class CharacterLimit {
   #left: number
 
@@ -65,11 +65,10 @@ class HeldEvents extends ChunkedList<DomainEvent> {
 
 function tooMany(): Refusal {
   const why = 'More items would change in one write than fit into memory.'
-  const instead = 'An edit of the data file is merged in parts, whatever its size: put the state in its place'
-  return new Refusal(
-    'Unprocessable',
-    `${why} ${instead} ("recollect replay --to <position> --out <file>" writes a past one), and send POST /admin/reload.`,
-  )
+  const instead =
+    'An edit of the data file is merged in parts: put the wanted state in its place, and POST /admin/reload.'
+  const past = '"recollect replay --to <position> --out <file>" writes a past state, of all collections.'
+  return new Refusal('Unprocessable', `${why} ${instead} ${past}`)
 }
 
 /** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */

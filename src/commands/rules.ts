@@ -18,7 +18,7 @@ export interface Rules {
   /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
   readonly patchOperations: number
-  /** Characters of the events of a restore, all of which are held in memory. */
+  /** Highest number of characters of the events of a restore, all of which are held in memory. */
   readonly heldCharacters: number
   readonly keyFields: KeyFields
   /** The collections in which POST replaces a different item that has the same natural key. */

@@ -9,7 +9,7 @@ import { keyFieldsOf } from './durable-projections.ts'
 /** The random bytes of an id like those of json-server 1.0. */
 const ID_BYTES = 8
 
-/** The share of V8's heap for the items of a restore, which has their events and texts in it. */
+/** The share of V8's heap that the events of a restore may take. */
 const HELD_SHARE = 0.25
 
 /** Without schemas, ajv is not loaded. */

@@ -87,7 +87,7 @@ export class Tree implements OrderedKeys {
 
   /**
    * The first key that is not below `from` and has at least `skipped` keys between it and `from`, as counted with
-   * `changes`. Takes one path from the root.
+   * `changes`; keys that these do not count may be passed over. Takes one path from the root.
    */
   *find(from: Buffer, skipped: number, changes?: KeyChanges): Steps<Found> {
     const levels: Level[] = []
@@ -164,8 +164,8 @@ export class Tree implements OrderedKeys {
   }
 
   /**
-   * Prefix sums of the visible keys below the children of a node; they are only right from child `from` on, up to
-   * child `to` or until they exceed `most` by more than they are at `from`.
+   * Prefix sums of the visible keys below the children of a node. Only valid from child `from` up to child `to`. After
+   * they have grown by more than `most`, later ones may be infinite.
    */
   *#sumsOf(node: Buffer, from: number, most: number, to = sizeOf(node)): Steps<Float64Array> {
     const { high, sums } = totalsOf(node)
