@@ -17,12 +17,20 @@ const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
 const FILE_DEADLINE_MS = 20 * 60_000
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
-const { _: parts, all, without } = minimist(process.argv.slice(2), { boolean: ['all'], string: ['without'] })
+const {
+  _: parts,
+  all,
+  long,
+  without,
+} = minimist(process.argv.slice(2), {
+  boolean: ['all', 'long'],
+  string: ['without'],
+})
 const excluded = without ? without.split(',').map((folder) => join('test', folder)) : []
 
 const files = (parts.length > 0 ? parts : ['test'])
   .flatMap(testsIn)
-  .filter((file) => all || parts.includes(file) || !file.endsWith('.long.test.ts'))
+  .filter((file) => all || parts.includes(file) || file.endsWith('.long.test.ts') === long)
 if (files.length === 0) throw new Error(`no test file in ${parts.join(', ')}`)
 
 run(process.execPath, ['scripts/build.js'])

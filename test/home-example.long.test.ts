@@ -3,11 +3,11 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { until } from './support/deadline.ts'
 import { temporaryDirectory } from './support/directory.ts'
 import { freePort } from './support/ports.ts'
 import { startProcess } from './support/process.ts'
 import { ofOneServer, type RunningServer, startServer } from './support/server.ts'
-import { until } from './support/until.ts'
 
 const HOME = fileURLToPath(new URL('../examples/home', import.meta.url))
 const options = { timeout: 600_000, skip: ofOneServer('the server is killed and started again') }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
+import { until } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const options = { skip: withoutBrowser, timeout: 600_000 }
 /** The most elements of the page, whatever an item contains. */

@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
+import { until } from '../support/deadline.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
+import { until } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
 const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']

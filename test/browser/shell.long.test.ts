@@ -4,10 +4,10 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
+import { until } from '../support/deadline.ts'
 import { freePort } from '../support/ports.ts'
 import { json, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'

@@ -6,9 +6,9 @@ import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { created, draft } from '../contract/journal.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE, openJournal } from '../support/journal.ts'
-import { until } from '../support/until.ts'
 
 test('a backup contains the state at its begin, even when its last segment is compressed meanwhile', async (t) => {
   const directory = await temporaryDirectory(t)

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openLog } from '../../src/cli/log.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/ports.ts'
 import { spawnServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 function logged(log: Settings['log'], isTerminal: boolean, hasColours = false) {
   const written: string[] = []

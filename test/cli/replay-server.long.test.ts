@@ -11,11 +11,11 @@ import { Document } from '../../src/json/document.ts'
 import { BadSettings } from '../../src/settings/settings.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import { authentication, keyOf, login, passwordOf } from '../support/authentication.ts'
+import { until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { stateOf } from '../support/directory-state.ts'
 import { openJournal } from '../support/journal.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 import { edit, segmentOf, startWritten } from './recollect.ts'
 
 interface Health {

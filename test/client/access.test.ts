@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
 import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
+import { until } from '../support/deadline.ts'
 import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 type Scheme = 'token' | 'basic' | 'apikey'
 

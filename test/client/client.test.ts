@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
 import { problemOf } from '../../src/client/problem.ts'
+import { until } from '../support/deadline.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 interface Reading {
   readonly id: number

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
+import { until } from '../support/deadline.ts'
 import { lineTo } from '../support/line.ts'
 import { startProcess } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const CLIENT = new URL('../../dist/client/index.js', import.meta.url).href
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect, type RecordedEvent } from '../../src/client/index.ts'
+import { until } from '../support/deadline.ts'
 import { lineTo } from '../support/line.ts'
 import { startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 test('a stream of past events ends; a stream that follows continues after lost connections and restarts', async (t) => {
   let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type ListChange, type LiveList, type Recollect } from '../../src/client/index.ts'
+import { until } from '../support/deadline.ts'
 import { type Line, lineTo } from '../support/line.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 type Thing = Record<string, unknown>
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type ConnectOptions, connect, type Recollect, type StateChange } from '../../src/client/index.ts'
+import { until } from '../support/deadline.ts'
 import { type Line, lineTo } from '../support/line.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 interface Thing {
   readonly id: number

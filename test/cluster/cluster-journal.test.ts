@@ -12,10 +12,10 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
 import { type OpenedClusterJournal, openClusterJournal, SILENT } from '../support/cluster.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE } from '../support/journal.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
-import { until } from '../support/until.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
 async function open(t: TestContext, stream: RecordStream, directory?: string): Promise<OpenedClusterJournal> {

@@ -6,10 +6,10 @@ import { after, test } from 'node:test'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { io, type Socket } from 'socket.io-client'
 import { healthOf, type RunningCluster, rolesOf, startCluster } from '../support/cluster.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const skip = withoutNats
 const ends: (() => Promise<unknown>)[] = []

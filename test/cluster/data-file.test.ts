@@ -8,10 +8,10 @@ import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { ClusterDataFile } from '../../src/server/cluster-data-file.ts'
 import { Projections } from '../../src/server/projections.ts'
+import { until } from '../support/deadline.ts'
 import { DATA_FILE, JOURNAL, SETTINGS } from '../support/engine.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 const DOOR = 'the file of this node'
 

@@ -3,10 +3,10 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type ClusterHealth, healthOf, rolesOf, startCluster } from '../support/cluster.ts'
+import { until } from '../support/deadline.ts'
 import { withoutNats } from '../support/nats.ts'
 import { json, type RunningServer } from '../support/server.ts'
 import { fill, mountSmallDisk } from '../support/small-disk.ts'
-import { until } from '../support/until.ts'
 
 const KIB = 6000
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { healthOf, type RunningCluster, startCluster } from '../support/cluster.ts'
+import { until } from '../support/deadline.ts'
 import { allCurrent, withoutNats } from '../support/nats.ts'
 import { Random, SEED } from '../support/random.ts'
 import type { RunningServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 import { Writers } from './writers.ts'
 
 const SECONDS = Number(process.env.CLUSTER_KILL_SECONDS ?? 10)

@@ -5,8 +5,8 @@ import { Election } from '../../src/cluster/election.ts'
 import { Node } from '../../src/cluster/node.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { openClusterJournal, SILENT } from '../support/cluster.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { until } from '../support/until.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
 test('the lease is renewed while a new leader catches up and the stream does not say where it ends', async (t) => {

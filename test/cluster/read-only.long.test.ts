@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { healthOf, rolesOf } from '../support/cluster.ts'
+import { until } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import { startNats, withoutNats } from '../support/nats.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const skip = withoutNats
 const DATA = { things: [{ id: 1, n: 1 }], profile: { n: 1 } }

@@ -15,11 +15,11 @@ import {
 import { Views } from '../../src/projections/views.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
 import { longObjects } from '../support/long-json.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
-import { until } from '../support/until.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')

@@ -3,9 +3,9 @@ import { chmod, lstat, mkdir, readdir, readFile, rename, rm, rmdir, stat, symlin
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
+import { until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 type Data = Record<string, { [name: string]: unknown }[]>
 type Event = DomainEvent & { readonly position: number; readonly actor: string; readonly id?: unknown }

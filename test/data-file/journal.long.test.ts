@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { cp, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const DATA = { things: [{ id: 0, name: 'Ann' }] }
 const SEGMENT = '00000000000000000001.ndjson'

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const ROUNDS = Number(process.env.DATA_FILE_KILLS ?? 4)
 const KEYS = Array.from({ length: 8 }, (_, index) => `k${index}`)

@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
-import { until } from '../support/until.ts'
 
 const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
 /** Long enough that three of them exceed what is held in memory. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 /** How long a write of the file takes, of simulated time. */
 const TAKES_MS = 50

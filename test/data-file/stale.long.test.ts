@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { JsonObject } from '../../src/json/value.ts'
 import type { FileEngine } from '../../src/server/file-engine.ts'
+import { until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { startProbed } from '../support/probe.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
-import { until } from '../support/until.ts'
 
 type Item = JsonObject & { readonly id: string }
 type Items = ReadonlyMap<string, Item>

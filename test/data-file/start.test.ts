@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 /** Opens, lets the data file be written, and closes; resolves with how often the data file was opened or read. */
 async function started(disk: SimulatedDisk, change: boolean): Promise<{ reads: number; events: number }> {

@@ -15,11 +15,11 @@ import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Corruption } from '../../src/runtime/errors.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE, openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 const DIRECTORY = '/journal'
 const FIRST = `${DIRECTORY}/${segmentName(1)}`

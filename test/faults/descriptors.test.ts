@@ -6,9 +6,9 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const LIMIT = Number(process.env.DESCRIPTORS ?? 128)
 const IDLE = Math.ceil(LIMIT * 1.6)

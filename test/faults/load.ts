@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import type { JsonObject } from '../../src/json/value.ts'
+import { until } from '../support/deadline.ts'
 import type { Random } from '../support/random.ts'
-import { until } from '../support/until.ts'
 
 export const COLLECTIONS = ['a', 'b', 'c'] as const
 

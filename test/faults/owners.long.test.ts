@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { stateOf } from '../support/directory-state.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const RACES = Number(process.env.RACES ?? 3)
 const RESTARTS = Number(process.env.RESTARTS ?? 2)

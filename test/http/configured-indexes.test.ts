@@ -1,6 +1,6 @@
 import { test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 test('the configured indexes of a collection that a request creates are built without a query', async (t) => {
   const flags = ['--Collections', JSON.stringify({ readings: { Indexes: ['mac,at', 'value'] } })]

@@ -11,7 +11,7 @@ import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import { ConnectionLimits } from '../../src/http/connection-limits.ts'
 import { shareDescriptors } from '../../src/server/descriptors.ts'
-import { until } from '../support/until.ts'
+import { until } from '../support/deadline.ts'
 
 /** A limited HTTP server whose connections come from the addresses that the test names. */
 async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {

@@ -9,11 +9,11 @@ import { ItemShapes } from '../../src/http/formats/item-shapes.ts'
 import { formatPath } from '../../src/json/paths.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
+import { until } from '../support/deadline.ts'
 import { SEED } from '../support/random.ts'
 import { openRaw } from '../support/raw.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const readings = Array.from({ length: 3000 }, (_, n) => ({
   id: n,

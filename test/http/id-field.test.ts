@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const FLAGS = ['--DataStore.IdField', 'key', '--Common.EagerDataReload', 'true', '--Api.UpsertOnPut', 'true']
 const DATA = {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 type Item = Record<string, unknown>
 

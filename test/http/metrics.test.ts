@@ -10,13 +10,13 @@ import { metricsOf } from '../../src/server/metrics.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
+import { until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
 import { json, ofOneServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 const DOCUMENT = fileURLToPath(new URL('../../docs/api.md', import.meta.url))
 const NO_SOCKETS = { socketIo: 0, plain: 0, subscriptions: 0, lagging: 0, laggedEver: 0, dropped: 0 }

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Verification } from '../../src/http/verification.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
+import { until } from '../support/deadline.ts'
 import { send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const DATA = { things: Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(100) })) }
 

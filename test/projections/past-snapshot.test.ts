@@ -11,9 +11,9 @@ import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { scan } from '../query/scan.ts'
 import { CollectionWriter } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
 import { storedHistory } from '../support/history.ts'
 import { Random, SEED } from '../support/random.ts'
-import { until } from '../support/until.ts'
 import { whole } from '../support/whole.ts'
 
 const TIMES = Number(process.env.FORMER_TIMES ?? 1)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { collectionOf } from '../support/collections.ts'
-import { until } from '../support/until.ts'
+import { until } from '../support/deadline.ts'
 
 test('a snapshot that is never closed is released by garbage collection', async () => {
   const { views } = collectionOf([{ n: 1 }])

@@ -5,8 +5,8 @@ import { parsePath } from '../../src/json/paths.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { recordOf } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
-import { until } from '../support/until.ts'
 
 const INDEXES = ['a', 'b'].map((path) => [parsePath(path)])
 

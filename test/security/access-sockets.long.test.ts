@@ -4,10 +4,10 @@ import { SignJWT } from 'jose'
 import { io, type Socket } from 'socket.io-client'
 import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, passwordOf, SECRET, tokenOf } from '../support/authentication.ts'
+import { until } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const ALL = ['token', 'basic', 'apikey'] as const
 const options = { timeout: 600_000 }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, afterEach, type TestContext, test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
 import { runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 import { assertSound } from './soundness.ts'
 
 const options = { timeout: 600_000 }

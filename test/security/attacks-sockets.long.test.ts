@@ -5,10 +5,10 @@ import { connect, type Socket } from 'node:net'
 import { after, afterEach, type TestContext, test } from 'node:test'
 import { io } from 'socket.io-client'
 import { WebSocket } from 'ws'
+import { until } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 import { assertSound } from './soundness.ts'
 
 const options = { timeout: 600_000 }

@@ -4,9 +4,9 @@ import { after, afterEach, test } from 'node:test'
 import { SignJWT } from 'jose'
 import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, passwordOf, SECRET, tokenOf } from '../support/authentication.ts'
+import { until } from '../support/deadline.ts'
 import { send, sendBytes } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 import { assertSound } from './soundness.ts'
 
 const flags = authentication(['token', 'basic', 'apikey'], ['--Limits.FailuresPerMinute', '100000'])

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { after, type TestContext, test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
-import { until } from '../support/until.ts'
 
 /** Events in the journal that is scanned. */
 const EVENTS = Number(process.env.SCAN_EVENTS ?? 20_000)

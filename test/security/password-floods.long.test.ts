@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { keyOf } from '../support/authentication.ts'
+import { until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 import { openRaw } from '../support/raw.ts'
 import { send } from '../support/requests.ts'
-import { until } from '../support/until.ts'
 
 const MIB = 1024 * 1024
 /** Wrong passwords that are sent at once. */

@@ -4,9 +4,9 @@ import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { WebSocket } from 'ws'
 import { basic, login } from '../support/authentication.ts'
+import { until } from '../support/deadline.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 /** Each stands for something that must not be found where it does not belong. */
 const CANARY = {

@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
 import { io } from 'socket.io-client'
+import { until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
-import { until } from '../support/until.ts'
 
 /** MiB that each flood sends. What answers them is about as long, and was kept before. */
 const FLOOD_MIB = Number(process.env.SOCKET_FLOOD_MIB ?? 24)

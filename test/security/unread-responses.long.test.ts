@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
-import { until } from '../support/until.ts'
 
 const MIB = 1024 * 1024
 /** Requests that are sent on one connection, and whose responses are not read. */

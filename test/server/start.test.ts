@@ -4,10 +4,10 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/ports.ts'
 import { json, runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const packaged = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/deadline.ts'
 import { agree, Follower } from '../support/follower.ts'
 import { randomFilters, randomItem } from '../support/queries.ts'
 import { Random, SEED } from '../support/random.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const CLIENTS = Number(process.env.LIST_CLIENTS ?? 20)
 const KILLS = Number(process.env.LIST_KILLS ?? 1)

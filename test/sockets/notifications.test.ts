@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { after, type TestContext, test } from 'node:test'
+import { until } from '../support/deadline.ts'
 import { type Listener, plainSocket, socketIo, type Updated } from '../support/listeners.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const MAC = 'F4:A5:74:89:16:57'
 const DATA = {

@@ -16,12 +16,12 @@ import type { SubscribeResponse, Subscriber, TextChange } from '../../src/socket
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { project } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import { storedHistory } from '../support/history.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 
 const NOON = Date.parse('2026-11-20T12:00:00.000Z')
 const iso = (ms: number): string => new Date(ms).toISOString()

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { WebSocket } from 'ws'
+import { until } from '../support/deadline.ts'
 import { agree, Follower } from '../support/follower.ts'
 import { startProbed } from '../support/probe.ts'
-import { until } from '../support/until.ts'
 
 const EVENTS = Number(process.env.STALLED_EVENTS ?? 3000)
 /** The memory that all stalled readers together may use. */

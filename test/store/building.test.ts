@@ -6,9 +6,9 @@ import type { DomainEvent } from '../../src/events/event.ts'
 import { FileJournal } from '../../src/events/file-journal.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startHere } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const WRITES = 60
 const EVENTS = 1000

@@ -3,11 +3,11 @@ import { cpSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startProbed } from '../support/probe.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 import { checkServed } from './service.ts'
 
 const KILLS = Number(process.env.COMPACTION_KILLS ?? 4)

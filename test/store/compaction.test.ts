@@ -6,10 +6,10 @@ import { setImmediate } from 'node:timers/promises'
 import { IdleCompaction } from '../../src/store/idle-compaction.ts'
 import type { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
+import { until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { until } from '../support/until.ts'
 
 /** More than a slice copies. */
 const ROWS = 12_000

@@ -6,12 +6,12 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import type { FileEngine } from '../../src/server/file-engine.ts'
+import { until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { fill, mountSmallDisk } from '../support/small-disk.ts'
 import { snapshotOf } from '../support/snapshot.ts'
-import { until } from '../support/until.ts'
 
 const ROUNDS = Number(process.env.STORE_DISK_ROUNDS ?? 2)
 const KIB = 8000

@@ -3,10 +3,10 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, spawnServer, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
 import { checkServed, type Items } from './service.ts'
 
 const KILLS = Number(process.env.STORE_KILLS ?? 3)

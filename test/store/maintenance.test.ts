@@ -7,10 +7,10 @@ import { setImmediate } from 'node:timers/promises'
 import { segmentName } from '../../src/events/segment.ts'
 import { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 /** The store is synced so often. */
 const SYNC_MS = 5000

@@ -10,11 +10,11 @@ import type { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 const SETTINGS = { segmentBytes: 8 * 1024 }
 /** The store is synced so often. */

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { FileEngine } from '../../src/server/file-engine.ts'
 import { prefixEnd, TAG } from '../../src/store/keys.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { until } from '../support/until.ts'
 
 const ITEMS = 300
 const ROUNDS = Number(process.env.STORE_ROUNDS ?? 12)

@@ -5,9 +5,9 @@ import { POSITION_BYTES, positionOf, putPosition } from '../../src/store/bytes.t
 import { keyedKey, numberedKey, prefixEnd, TAG, tableKey, versionKey } from '../../src/store/keys.ts'
 import { Store } from '../../src/store/store.ts'
 import type { Pin } from '../../src/store/versions.ts'
+import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { until } from '../support/until.ts'
 
 const RUNS = Number(process.env.STORE_RUNS ?? 20)
 

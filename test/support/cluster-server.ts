@@ -11,10 +11,10 @@ import {
 } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { until } from './deadline.ts'
 import type { Scope } from './directory.ts'
 import { send } from './requests.ts'
 import type { RunningServer, ServerOptions } from './server.ts'
-import { until } from './until.ts'
 
 const OTHERS = ['second', 'third']
 

@@ -5,10 +5,10 @@ import { ClusterFigures } from '../../src/cluster/figures.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import type { Files } from '../../src/files/files.ts'
+import { until } from './deadline.ts'
 import type { Scope } from './directory.ts'
 import { type NatsServer, startNats } from './nats.ts'
 import { type RunningServer, startServer } from './server.ts'
-import { until } from './until.ts'
 
 export const SILENT = pino({ level: 'silent' })
 

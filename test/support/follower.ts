@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { io, type Socket } from 'socket.io-client'
 import type { Change, Subscribe, Subscribed } from '../../src/sockets/protocol.ts'
+import { until } from './deadline.ts'
 import type { Scope } from './directory.ts'
-import { until } from './until.ts'
 
 export type Item = Record<string, unknown>
 

@@ -3,11 +3,11 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { until } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import type { Namespace } from './namespace.ts'
 import { freePort } from './ports.ts'
 import { type RunningProcess, startProcess } from './process.ts'
-import { until } from './until.ts'
 
 const PATHS = [process.env.NATS_SERVER, '/usr/sbin/nats-server', '/usr/local/bin/nats-server']
 const BINARY = PATHS.find((path) => path !== undefined && existsSync(path))
