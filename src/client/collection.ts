@@ -4,7 +4,7 @@ import { InnerValue } from './inner-value.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query } from './query.ts'
-import { positionOf, type RequestOptions, type Requests, segment } from './requests.ts'
+import { positionOf, type Reply, type RequestOptions, type Requests, segment } from './requests.ts'
 import {
   type Patch,
   type PatchOperation,
@@ -63,21 +63,21 @@ export class Collection<T extends object> extends Query<T> {
   /** The server assigns the id, and creates the collection if it does not exist. */
   async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
     const response = await this.#post(item, options)
-    const answered = (await response.json()) as Readonly<Record<string, ItemId>>
+    const answered = response.json() as Readonly<Record<string, ItemId>>
     return { id: answered[this.server.idField] as ItemId, ...written(response) }
   }
 
   /** Creates all items in one write, or none: the `Problem` names the rejected item. */
   async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll> {
     const response = await this.#post(items, options)
-    const { ids } = (await response.json()) as { ids: readonly ItemId[] }
+    const { ids } = response.json() as { ids: readonly ItemId[] }
     return { ids, position: positionOf(response) }
   }
 
   /** Creates the valid items in one write. Returns a result for each item, in order. */
   async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
     const response = await this.#post(items, options, { Prefer: 'handling=lenient' })
-    const { results } = (await response.json()) as { results: readonly AnsweredResult[] }
+    const { results } = response.json() as { results: readonly AnsweredResult[] }
     return { results: results.map(resultOf), position: positionOf(response) }
   }
 
@@ -101,7 +101,7 @@ export class Collection<T extends object> extends Query<T> {
     return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
   }
 
-  #post(body: unknown, options: CreateOptions, headers?: RequestOptions['headers']): Promise<Response> {
+  #post(body: unknown, options: CreateOptions, headers?: RequestOptions['headers']): Promise<Reply> {
     return sendWrite(this.server.requests, 'POST', this.#path, body, options, headers)
   }
 
@@ -133,7 +133,7 @@ export class Item<T extends object> {
     const search = this.#asOf === undefined ? '' : `?asOf=${encodeURIComponent(this.#asOf)}`
     const response = await this.#requests.send('GET', this.path + search, options)
     return {
-      item: (await response.json()) as T,
+      item: response.json() as T,
       position: positionOf(response),
       etag: response.headers.get('ETag') ?? '',
     }

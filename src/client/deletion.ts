@@ -29,5 +29,5 @@ export async function deleteItems(
   if (dryRun) filters.set('dryRun', 'true')
   const search = filters.size > 0 ? `?${filters}` : ''
   const response = await sendWrite(requests, 'DELETE', `/api/${segment(collection)}${search}`, undefined, options)
-  return { ...((await response.json()) as Omit<Deleted, 'position'>), position: positionOf(response) }
+  return { ...(response.json() as Omit<Deleted, 'position'>), position: positionOf(response) }
 }

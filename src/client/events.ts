@@ -94,7 +94,7 @@ function ask(requests: Requests, filter: Filter, accept: string, signal: AbortSi
     if (value !== undefined) parameters.set(name, momentOf(value))
   }
   const search = parameters.size > 0 ? `?${parameters}` : ''
-  return requests.send('GET', `/events${search}`, { headers: { Accept: accept }, signal, isStream: true })
+  return requests.stream(`/events${search}`, { headers: { Accept: accept }, signal })
 }
 
 async function* linesOf<T>(

@@ -14,7 +14,7 @@ export class InnerValue<V> {
   async get(options: { readonly signal?: AbortSignal } = {}) {
     const response = await this.#requests.send('GET', this.#path, options)
     const etag = response.headers.get('ETag') ?? ''
-    return { value: (await response.json()) as V, position: positionOf(response), etag }
+    return { value: response.json() as V, position: positionOf(response), etag }
   }
 
   /** Puts another value in its place. `etag` of the answer and `ifMatch` are of this value; that of the item matches, too. */

@@ -157,7 +157,7 @@ export class Query<T extends object> {
   async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
-    const response = await this.#ask({ all: 'true' }, { ...options, headers, isStream: true })
+    const response = await this.server.requests.stream(this.#address({ all: 'true' }), { ...options, headers })
     return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
   }
 
@@ -226,8 +226,8 @@ export class Query<T extends object> {
     paging: Readonly<Record<string, string | number | undefined>>,
     options: RequestOptions,
   ): Promise<Page<T>> {
-    const response = await this.#ask(paging, options)
-    const body = (await response.json()) as T[] | { readonly results: T[] }
+    const response = await this.server.requests.send('GET', this.#address(paging), options)
+    const body = response.json() as T[] | { readonly results: T[] }
     return {
       // With Api.UseResultObject a page is an object.
       items: Array.isArray(body) ? body : body.results,
@@ -237,14 +237,14 @@ export class Query<T extends object> {
     }
   }
 
-  async #ask(paging: Readonly<Record<string, string | number | undefined>>, asked: RequestOptions): Promise<Response> {
+  #address(paging: Readonly<Record<string, string | number | undefined>>): string {
     const { sort, fields, related, asOf } = this.#parts
     const parameters = this.#filters()
     for (const [name, value] of related) parameters.append(name, value)
     const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
     for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
     const search = parameters.size > 0 ? `?${parameters}` : ''
-    return this.server.requests.send('GET', `/api/${segment(this.collection)}${search}`, asked)
+    return `/api/${segment(this.collection)}${search}`
   }
 
   #relating(name: '_embed' | '_expand', values: readonly string[]): Query<T> {

@@ -79,7 +79,7 @@ export class Recollect {
   /** The names of collections and single objects, now or at an earlier moment. */
   async collections({ asOf }: { readonly asOf?: Moment } = {}): Promise<readonly string[]> {
     const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentOf(asOf))}`
-    return (await this.#requests.send('GET', `/api${search}`)).json() as Promise<string[]>
+    return (await this.#requests.send('GET', `/api${search}`)).json() as string[]
   }
 
   /** The journal's events, oldest first; with `follow` also new ones. */
@@ -106,13 +106,13 @@ export class Recollect {
 
   /** Resolves also when the server is unhealthy. */
   async health(): Promise<Health> {
-    return (await this.#requests.send('GET', '/health', { accept: [503] })).json() as Promise<Health>
+    return (await this.#requests.send('GET', '/health', { accept: [503] })).json() as Health
   }
 
   /** Requests a token and uses it from now on. */
   async login(username: string, password: string): Promise<{ readonly expiresInSeconds: number }> {
     const response = await this.#requests.send('POST', '/token', { body: { username, password }, isOpen: true })
-    const { access_token: token, expires_in } = (await response.json()) as { access_token: string; expires_in: number }
+    const { access_token: token, expires_in } = response.json() as { access_token: string; expires_in: number }
     this.authenticate({ token })
     return { expiresInSeconds: expires_in }
   }
@@ -132,7 +132,7 @@ export class Recollect {
   /** Restores an item, a collection or everything by appending events (docs/api.md, "Restoring"). */
   async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
     const body = { ...request, to: typeof to === 'number' ? to : momentOf(to) }
-    return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Promise<Restored>
+    return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Restored
   }
 
   /** Puts lists of items and single objects, by their names, in place of all that there are, which takes the role admin. */
@@ -141,7 +141,7 @@ export class Recollect {
     { dryRun = false }: { readonly dryRun?: boolean } = {},
   ): Promise<Replaced> {
     const response = await this.#requests.send('POST', dryRun ? '/api?dryRun=true' : '/api', { body: data })
-    return response.json() as Promise<Replaced>
+    return response.json() as Replaced
   }
 
   /** Closes the connection and every live list, and aborts pending requests. */

@@ -11,8 +11,13 @@ export interface RequestOptions {
   readonly isOpen?: boolean
   /** Further statuses that are not thrown as a Problem. */
   readonly accept?: readonly number[]
-  /** The response body is read as it comes; otherwise it is there as a whole. */
-  readonly isStream?: boolean
+}
+
+/** A response whose body has been read. */
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  json(): unknown
 }
 
 /** Sends HTTP requests. Throws a `Problem` for error responses. */
@@ -32,9 +37,8 @@ export class Requests {
   }
 
   /** `path` begins with a slash and is encoded. */
-  async send(method: Method, path: string, asked: RequestOptions = {}): Promise<Response> {
-    const { signal, isStream = false } = asked
-    if (isStream) return this.#fetch(method, path, asked, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
+  async send(method: Method, path: string, asked: RequestOptions = {}): Promise<Reply> {
+    const { signal } = asked
     for (const one of [this.closed, signal]) one?.throwIfAborted()
     const own = new AbortController()
     const abort = (): void => own.abort(signal?.reason)
@@ -42,12 +46,19 @@ export class Requests {
     signal?.addEventListener('abort', abort)
     try {
       const response = await this.#fetch(method, path, asked, own.signal)
-      const { status, statusText, headers } = response
-      return new Response(response.body && (await response.arrayBuffer()), { status, statusText, headers })
+      const { status, headers } = response
+      const text = await response.text()
+      return { status, headers, json: () => JSON.parse(text) }
     } finally {
       this.#running.delete(own)
       signal?.removeEventListener('abort', abort)
     }
+  }
+
+  /** Sends a GET. The caller reads the response body as it arrives. */
+  stream(path: string, asked: RequestOptions = {}): Promise<Response> {
+    const { signal } = asked
+    return this.#fetch('GET', path, asked, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
   }
 
   async #fetch(method: Method, path: string, asked: RequestOptions, signal: AbortSignal): Promise<Response> {
@@ -82,7 +93,7 @@ export class Requests {
   }
 }
 
-export function positionOf({ headers }: Response): number {
+export function positionOf({ headers }: Pick<Reply, 'headers'>): number {
   return Number(headers.get('Journal-Position') ?? 0)
 }
 

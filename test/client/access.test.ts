@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
-import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { until } from '../support/deadline.ts'
-import { startServer } from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import { type Scheme, startGuarded } from './host.ts'
 
-type Scheme = 'token' | 'basic' | 'apikey'
-
+const SCHEMES: readonly Scheme[] = ['token', 'basic', 'apikey']
 /** A collection for each scheme. */
 const data = { token: [{ id: 1 }], basic: [{ id: 1 }], apikey: [{ id: 1 }] }
-const server = await startServer({ after }, { data, flags: authentication(['token', 'basic', 'apikey']) })
+const server = await startGuarded({ after }, data, SCHEMES)
 
 function clientOf(t: TestContext, url: string, credentials: Credentials) {
   const client = connect(url, credentials)
@@ -18,15 +15,9 @@ function clientOf(t: TestContext, url: string, credentials: Credentials) {
   return client
 }
 
-const SCHEMES: Readonly<Record<Scheme, (url: string) => Promise<Credentials>>> = {
-  token: async (url) => ({ token: await tokenOf(url, 'writer') }),
-  basic: async () => ({ username: 'writer', password: passwordOf('writer') }),
-  apikey: async () => ({ apiKey: keyOf('writer') }),
-}
-
-for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: string) => Promise<Credentials>][]) {
+for (const scheme of SCHEMES) {
   test(`with ${scheme} a client reads, writes and follows; without credentials it cannot`, async (t) => {
-    const client = clientOf(t, server.url, await credentials(server.url))
+    const client = clientOf(t, server.url, await server.credentialsOf(scheme, 'writer'))
     const items = client.collection<{ id: number }>(scheme)
     const list = items.live()
     await list.ready
@@ -44,10 +35,10 @@ for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: st
     assert.deepEqual(nothing.items, [])
     const states: StateChange[] = []
     stranger.onState((change) => states.push(change))
-    stranger.authenticate(await credentials(server.url))
+    stranger.authenticate(await server.credentialsOf(scheme, 'writer'))
     await nothing.ready
     await until('it to be let in', () => stranger.state === 'connected')
-    stranger.authenticate(await credentials(server.url))
+    stranger.authenticate(await server.credentialsOf(scheme, 'writer'))
     await until('it to be let in again', () => states.length === 4)
     assert.deepEqual(
       states.map(({ state }) => state),
@@ -58,25 +49,22 @@ for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: st
 }
 
 test('a client logs in, is rejected when its token has expired, and continues after the next login', async (t) => {
-  let passedMs = 0
-  const server = await startHere(t, {
-    data: { a: [{ id: 1 }] },
-    flags: authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '1800']),
-    now: () => new Date(Date.now() + passedMs),
-  })
+  const lifetime = ['--Authentication.Token.ExpiresInSeconds', '1800']
+  const server = await startGuarded(t, { a: [{ id: 1 }] }, ['token'], lifetime)
+  const { password = '' } = await server.credentialsOf('basic', 'reader')
   const client = clientOf(t, server.url, {})
   await assert.rejects(client.login('reader', 'wrong'), { status: 401 })
-  const { expiresInSeconds } = await client.login('reader', passwordOf('reader'))
+  const { expiresInSeconds } = await client.login('reader', password)
   assert.equal(expiresInSeconds, 1800)
   const states: StateChange[] = []
   client.onState((change) => states.push(change))
   const list = client.collection('a').live()
   await list.ready
-  passedMs = 1_800_000
+  await server.advance(1_800_000)
   await until('the end of the token', () => client.state === 'refused')
-  const writer = clientOf(t, server.url, { token: await tokenOf(server.url, 'writer') })
+  const writer = clientOf(t, server.url, await server.credentialsOf('token', 'writer'))
   await writer.collection('a').create({})
-  await client.login('reader', passwordOf('reader'))
+  await client.login('reader', password)
   await until('what was missed', () => list.items.length === 2)
   await until('that to be said', () => states.at(-1)?.caughtUp === 1)
 
@@ -86,14 +74,11 @@ test('a client logs in, is rejected when its token has expired, and continues af
 })
 
 test('a client whose password is not checked, since others of its address failed, connects by itself later', async (t) => {
-  const server = await startHere(t, {
-    data: { a: [{ id: 1 }] },
-    flags: authentication(['basic'], ['--Limits.FailuresPerMinute', '1']),
-  })
+  const server = await startGuarded(t, { a: [{ id: 1 }] }, ['basic'], ['--Limits.FailuresPerMinute', '1'])
   await assert.rejects(clientOf(t, server.url, { username: 'reader', password: 'wrong' }).collections(), {
     status: 401,
   })
-  const client = clientOf(t, server.url, { username: 'reader', password: passwordOf('reader') })
+  const client = clientOf(t, server.url, await server.credentialsOf('basic', 'reader'))
   const states: string[] = []
   client.onState(({ state }) => states.push(state))
   await until('a first refusal', () => states.length > 0)

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
 import { problemOf } from '../../src/client/problem.ts'
 import { until } from '../support/deadline.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type Server, startProxy, startServer } from './host.ts'
 
 interface Reading {
   readonly id: number
@@ -20,7 +18,7 @@ const SENSORS: readonly Reading[] = [
   { id: 3, mac: 'C', battery: 2800 },
 ]
 
-async function sensors(t: TestContext, flags: readonly string[] = []): Promise<[Recollect, RunningServer]> {
+async function sensors(t: TestContext, flags: readonly string[] = []): Promise<[Recollect, Server]> {
   const server = await startServer(t, { data: { sensors: SENSORS, 'a/b': [] }, flags })
   const client = connect(server.url)
   t.after(() => client.close())
@@ -177,24 +175,7 @@ test('a live list begins with the matching items and follows changes', async (t)
 
 test('the client, its lists and its events work below a base path', async (t) => {
   const [, server] = await sensors(t)
-  const front = createServer((asked, answer) => {
-    const { method, headers, url = '' } = asked
-    // It knows no WebSockets.
-    if (!url.startsWith('/deep/down/') || headers.upgrade) return void answer.writeHead(404).end()
-    const passed = request(server.url + url.slice('/deep/down'.length), { method, headers }, (answered) => {
-      answer.writeHead(answered.statusCode ?? 500, answered.headers)
-      answered.pipe(answer)
-    })
-    passed.on('error', () => answer.destroy())
-    asked.pipe(passed)
-  })
-  front.listen(0, '127.0.0.1')
-  t.after(() => {
-    front.close()
-    front.closeAllConnections()
-  })
-  await new Promise((resolve) => front.once('listening', resolve))
-  const client = connect(`http://127.0.0.1:${(front.address() as AddressInfo).port}/deep/down/`)
+  const client = connect(`${await startProxy(t, server.url)}/`)
   t.after(() => client.close())
   const all = client.collection<Reading>('sensors')
   const list = all.live()

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect, type RecordedEvent } from '../../src/client/index.ts'
 import { until } from '../support/deadline.ts'
-import { lineTo } from '../support/line.ts'
-import { startServer } from '../support/server.ts'
+import { lineTo, startServer } from './host.ts'
 
 test('a stream of past events ends; a stream that follows continues after lost connections and restarts', async (t) => {
   let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })
@@ -27,7 +26,7 @@ test('a stream of past events ends; a stream that follows continues after lost c
     for await (const event of client.events({ collection: 'a', from: 2, limit: 5, follow: true })) followed.push(event)
   })()
   const create = async (count: number): Promise<void> => {
-    await server.fetch('/api/a', { method: 'POST', body: '{}', headers: { 'Content-Type': 'application/json' } })
+    await server.send('POST', '/api/a', {})
     await until(`${count} events`, () => followed.length === count)
   }
   await create(2)
@@ -36,7 +35,7 @@ test('a stream of past events ends; a stream that follows continues after lost c
   await create(3)
   await server.stop('SIGKILL')
   server = await startServer(t, { directory: server.directory })
-  line.aim(server.url)
+  await line.aim(server.url)
   await create(4)
   await create(5)
   await over
@@ -51,7 +50,7 @@ test('leaving the loop, aborting or closing the client ends the stream', async (
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
   for await (const { position } of client.events({ follow: true })) if (position === 2) break
-  await until('the line to be free', () => line.carried === 0)
+  await until('the line to be free', async () => (await line.carried()) === 0)
 
   const aborting = new AbortController()
   await assert.rejects(async () => {
@@ -65,7 +64,7 @@ test('leaving the loop, aborting or closing the client ends the stream', async (
     },
     { name: 'AbortError' },
   )
-  await until('the line to be free', () => line.carried === 0)
+  await until('the line to be free', async () => (await line.carried()) === 0)
 })
 
 test('every client receives every event', async (t) => {

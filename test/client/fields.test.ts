@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
-import { startServer } from '../support/server.ts'
+import { startServer } from './host.ts'
 
 interface Tree {
   readonly name: string

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
 import { until } from '../support/deadline.ts'
-import { startServer } from '../support/server.ts'
+import { startServer } from './host.ts'
 
 const IDS = [
   'a/b',

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type ListChange, type LiveList, type Recollect } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
-import { type Line, lineTo } from '../support/line.ts'
+import { sleep, until } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { type Line, lineTo, type Server, startServer } from './host.ts'
 
 type Thing = Record<string, unknown>
 
@@ -112,22 +110,22 @@ function thing(random: Random): Thing {
 }
 
 /** Sends one write. `both`: the position at which both collections exist; a restore to an earlier one would make GETs 404. */
-async function write(server: RunningServer, random: Random, both: number): Promise<void> {
+async function write(server: Server, random: Random, both: number): Promise<void> {
   const collection = random.pick(['a', 'b'])
   const id = random.chance(0.8) ? random.integer(25) : random.pick(['x', 'é/?', '07'])
   const path = `/api/${collection}/${encodeURIComponent(id)}`
   const kind = random.integer(20)
-  if (kind < 4) await server.fetch(path, { method: 'DELETE' })
-  else if (kind < 6) await server.fetch(`/api/${collection}`, json('POST', thing(random)))
-  else if (kind < 10) await server.fetch(path, json('PATCH', thing(random)))
+  if (kind < 4) await server.send('DELETE', path)
+  else if (kind < 6) await server.send('POST', `/api/${collection}`, thing(random))
+  else if (kind < 10) await server.send('PATCH', path, thing(random))
   else if (kind < 11) {
     const to = Math.max(both, (await positionOf(server)) - random.integer(30))
-    await server.fetch('/admin/restore', json('POST', { to, collection }))
-  } else await server.fetch(path, json('PUT', thing(random)))
+    await server.send('POST', '/admin/restore', { to, collection })
+  } else await server.send('PUT', path, thing(random))
 }
 
-async function positionOf(server: RunningServer): Promise<number> {
-  return ((await (await server.fetch('/health')).json()) as { position: number }).position
+async function positionOf(server: Server): Promise<number> {
+  return (JSON.parse(await server.get('/health')) as { position: number }).position
 }
 
 const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, clients: 5 }
@@ -168,7 +166,7 @@ test('live lists of random queries stay right through random writes, lost connec
     if (random.chance(2.5 / (SIZES.writes / 4))) {
       await server.stop(random.chance(0.7) ? 'SIGKILL' : 'SIGTERM')
       server = await startServer(t, { directory: server.directory, flags: [...flags, ...limits()] })
-      for (const { line } of clients) line.aim(server.url)
+      for (const { line } of clients) await line.aim(server.url)
     }
     if (random.chance(0.3)) await sleep(random.integer(20))
   }
@@ -179,7 +177,7 @@ test('live lists of random queries stay right through random writes, lost connec
     let [left, right] = ['', '']
     await until(`${context}: ${JSON.stringify(wanted)}`, async () => {
       left = JSON.stringify(list.items)
-      right = await (await server.fetch(addressOf(wanted))).text()
+      right = await server.get(addressOf(wanted))
       return left === right
     }).catch((error: unknown) => assert.equal(left, right, String(error)))
     const position = await positionOf(server)
@@ -191,7 +189,7 @@ test('live lists of random queries stay right through random writes, lost connec
   assert.ok(moments.length > SIZES.writes / 3, `${moments.length} moments to look at`)
   for (let look = 0; look < 300; look++) {
     const { wanted, position, items } = random.pick(moments)
-    const then = await (await server.fetch(addressOf(wanted, position))).text()
+    const then = await server.get(addressOf(wanted, position))
     assert.equal(items, then, `${context}: ${JSON.stringify(wanted)} at ${position}`)
   }
 })

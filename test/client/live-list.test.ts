@@ -6,6 +6,8 @@ import type { LiveListOptions } from '../../src/client/list-options.ts'
 import { LiveList } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { sleep } from '../support/deadline.ts'
+import { uncaughtError } from './host.ts'
 
 const JOURNAL = 'a journal'
 
@@ -195,7 +197,7 @@ test('reloading a large list stops with the connection', async () => {
   })
   list.answered({ error: 'TooLarge', message: '', position: 9, journal: JOURNAL })
   list.disconnected()
-  await new Promise((resolve) => setImmediate(resolve))
+  await sleep(0)
   assert.deepEqual([reads, asked(), list.wanted.after], [1, 0, undefined])
 })
 
@@ -208,7 +210,7 @@ test('a large list that cannot be followed after it was read is not read again w
   t.after(() => list.close())
   const refuse = async (position: number) => {
     list.answered({ error: 'TooLarge', message: '', position, journal: JOURNAL })
-    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+    for (let turn = 0; turn < 5; turn++) await sleep(0)
   }
   await refuse(9)
   assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
@@ -218,8 +220,7 @@ test('a large list that cannot be followed after it was read is not read again w
 
 test('an exception of one listener affects neither other listeners nor the list', async (t) => {
   const { list, begin } = listOf()
-  const thrown = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve))
-  t.after(() => process.setUncaughtExceptionCaptureCallback(null))
+  const thrown = uncaughtError(t)
   const told: number[] = []
   list.onChange(() => {
     throw new Error('a mistake')

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type ConnectOptions, connect, type Recollect, type StateChange } from '../../src/client/index.ts'
 import { until } from '../support/deadline.ts'
-import { type Line, lineTo } from '../support/line.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { type Line, lineTo, type Server, startServer } from './host.ts'
 
 interface Thing {
   readonly id: number
@@ -13,7 +12,7 @@ interface Thing {
 
 interface Place {
   readonly client: Recollect
-  readonly server: RunningServer
+  readonly server: Server
   readonly line: Line
   readonly states: readonly StateChange[]
 }
@@ -36,7 +35,7 @@ async function place(
   return { client, server, line, states }
 }
 
-const put = (server: RunningServer, id: number, n: number) => server.fetch(`/api/a/${id}`, json('PUT', { n }))
+const put = (server: Server, id: number, n: number) => server.send('PUT', `/api/a/${id}`, { n })
 const shown = (items: readonly Partial<Thing>[]) => items.map(({ id, n }) => `${id}:${n}`).join(' ')
 
 test('changes during a lost connection are applied at once after it', async (t) => {
@@ -76,7 +75,7 @@ test('a list continues after the server was killed and restarted', async (t) => 
   await server.stop('SIGKILL')
   const next = await startServer(t, { directory: server.directory, flags: UPSERT })
   await put(next, 3, 30)
-  line.aim(next.url)
+  await line.aim(next.url)
   await until('the list to be right', () => shown(list.items) === '1:10 2:20 3:30')
   await put(next, 4, 40)
   await until('the list to be live', () => list.items.length === 4)
@@ -102,7 +101,7 @@ test('a list is reloaded when the journal is another one, and reports it', async
     },
   })
   const told = new Promise((resolve) => list.onChange(resolve))
-  line.aim(other.url)
+  await line.aim(other.url)
   await server.stop()
   assert.deepEqual(await told, {
     position: 4,
@@ -127,7 +126,7 @@ test('a list that is too large for a subscription is read in pages, and then fol
   assert.deepEqual(list.items.slice(0, 20), items)
 
   const fresh = await startServer(t, { data: { a: things.slice(0, 40) }, flags: [...UPSERT, ...limits] })
-  line.aim(fresh.url)
+  await line.aim(fresh.url)
   await server.stop()
   await until('the other history', () => list.total === 36)
 })
@@ -150,23 +149,22 @@ test('a slow client gets the latest version of each item, and an interruption th
   await list.ready
   const text = 'x'.repeat(100_000)
   const flood = async (from: number): Promise<void> => {
-    for (let n = from; n < from + 160; n++) await server.fetch(`/api/a/${n % 7}`, json('PUT', { n, text }))
+    for (let n = from; n < from + 160; n++) await server.send('PUT', `/api/a/${n % 7}`, { n, text })
   }
   const isRight = async (): Promise<boolean> => {
-    const fresh = await server.fetch('/api/a?n_gte=0&sort=id')
-    return (await fresh.text()) === JSON.stringify(list.items)
+    return (await server.get('/api/a?n_gte=0&sort=id')) === JSON.stringify(list.items)
   }
-  line.stall(true)
+  await line.stall(true)
   await flood(0)
-  line.stall(false)
+  await line.stall(false)
   await until('the list to be right', isRight)
-  assert.match(await (await server.fetch('/metrics')).text(), /^recollect_lagged_total [1-9]/m, 'it was told so')
+  assert.match(await server.get('/metrics'), /^recollect_lagged_total [1-9]/m, 'it was told so')
 
-  line.stall(true)
+  await line.stall(true)
   await put(server, 100, -1)
   await flood(160)
   await put(server, 100, -2)
-  line.stall(false)
+  await line.stall(false)
   await line.cut()
   await line.mend()
   await until('the list to be right again', isRight)
@@ -184,7 +182,7 @@ test('lists with a page or with selected fields stay right, too', async (t) => {
   assert.deepEqual(list.items, [{ n: 40 }, { n: 30 }])
   await put(server, 1, 50)
   await until('1 to be on the page', () => list.items[0]?.n === 50)
-  await server.fetch('/api/a/2', { method: 'DELETE' })
+  await server.send('DELETE', '/api/a/2')
   await until('2 to be gone', () => list.total === 3)
   assert.deepEqual(list.items, [{ n: 50 }, { n: 40 }])
   assert.deepEqual(changes, ['[{"n":40},{"n":30}] []', '[{"n":50}] [{"n":30}]'])
@@ -212,7 +210,7 @@ test('iteration yields all items, then every change, with concurrent changes com
       await put(server, 2, 2)
       await put(server, 1, 3)
       await put(server, 3, 3)
-      await server.fetch('/api/a/3', { method: 'DELETE' })
+      await server.send('DELETE', '/api/a/3')
       await put(server, 1, 4)
       await until('all of it', () => list.position === 7)
     } else if (position === 7) await put(server, 1, 5)

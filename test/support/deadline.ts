@@ -1,5 +1,4 @@
 import { type EventEmitter, once as nodeOnce } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Far beyond what a slow machine needs: it only ends a test that would hang. */
 export const DEADLINE_MS = 120_000
@@ -25,19 +24,23 @@ export async function until<T>(
   ask: () => T | Promise<T>,
   deadlineMs = DEADLINE_MS,
 ): Promise<Exclude<T, false | undefined>> {
-  const asking = new AbortController()
-  const answered = async (): Promise<Exclude<T, false | undefined>> => {
+  let isOver = false
+  const answered = async (): Promise<T> => {
     for (let pauseMs = 5; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       const answer = await ask()
-      if (answer !== false && answer !== undefined) return answer as Exclude<T, false | undefined>
-      await sleep(pauseMs, undefined, { signal: asking.signal })
+      if (isOver || (answer !== false && answer !== undefined)) return answer
+      await sleep(pauseMs)
     }
   }
   try {
-    return await within(what, answered(), deadlineMs)
+    return (await within(what, answered(), deadlineMs)) as Exclude<T, false | undefined>
   } finally {
-    asking.abort()
+    isOver = true
   }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 /** The arguments of the next event of that name, like `once` of node:events. Rejects at an `error` event and at the deadline. */

@@ -9,13 +9,15 @@ export interface ReverseProxyOptions {
   readonly prefix: string
   /** Whether it leaves the prefix out of what it asks the target for. */
   readonly strips: boolean
+  /** Whether it passes WebSockets on; default: true. */
+  readonly webSockets?: boolean
   /** Headers that it adds. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /** An HTTP proxy that serves another server below a path. Returns the address with that path. */
 export async function startReverseProxy(t: Scope, target: string, options: ReverseProxyOptions): Promise<string> {
-  const { prefix, strips, headers } = options
+  const { prefix, strips, webSockets = true, headers } = options
   const { hostname, port } = new URL(target)
   const sockets = new Set<Duplex>()
   const ask = (incoming: IncomingMessage) => {
@@ -38,6 +40,7 @@ export async function startReverseProxy(t: Scope, target: string, options: Rever
     incoming.pipe(asked)
   })
   server.on('upgrade', (incoming: IncomingMessage, near: Socket, first: Buffer) => {
+    if (!webSockets) return void near.end('HTTP/1.1 404 Not Found\r\n\r\n')
     const asked = ask(incoming)
     near.on('error', () => near.destroy())
     asked.on('upgrade', (answer, far: Socket, early: Buffer) => {

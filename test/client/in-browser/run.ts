@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { build, type Plugin } from 'esbuild'
+import type { Page } from 'playwright-core'
+import { openPage } from '../../support/browser.ts'
+import { once, within } from '../../support/deadline.ts'
+import type { Scope } from '../../support/directory.ts'
+import * as host from '../host.ts'
+
+// Runs test files of the client in Chromium, as they are: only `node:test`, `node:assert` and `../host.ts` are others
+// there. A page of another origin than the servers' runs the tests of one file.
+
+/** A call of the page: of a function of `../host.ts` (target 0), or of a method of an object that one has returned. */
+export interface Call {
+  /** The test that it belongs to; 0 is the file. */
+  readonly scope: number
+  readonly target: number
+  readonly name: string
+  readonly args: readonly unknown[]
+}
+
+export type Answer =
+  | { readonly error: string }
+  | { readonly value: unknown }
+  | {
+      readonly target: number
+      readonly fields: Readonly<Record<string, unknown>>
+      readonly methods: readonly string[]
+    }
+
+export interface Outcome {
+  readonly name: string
+  /** The stack of the error with which the test failed. */
+  readonly error: string | undefined
+}
+
+type Method = (...args: readonly unknown[]) => unknown
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+
+/** Runs `test/client/<name>.test.ts`. Its tests are subtests. */
+export async function runInChromium(t: TestContext, name: string): Promise<void> {
+  const outcomes: Outcome[] = []
+  const url = await startPage(t, await bundleOf(join(here, '..', `${name}.test.ts`)))
+  const { page, errors } = await openPage(t, 'about:blank')
+  await serveHost(t, page)
+  await page.exposeFunction('reportOutcome', async (outcome: Outcome) => {
+    outcomes.push(outcome)
+    await t.test(outcome.name, () => assert.ok(outcome.error === undefined, outcome.error))
+  })
+  await page.goto(url)
+  await within(`the tests of ${name} in Chromium`, page.evaluate('ran'), FILE_DEADLINE_MS)
+  assert.ok(outcomes.length > 0, errors.join('\n'))
+}
+
+/** Each wait of a test has its own deadline. This one ends a file whose page has crashed. */
+const FILE_DEADLINE_MS = 280_000
+
+/** Answers the calls of the page. */
+async function serveHost(t: Scope, page: Page): Promise<void> {
+  /** What is to be done at the end of each test. */
+  const ends = new Map<number, (() => unknown)[]>()
+  let isOver = false
+  const objects: Readonly<Record<string, Method>>[] = [host as unknown as Readonly<Record<string, Method>>]
+  await page.exposeFunction('callHost', async ({ scope, target, name, args }: Call): Promise<Answer> => {
+    const after = (end: () => unknown): void => {
+      if (isOver) end()
+      else ends.set(scope, [...(ends.get(scope) ?? []), end])
+    }
+    try {
+      const method = objects[target]?.[name] as Method
+      return answerOf(await (target === 0 ? method({ after }, ...args) : method(...args)))
+    } catch (error) {
+      return { error: String(error) }
+    }
+  })
+  await page.exposeFunction('endScope', async (scope: number) => {
+    for (const end of ends.get(scope) ?? []) await end()
+    ends.delete(scope)
+  })
+  t.after(async () => {
+    isOver = true
+    for (const end of [...ends.values()].flat()) await end()
+  })
+
+  function answerOf(result: unknown): Answer {
+    const members = Object.entries(result !== null && typeof result === 'object' ? result : {})
+    const methods = members.filter(([, value]) => typeof value === 'function').map(([name]) => name)
+    if (methods.length === 0) return { value: result }
+    const fields = Object.fromEntries(members.filter(([name]) => !methods.includes(name)))
+    return { target: objects.push(result as Readonly<Record<string, Method>>) - 1, fields, methods }
+  }
+}
+
+async function bundleOf(file: string): Promise<string> {
+  const entry = `import { runTests } from 'node:test'; globalThis.ran = import(${JSON.stringify(file)}).then(runTests)`
+  const { outputFiles } = await build({
+    stdin: { contents: entry, resolveDir: here },
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    define: { 'process.env': JSON.stringify(sizes()), global: 'globalThis' },
+    plugins: [ofThePage],
+    logLevel: 'warning',
+  })
+  return String(outputFiles[0]?.text)
+}
+
+/** Serves a page that runs a script. Returns its address. */
+async function startPage(t: Scope, script: string): Promise<string> {
+  const server = createServer(({ url }, response) => {
+    const [type, body] =
+      url === '/'
+        ? ['text/html', '<!doctype html><link rel="icon" href="data:,"><script type="module" src="tests.js"></script>']
+        : ['text/javascript', script]
+    response.setHeader('Content-Type', `${type}; charset=utf-8`).end(body)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(async () => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+/** The environment variables that make random tests larger, or repeat them. */
+function sizes(): Readonly<Record<string, string | undefined>> {
+  return { SEED: process.env.SEED, CLIENT_WRITES: process.env.CLIENT_WRITES }
+}
+
+/** Replaces the modules that a page cannot load. */
+const ofThePage: Plugin = {
+  name: 'of-the-page',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:test$/ }, () => ({ path: join(here, 'node-test.ts') }))
+    onResolve({ filter: /^node:assert\/strict$/ }, () => ({ path: 'assert', namespace: 'assert' }))
+    onResolve({ filter: /^\.\/host\.ts$/ }, () => ({ path: join(here, 'host.ts') }))
+    onResolve({ filter: /^node:events$/ }, () => ({ path: 'events', namespace: 'none' }))
+    onLoad({ filter: /.*/, namespace: 'none' }, () => ({ contents: 'export const once = undefined' }))
+    onLoad({ filter: /.*/, namespace: 'assert' }, () => ({
+      contents: "import assert from 'assert'; export default assert.strict",
+      resolveDir: here,
+    }))
+    // The package assert looks for a terminal and for flags of Node.
+    onLoad({ filter: /node_modules\/(?:assert|util)\/.*\.js$/ }, async ({ path }) => ({
+      contents: `const process = {env: {}}\n${await readFile(path, 'utf8')}`,
+    }))
+  },
+}
