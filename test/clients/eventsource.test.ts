@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type ErrorEvent, EventSource, type EventSourceInit } from 'eventsource'
+import { authentication, keyOf } from '../support/authentication.ts'
 import { once, until } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 import { startRestartable } from './restarts.ts'
-
-const KEY = 'a key of at least thirty-two characters'
 
 /** A client and what its `message` listener was given so far. */
 function follow(t: TestContext, url: string, init: EventSourceInit = {}) {
@@ -82,7 +81,7 @@ test('an EventSource that is closed gets nothing more and does not reconnect', a
 })
 
 test('an EventSource without credentials gets an error with the code 401, and ends', async (t) => {
-  const { url } = await startServer(t, { flags: AUTHENTICATION, env: { Authentication__ApiKey: KEY } })
+  const { url } = await startServer(t, { flags: authentication(['apikey']) })
   const { es } = follow(t, `${url}/events`)
   const [error] = (await once(es, 'error')) as [ErrorEvent]
   assert.equal(error.code, 401)
@@ -90,12 +89,9 @@ test('an EventSource without credentials gets an error with the code 401, and en
 })
 
 test('an EventSource whose fetch adds a header authenticates', async (t) => {
-  const flags = [...AUTHENTICATION]
-  const { url } = await startServer(t, { data: { posts: [] }, flags, env: { Authentication__ApiKey: KEY } })
+  const { url } = await startServer(t, { data: { posts: [] }, flags: authentication(['apikey']) })
   const { messages } = follow(t, `${url}/events`, {
-    fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, 'X-API-KEY': KEY } }),
+    fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, 'X-API-KEY': keyOf('reader') } }),
   })
   await until('the event of the data file', () => messages.length >= 1)
 })
-
-const AUTHENTICATION = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey']

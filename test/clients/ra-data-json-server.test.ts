@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { fetchUtils } from 'ra-core'
 import jsonServerProvider from 'ra-data-json-server'
+import { authentication, keyOf } from '../support/authentication.ts'
 import { startServer } from '../support/server.ts'
 import { AS_JSON_SERVER, BLOG } from './blog.ts'
 
@@ -114,14 +115,10 @@ test('deleteMany of ra-data-json-server deletes items and returns their ids', as
 })
 
 test('a client of ra-data-json-server that adds headers sends them with each request', async (t) => {
-  const { url } = await startServer(t, {
-    data: BLOG,
-    flags: [...AS_JSON_SERVER, '--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey'],
-    env: { Authentication__ApiKey: 'a key of at least thirty-two characters' },
-  })
+  const { url } = await startServer(t, { data: BLOG, flags: authentication(['apikey'], AS_JSON_SERVER) })
   const httpClient = (address: string, options: fetchUtils.Options = {}) => {
     const headers = new Headers(options.headers ?? { Accept: 'application/json' })
-    headers.set('X-API-KEY', 'a key of at least thirty-two characters')
+    headers.set('X-API-KEY', keyOf('writer'))
     return fetchUtils.fetchJson(address, { ...options, headers })
   }
   const provider = jsonServerProvider(`${url}/api`, httpClient)
