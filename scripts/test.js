@@ -1,13 +1,15 @@
 // Builds, then runs test files: `node scripts/test.js` the quick suite, `--all` also the long files and larger sizes,
-// `node scripts/test.js test/http` a part, `--without browser,cluster` all but some folders of test/.
+// `node scripts/test.js test/http` a part, `--without browser,cluster` all but some folders of test/. The tests in
+// test/clients run only when named: their packages are installed then.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
+import { join, normalize, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build, stop } from 'esbuild'
 import minimist from 'minimist'
+import { CLIENTS, linkClients, provideClients } from './clients.js'
 import { sizesOfAll } from './runs.js'
 import { provideTools } from './tools.js'
 
@@ -27,12 +29,15 @@ const {
   string: ['without'],
 })
 const excluded = without ? without.split(',').map((folder) => join('test', folder)) : []
+if (parts.length === 0) excluded.push(CLIENTS)
 
 const files = (parts.length > 0 ? parts : ['test'])
   .flatMap(testsIn)
   .filter((file) => all || parts.includes(file) || file.endsWith('.long.test.ts') === long)
 if (files.length === 0) throw new Error(`no test file in ${parts.join(', ')}`)
+const hasClients = files.some((file) => normalize(file).startsWith(join(CLIENTS, sep)))
 
+if (hasClients) provideClients(run)
 run(process.execPath, ['scripts/build.js'])
 const reporters = ['spec', './scripts/file-times.js'].flatMap((reporter) => [
   `--test-reporter=${reporter}`,
@@ -41,6 +46,7 @@ const reporters = ['spec', './scripts/file-times.js'].flatMap((reporter) => [
 const compiled = await compile()
 await stop()
 process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
+if (hasClients) linkClients(compiled)
 const tests = files.map((file) => join(compiled, file.replace(/ts$/, 'js')))
 const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${FILE_DEADLINE_MS}`]
 const options = ['--enable-source-maps', '--test', ...limits, ...reporters]
@@ -49,7 +55,7 @@ run(process.execPath, [...options, ...tests], { ...(all && sizesOfAll()), ...pro
 function testsIn(path) {
   if (excluded.includes(path)) return []
   if (!statSync(path).isDirectory()) return path.endsWith('.test.ts') ? [path] : []
-  return readdirSync(path).flatMap((name) => testsIn(join(path, name)))
+  return readdirSync(path).flatMap((name) => (name === 'node_modules' ? [] : testsIn(join(path, name))))
 }
 
 /** Bundles each test file with the sources that it imports, into a new directory. Packages are not bundled. */

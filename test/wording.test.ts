@@ -37,7 +37,7 @@ interface Text {
 /** Doc and line comments, each as one line. */
 function commentsOf(folder: string): readonly Text[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => /(?<!\.d)\.ts$/.test(name))
+    .filter((name) => /(?<!\.d)\.ts$/.test(name) && !name.includes('node_modules'))
     .flatMap((name): Text[] => {
       const file = join(folder, name)
       const source = readFileSync(join(root, file), 'utf8')
@@ -58,7 +58,7 @@ const documents: readonly Text[] = readdirSync(join(root, 'docs'))
 
 /** The names of tests outside of groups; within a group a name continues that of the group. */
 const testNames: readonly Text[] = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.test.ts'))
+  .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules'))
   .flatMap((file) => {
     const names = readFileSync(join(root, 'test', file), 'utf8').matchAll(/^test\(\s*(['"`])(.*?)\1,/gm)
     return Array.from(names, ([, , text = '']) => ({ file, text }))
