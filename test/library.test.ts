@@ -43,7 +43,7 @@ async function run(
   const file = join(directory, 'program.mjs')
   await writeFile(file, source.replaceAll("'recollect'", JSON.stringify(LIBRARY)))
   const program = startProcess(t, [...under, process.execPath, file], { cwd: directory, env })
-  const { code } = await program.ended
+  const { code } = await program.ended()
   return { code, output: program.output() }
 }
 

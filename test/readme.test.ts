@@ -105,7 +105,7 @@ class Session {
     for (const server of servers) {
       if (!server) continue
       server.process.kill('SIGINT')
-      assert.deepEqual(await server.ended, { code: 0, signal: null }, server.output())
+      assert.deepEqual(await server.ended(), { code: 0, signal: null }, server.output())
     }
   }
 
@@ -121,7 +121,7 @@ class Session {
       cwd: this.directory,
       env: { PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
     })
-    const { code } = await shell.ended
+    const { code } = await shell.ended()
     assert.equal(code, 0, `$ ${command}\n${shell.output()}`)
     await this.#settled()
     return shell.stdout().replaceAll(this.#address, DOCUMENTED)

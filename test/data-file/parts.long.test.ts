@@ -58,9 +58,9 @@ test('the first items of an import in parts are there once, after kills at any m
   let kills = 0
   for (let kill = 0; kill < KILLS; kill++) {
     const server = spawnServer(t, directory)
-    await Promise.race([sleep(500 + random.integer(4000)), server.ended])
+    await Promise.race([sleep(500 + random.integer(4000)), server.ended()])
     server.process.kill('SIGKILL')
-    kills += (await server.ended).signal === 'SIGKILL' ? 1 : 0
+    kills += (await server.ended()).signal === 'SIGKILL' ? 1 : 0
   }
   assert.equal(kills, KILLS)
   const server = await startServer(t, { directory })

@@ -34,7 +34,7 @@ async function startLimited(t: TestContext, limit: number, flags: readonly strin
   const directory = await temporaryDirectory(t)
   const under = ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'limited']
   const program = spawnServer(t, directory, { under, flags: [...SMALL_SEGMENTS, ...flags] })
-  const url = await program.listening
+  const url = await program.listening()
   assert.ok(url, program.stderr())
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => agent.destroy())
@@ -189,7 +189,7 @@ test('without descriptors, requests that need one get 503, nothing is lost, and 
     acknowledged,
   )
   program.process.kill('SIGTERM')
-  assert.deepEqual(await program.ended, { code: 0, signal: null }, program.stderr())
+  assert.deepEqual(await program.ended(), { code: 0, signal: null }, program.stderr())
   const verified = await runToEnd(t, directory, ['verify', '--file', join(directory, 'db.json')])
   assert.equal(verified.code, 0, verified.stdout)
 })
@@ -199,7 +199,7 @@ test('a start with too low a limit of open files exits with code 1 and says so',
     const directory = await temporaryDirectory(t)
     const under = ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'limited']
     const program = spawnServer(t, directory, { under })
-    assert.deepEqual(await program.ended, { code: 1, signal: null })
+    assert.deepEqual(await program.ended(), { code: 1, signal: null })
     assert.match(
       program.stderr(),
       new RegExp(`may not open enough files: ulimit -n is ${limit}\\. It needs at least 64`),
@@ -211,7 +211,7 @@ test('a start with too low a limit of open files exits with code 1 and says so',
 test('with the lowest limit of open files a start serves 8 connections', { skip }, async (t) => {
   const directory = await temporaryDirectory(t)
   const program = spawnServer(t, directory, { under: ['bash', '-c', 'ulimit -n 64; exec "$@"', 'limited'] })
-  const url = await program.listening
+  const url = await program.listening()
   assert.ok(url, program.stderr())
   const answers = await Promise.all(Array.from({ length: 8 }, () => fetch(`${url}/api`)))
   assert.deepEqual(

@@ -62,9 +62,9 @@ test('killed at any moment under load: nothing acknowledged is lost or changed, 
 
 async function killWhileStarting(t: TestContext, directory: string, afterMs: number): Promise<void> {
   const server = spawnServer(t, directory, { flags: FLAGS })
-  await Promise.race([sleep(afterMs), server.ended])
+  await Promise.race([sleep(afterMs), server.ended()])
   server.process.kill('SIGKILL')
-  assert.equal((await server.ended).signal, 'SIGKILL', server.stderr())
+  assert.equal((await server.ended()).signal, 'SIGKILL', server.stderr())
 }
 
 test('SIGTERM under load: accepted writes are answered and stored, unanswered ones did not happen, exit code 0', async (t) => {

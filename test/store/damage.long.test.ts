@@ -126,11 +126,11 @@ async function startUntilRight(
   let wrong: string | undefined
   while (refused.length < MOST_STARTS) {
     const program = spawnServer(t, directory, { flags: FLAGS })
-    const url = await program.listening
+    const url = await program.listening()
     if (url) await built(url)
     const { answer, what } = url ? await asked(url, expected, random) : { answer: 'refused', what: 'no start' }
     program.process.kill('SIGKILL')
-    await program.ended
+    await program.ended()
     if (answer === 'right') return { refused, wrong }
     if (answer === 'wrong') wrong ??= what
     refused.push(`${what}\n${program.output()}`)

@@ -1,5 +1,5 @@
 import { type EventEmitter, once as nodeOnce } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 
 /** Far beyond what a slow machine needs: it only ends a test that would hang. */
 export const DEADLINE_MS = 120_000
@@ -40,11 +40,24 @@ export async function until<T>(
   }
 }
 
+/** Lets the event loop turn until something is so: for work within this process that needs no time to pass. */
+export async function turnsUntil(what: string, isSo: () => boolean): Promise<void> {
+  for (const end = Date.now() + DEADLINE_MS; !isSo(); await turn()) {
+    if (Date.now() > end) throw new Error(`let the event loop turn for ${DEADLINE_MS / 1000} s in vain for: ${what}`)
+  }
+}
+
 /** The arguments of the next event of that name, like `once` of node:events. Rejects at an `error` event and at the deadline. */
 // biome-ignore lint/suspicious/noExplicitAny: as `once` of node:events
 export function once(emitter: unknown, event: string): Promise<any[]> {
   const name = (emitter as object).constructor.name
-  return within(`the event ${event} of a ${name}`, nodeOnce(emitter as EventEmitter, event))
+  return within(`the event ${event} of a ${name}`, eventOf(emitter, event))
+}
+
+/** The same without a deadline: for a promise that lives long, or that loses a race. Whoever waits uses `within`. */
+// biome-ignore lint/suspicious/noExplicitAny: as `once` of node:events
+export function eventOf(emitter: unknown, event: string): Promise<any[]> {
+  return nodeOnce(emitter as EventEmitter, event)
 }
 
 /** The global `fetch`, with a deadline for the headers, and one for the body when that is read as a whole. */

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
+import { within } from './deadline.ts'
 
 export interface Reply {
   readonly status: number
@@ -29,7 +30,7 @@ class Ended extends Error {}
 
 function sendOnce(url: string, method: string, path: string, { headers, body }: Sent): Promise<Reply> {
   const { hostname, port } = new URL(url)
-  return new Promise((resolve, reject) => {
+  const reply = new Promise<Reply>((resolve, reject) => {
     const sent = request({ hostname, port, method, path, headers: headers ?? {} }, (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -49,6 +50,7 @@ function sendOnce(url: string, method: string, path: string, { headers, body }: 
     })
     sent.end(body)
   })
+  return within(`the response to ${method} ${path}`, reply)
 }
 
 /** Sends JSON. */
@@ -69,7 +71,7 @@ export function sendJson(
  */
 export function sendBytes(url: string, bytes: string | Uint8Array, { hangUp = false } = {}): Promise<string> {
   const { hostname, port } = new URL(url)
-  return new Promise((resolve, reject) => {
+  const whole = new Promise<string>((resolve, reject) => {
     let answer = ''
     const socket = connect(Number(port), hostname, () => (hangUp ? socket.end(bytes) : socket.write(bytes)))
     socket.setEncoding('latin1')
@@ -79,4 +81,5 @@ export function sendBytes(url: string, bytes: string | Uint8Array, { hangUp = fa
     socket.on('error', reject)
     socket.on('close', () => resolve(answer))
   })
+  return within('the end of a connection that the server closes', whole)
 }
