@@ -46,6 +46,7 @@ const wrong = (): unknown => readings.item(1).patch({ mac: 7 })
 /** One that starts a server itself. */
 const OWN_SERVER = `
 import { start, type KoaMiddleware, type RunningServer } from 'recollect'
+import { fetch } from './support/deadline.ts'
 
 const hello: KoaMiddleware = (ctx, next) => {
   if (ctx.path !== '/hello') return next()

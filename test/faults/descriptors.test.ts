@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { until } from '../support/deadline.ts'
+import { fetch, once, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
 

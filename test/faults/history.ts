@@ -4,6 +4,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { createInterface } from 'node:readline'
 import { isDeepStrictEqual } from 'node:util'
 import type { JsonObject } from '../../src/json/value.ts'
+import { fetch } from '../support/deadline.ts'
 import type { Load, Sent } from './load.ts'
 
 interface Told {

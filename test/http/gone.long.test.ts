@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { until } from '../support/deadline.ts'
+import { once, until } from '../support/deadline.ts'
 import { send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
 import { io } from 'socket.io-client'
-import { until } from '../support/deadline.ts'
+import { fetch, once, until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 
 /** MiB that each flood sends. What answers them is about as long, and was kept before. */

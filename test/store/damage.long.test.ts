@@ -3,7 +3,7 @@ import { closeSync, cpSync, openSync, readSync, statSync, truncateSync, utimesSy
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { recollect } from '../cli/recollect.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'

@@ -3,6 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { createInterface } from 'node:readline'
 import type { ItemId } from '../../src/events/event.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { fetch } from '../support/deadline.ts'
 
 /** An event as `/events` tells it. */
 export interface Told {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { once } from '../support/deadline.ts'
 import { ofOneServer, type RunningServer, startServer } from '../support/server.ts'
 
 const ITEMS = 2500
