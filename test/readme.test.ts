@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
-import { fetch } from './support/deadline.ts'
+import { DEADLINE_MS, fetch } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
 import { startServer } from './support/server.ts'
@@ -197,7 +197,7 @@ async function follow(session: Session, block: Block, t: TestContext): Promise<v
   }
 }
 
-const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version']).error)
+const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version'], { timeout: DEADLINE_MS }).error)
 const without = missing && process.env.CI !== 'true' ? `${missing} is missing` : false
 
 test('README runs: every block, from top to bottom', { skip: without }, async (t) => {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
-import { fetch, until } from '../support/deadline.ts'
+import { fetch, turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -206,7 +206,7 @@ test('an engine that is closed during the merge of a large edit aborts it, and t
   const first = engine.journal.head
   disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: all })))
   const refused = assert.rejects(engine.reload(), (error) => error instanceof Refusal && error.code === 'Unavailable')
-  while (engine.journal.head === first) await new Promise((resolve) => setImmediate(resolve))
+  await turnsUntil('the first events of the edit', () => engine.journal.head !== first)
   assert.equal(engine.dataFile.status.state, 'merging')
   await engine.close()
   await refused

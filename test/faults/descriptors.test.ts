@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fetch, once, until } from '../support/deadline.ts'
+import { eventOf, fetch, once, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
 
@@ -42,8 +42,8 @@ async function startLimited(t: TestContext, limit: number, flags: readonly strin
     const sending = request(`${url}${path}`, { agent, method, headers: { ...type, ...headers } })
     sending.end(body === undefined ? undefined : JSON.stringify(body))
     const [answer] = (await once(sending, 'response')) as [IncomingMessage]
-    let text = ''
-    for await (const part of answer.setEncoding('utf8')) text += part
+    const parts = await within(`the end of the response to ${path}`, answer.setEncoding('utf8').toArray())
+    const text = parts.join('')
     return { status: answer.statusCode ?? 0, retryAfter: answer.headers['retry-after'], text }
   }
   assert.equal((await ask('/api/a', { method: 'POST', body: { n: 0 } })).status, 201)
@@ -65,7 +65,8 @@ async function openIdle(t: TestContext, url: string, count: number): Promise<rea
     idle.socket.setEncoding('utf8').on('data', (text) => {
       idle.text += text
     })
-    await Promise.race([once(idle.socket, 'connect'), once(idle.socket, 'close')])
+    const opened = Promise.race([eventOf(idle.socket, 'connect'), eventOf(idle.socket, 'close')])
+    await within('a connection', opened)
     return idle
   })
   return Promise.all(opening)

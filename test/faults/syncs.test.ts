@@ -8,6 +8,7 @@ import { segmentName } from '../../src/events/segment.ts'
 import { SegmentReader } from '../../src/events/segment-reader.ts'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { within } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { spawnServer, startServer } from '../support/server.ts'
 import { History } from './history.ts'
@@ -47,7 +48,7 @@ test('a failed durable write of the journal ends the process, and nothing is ack
     const url = await server.listening()
     assert.ok(url, server.stderr())
     const load = new Load(random, `s${round}`)
-    await load.run(url, 8)
+    await within('the end of the writes to a server that fails', load.run(url, 8))
     assert.deepEqual(await server.ended(), { code: 1, signal: null }, context)
     assert.match(server.stderr(), /EIO/, context)
 

@@ -30,7 +30,8 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     Object.defineProperty(socket, 'remoteAddress', { value: addresses.shift() })
     http.emit('connection', socket)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
   t.after(() => server.close())
   const { port } = server.address() as AddressInfo
   /** Sends a request over a new connection, which stays open if the server lets it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { after, test } from 'node:test'
-import { once, within } from '../support/deadline.ts'
+import { each, once, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { json, startServer } from '../support/server.ts'
 
@@ -175,13 +175,10 @@ async function wholeOf(socket: Socket): Promise<string> {
 
 /** Waits for an answer like that; a connection that ends before it is a failure. */
 async function answered(socket: Socket, pattern: RegExp): Promise<void> {
-  const reading = async (): Promise<void> => {
-    let text = ''
-    for await (const bytes of socket.iterator({ destroyOnReturn: false })) {
-      text += String(bytes)
-      if (pattern.test(text)) return
-    }
-    assert.match(text, pattern)
+  let text = ''
+  for await (const bytes of each(`an answer like ${pattern}`, socket.iterator({ destroyOnReturn: false }))) {
+    text += String(bytes)
+    if (pattern.test(text)) return
   }
-  await within(`an answer like ${pattern}`, reading())
+  assert.match(text, pattern)
 }

@@ -41,9 +41,24 @@ export async function until<T>(
 }
 
 /** Lets the event loop turn until something is so: for work within this process that needs no time to pass. */
-export async function turnsUntil(what: string, isSo: () => boolean): Promise<void> {
-  for (const end = Date.now() + DEADLINE_MS; !isSo(); await turn()) {
+export async function turnsUntil(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + DEADLINE_MS; !(await isSo()); await turn()) {
     if (Date.now() > end) throw new Error(`let the event loop turn for ${DEADLINE_MS / 1000} s in vain for: ${what}`)
+  }
+}
+
+/** What comes from a stream, with a deadline for each part of it. */
+export async function* each<T>(what: string, parts: AsyncIterable<T>): AsyncGenerator<T> {
+  const iterator = parts[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const { value, done } = await within(what, iterator.next())
+      if (done) return
+      yield value
+    }
+  } finally {
+    // Not awaited: one that does not give its next part may not end either.
+    iterator.return?.().catch(() => {})
   }
 }
 
