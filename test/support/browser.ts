@@ -49,14 +49,10 @@ interface Look {
 
 /** One Chromium for all tests of a file: its start costs more than most of them. It ends after the last one. */
 let browser: Promise<Browser> | undefined
-after(
-  () =>
-    browser &&
-    within(
-      'the end of Chromium',
-      browser.then((started) => started.close()),
-    ),
-)
+after(async () => {
+  const started = await browser
+  if (started) await within('the end of Chromium', started.close())
+})
 
 function start(): Promise<Browser> {
   const executablePath = process.env.CHROMIUM

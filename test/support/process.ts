@@ -30,6 +30,7 @@ export interface ProcessOptions {
   readonly isGroup?: boolean
 }
 
+/** Longer words of a command are texts of programs. */
 const LONGEST_WORD = 60
 
 /** Starts a command, which is killed at the end of the test unless it has ended before. */
