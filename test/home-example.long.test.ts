@@ -40,7 +40,7 @@ function runSensors(t: TestContext, directory: string, flags: readonly string[])
     ended,
     output,
   } = startProcess(t, [process.execPath, 'sensors.mjs', '--send', '0.02', ...flags], { cwd: directory })
-  return { child, ended: ended.then(({ code }) => code), output }
+  return { child, ended: async () => (await ended()).code, output }
 }
 
 async function stored(server: RunningServer): Promise<readonly Reading[]> {
@@ -73,7 +73,7 @@ test('each reading is stored once, however often the server is killed', options,
     server = await start()
   }
   child.kill('SIGTERM')
-  assert.equal(await ended, 0, output())
+  assert.equal(await ended(), 0, output())
   const readings = await stored(server)
   assert.match(output(), new RegExp(`Ended: ${readings.length} readings measured, ${readings.length} sent, 0 rejected`))
   assert.equal(new Set(readings.map(keyOf)).size, readings.length)
@@ -87,12 +87,12 @@ test('readings that waited when both processes were killed are sent after the ne
   await first.stop('SIGKILL')
   await until('readings that wait', () => waiting(directory).length > 100)
   killed.child.kill('SIGKILL')
-  await killed.ended
+  await killed.ended()
   const left = waiting(directory).map((line) => JSON.parse(line) as Reading)
   const server = await start()
   const expected = new Set([...(await stored(server)), ...left].map(keyOf))
   const next = sensors('--rounds', '0')
-  assert.equal(await next.ended, 0, next.output())
+  assert.equal(await next.ended(), 0, next.output())
   const readings = (await stored(server)).map(keyOf)
   assert.deepEqual(new Set(readings), expected)
   assert.equal(readings.length, expected.size)
@@ -101,11 +101,11 @@ test('readings that waited when both processes were killed are sent after the ne
 test('a reading that the server rejects is put aside, and the others are stored', options, async (t) => {
   const { directory, first, sensors } = await home(t)
   const before = sensors('--rounds', '0')
-  await before.ended
+  await before.ended()
   const lines = ['{"mac": "A", "timestamp": "2026-11-01T00:00:00"}', '{"mac": "B", "tim']
   writeFileSync(join(directory, 'outbox', 'open.ndjson'), lines.join('\n'))
   const { ended, output } = sensors('--rounds', '1', '--every', '0.01')
-  assert.equal(await ended, 1)
+  assert.equal(await ended(), 1)
   assert.match(output(), /Ended: 4 readings measured, 5 sent, 1 rejected\./)
   assert.equal((await stored(first)).length, 5)
   assert.match(readFileSync(join(directory, 'outbox', 'rejected.ndjson'), 'utf8'), /"reading":"\{\\"mac\\": \\"B\\"/)

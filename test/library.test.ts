@@ -10,6 +10,7 @@ import koaBody from 'koa-body'
 import { connect } from '../src/client/index.ts'
 import { segmentName } from '../src/events/segment.ts'
 import { type KoaContext, type RunningServer, type StartOptions, start } from '../src/library/index.ts'
+import { fetch, until, within } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { startProcess } from './support/process.ts'
 import { json } from './support/server.ts'
@@ -43,7 +44,7 @@ async function run(
   const file = join(directory, 'program.mjs')
   await writeFile(file, source.replaceAll("'recollect'", JSON.stringify(LIBRARY)))
   const program = startProcess(t, [...under, process.execPath, file], { cwd: directory, env })
-  const { code } = await program.ended
+  const { code } = await program.ended()
   return { code, output: program.output() }
 }
 
@@ -94,13 +95,13 @@ test('several servers in one process are independent', async (t) => {
   const lists = await Promise.all(
     clients.map(async (client) => {
       const list = client.collection<{ id: number }>('things').live()
-      await list.ready
+      await within('the items of a live list', list.ready)
       return list
     }),
   )
   await Promise.all(servers.map(({ url }, n) => fetch(`${url}/api/things`, json('POST', { n }))))
   for (const [n, list] of lists.entries()) {
-    while (list.total < 2) await new Promise((resolve) => list.onChange(() => resolve(undefined)))
+    await until('the new item in the list', () => list.total >= 2)
     assert.deepEqual(list.items, [{ id: n + 1 }, { n, id: n + 2 }])
   }
   for (const client of clients) client.close()

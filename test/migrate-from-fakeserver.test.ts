@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { WebSocket } from 'ws'
+import { once } from './support/deadline.ts'
 import { send } from './support/requests.ts'
 import { startHere } from './support/service.ts'
 

@@ -12,6 +12,9 @@ const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** Left out of the copy that is packed: built anew, linked, or made by running the program. */
 const NOT_COPIED = ['.git', 'dist', 'node_modules']
 
+/** A machine that is busy takes long to pack and to install. */
+const NPM_DEADLINE_MS = 10 * 60_000
+
 /** A program of somebody who has installed the package. */
 const USE = `
 import { connect, type LiveList } from 'recollect/client'
@@ -43,6 +46,7 @@ const wrong = (): unknown => readings.item(1).patch({ mac: 7 })
 /** One that starts a server itself. */
 const OWN_SERVER = `
 import { start, type KoaMiddleware, type RunningServer } from 'recollect'
+import { fetch } from './support/deadline.ts'
 
 const hello: KoaMiddleware = (ctx, next) => {
   if (ctx.path !== '/hello') return next()
@@ -64,7 +68,7 @@ export const wrong = () => start({ port: '80' })
 
 async function run(t: Scope, directory: string, ...command: readonly string[]) {
   const { ended, stdout, stderr } = startProcess(t, command, { cwd: directory })
-  const { code } = await ended
+  const { code } = await ended(NPM_DEADLINE_MS)
   return { code, stdout: stdout(), stderr: stderr() }
 }
 

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
+import { DEADLINE_MS, fetch } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
 import { startServer } from './support/server.ts'
@@ -105,7 +106,7 @@ class Session {
     for (const server of servers) {
       if (!server) continue
       server.process.kill('SIGINT')
-      assert.deepEqual(await server.ended, { code: 0, signal: null }, server.output())
+      assert.deepEqual(await server.ended(), { code: 0, signal: null }, server.output())
     }
   }
 
@@ -121,7 +122,7 @@ class Session {
       cwd: this.directory,
       env: { PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
     })
-    const { code } = await shell.ended
+    const { code } = await shell.ended()
     assert.equal(code, 0, `$ ${command}\n${shell.output()}`)
     await this.#settled()
     return shell.stdout().replaceAll(this.#address, DOCUMENTED)
@@ -196,7 +197,7 @@ async function follow(session: Session, block: Block, t: TestContext): Promise<v
   }
 }
 
-const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version']).error)
+const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version'], { timeout: DEADLINE_MS }).error)
 const without = missing && process.env.CI !== 'true' ? `${missing} is missing` : false
 
 test('README runs: every block, from top to bottom', { skip: without }, async (t) => {

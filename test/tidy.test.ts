@@ -88,6 +88,31 @@ test('random tests take their seed from test/support/random.ts', () => {
   assert.deepEqual(wrong, [])
 })
 
+test('every wait of a test has a deadline', () => {
+  const wrong = readdirSync(here, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !/^(?:support\/deadline|tidy\.test|client\/client\.test)\.ts$/.test(file))
+    .flatMap((file) => faultsOf(readFileSync(join(here, file), 'utf8')).map((fault) => `${file}: ${fault}`))
+  assert.deepEqual(wrong, [])
+})
+
+/** How a test waits without a deadline. Programs within the texts of tests may call `fetch`, as their file imports it. */
+function faultsOf(text: string): readonly string[] {
+  const [, imported = ''] = /^import \{([^}]*)\} from '[./\w]*deadline\.ts'$/m.exec(text) ?? []
+  const faults: string[] = []
+  if (/^import \{[^}]*\bonce\b[^}]*\} from 'node:events'$/m.test(text)) faults.push('once is that of node:events')
+  // A declaration of a method names the type of what it takes.
+  if (/(?<![.\w])fetch\((?!\w+\??: )/.test(text) && !/\bfetch\b/.test(imported)) faults.push('fetch is the global one')
+  for (const { index } of text.matchAll(/\bnew Promise\b/g)) {
+    const [executor = ''] = /^.*\{\n[\s\S]*?\n *\}\)|^.*/.exec(text.slice(index)) ?? []
+    const listens = /\.(?:on|once|addEventListener)\(/.test(executor)
+    const isWithin = /\bwithin\(\s*(?:`[^`]*`|'[^']*'),\s*$/.test(text.slice(0, index))
+    if (listens && !isWithin) faults.push(`a promise waits for an event: ${executor.split('\n')[0]}`)
+  }
+  if (/\.emitWithAck\(/.test(text) && !/\bwithin\b/.test(imported) && !/\.timeout\(/.test(text))
+    faults.push('emitWithAck is not in within')
+  return faults
+}
+
 test('each name in scripts/runs.js selects at least one test of its file', () => {
   const wrong = Object.entries(RUNS).filter(([, { file, test: pattern }]) => {
     const names = readFileSync(join(here, '..', file), 'utf8').matchAll(

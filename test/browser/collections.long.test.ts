@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, startServer } from '../support/server.ts'
 
@@ -278,7 +278,10 @@ test('all pages of a query result can be downloaded as CSV and NDJSON', options,
       page.waitForEvent('download'),
       page.getByRole('button', { name, exact: true }).click(),
     ])
-    return [download.suggestedFilename(), readFileSync(await download.path(), 'utf8')] as const
+    return [
+      download.suggestedFilename(),
+      readFileSync(await within('the end of a download', download.path()), 'utf8'),
+    ] as const
   }
   const [csvName, csv] = await downloaded('Download CSV')
   assert.equal(csvName, 'things.csv')

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
@@ -366,7 +366,7 @@ test('the readings of the selected time can be downloaded', options, async (t) =
       page.waitForEvent('download'),
       page.getByRole('button', { name }).last().click(),
     ])
-    const lines = readFileSync(await download.path(), 'utf8')
+    const lines = readFileSync(await within('the end of a download', download.path()), 'utf8')
       .trim()
       .split('\n')
     const found =

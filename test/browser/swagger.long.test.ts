@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openPage, withoutBrowser } from '../support/browser.ts'
+import { fetch } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 
 const SENSORS = [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openLog } from '../../src/cli/log.ts'
 import type { Settings } from '../../src/settings/settings.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/ports.ts'
 import { spawnServer } from '../support/server.ts'
@@ -62,11 +62,11 @@ test('a server whose log cannot be written, as on a full disk, starts, answers a
   const directory = await temporaryDirectory(t)
   const under = ['sh', '-c', 'exec "$0" "$@" 2>/dev/full']
   const server = spawnServer(t, directory, { under, flags: ['--Log.Level', 'debug'] })
-  const url = await server.listening
+  const url = await server.listening()
   assert.ok(url, 'it listens')
   for (let request = 0; request < 3; request++) assert.equal((await fetch(`${url}/api`)).status, 200)
   server.process.kill('SIGTERM')
-  assert.deepEqual(await server.ended, { code: 0, signal: null })
+  assert.deepEqual(await server.ended(), { code: 0, signal: null })
 })
 
 test('a server whose standard output cannot be written starts as any other', async (t) => {
@@ -77,5 +77,5 @@ test('a server whose standard output cannot be written starts as any other', asy
   const answer = () => fetch(`http://127.0.0.1:${port}/api`).catch(() => undefined)
   await until('an answer', async () => (await answer())?.status === 200)
   server.process.kill('SIGTERM')
-  assert.deepEqual(await server.ended, { code: 0, signal: null }, server.stderr())
+  assert.deepEqual(await server.ended(), { code: 0, signal: null }, server.stderr())
 })

@@ -11,7 +11,7 @@ import { Document } from '../../src/json/document.ts'
 import { BadSettings } from '../../src/settings/settings.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import { authentication, keyOf, login, passwordOf } from '../support/authentication.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { stateOf } from '../support/directory-state.ts'
 import { openJournal } from '../support/journal.ts'
@@ -213,7 +213,7 @@ describe('a server of the past', () => {
       current = position
     })
     const wanted = { collection: 'a', from: 2, speed: 1000 }
-    const answered: Subscribed = await socket.emitWithAck('subscribe', wanted)
+    const answered: Subscribed = await within('the response to a subscription', socket.emitWithAck('subscribe', wanted))
     assert.deepEqual('items' in answered && answered.items, [{ id: 'x', n: 0 }])
     await until('all to be played', () => current > 0)
     assert.equal(current, replay.until)

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { turnsUntil } from '../support/deadline.ts'
 import { stateOf } from '../support/directory-state.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { FIRST, readJson, recollect, startWritten, write } from './recollect.ts'
@@ -25,7 +25,7 @@ before(async () => {
   server = await startWritten(scope, 10)
   // One instant separates the two halves.
   const { time } = ((await (await server.fetch('/events')).json()) as Told[]).at(-1) as Told
-  while (new Date().toISOString() <= time) await sleep(1)
+  await turnsUntil('the next millisecond', () => new Date().toISOString() > time)
   await write(server, 11, 20)
   events = (await (await server.fetch('/events')).json()) as Told[]
 })

@@ -28,7 +28,7 @@ test('a program exits when it has closed its client, whatever was open', async (
       await following.catch(({ name }) => console.log(name, list.items.length, client.state))
     }, 100)`
   const run = startProcess(t, [process.execPath, '--input-type=module', '-e', program])
-  const { code } = await run.ended
+  const { code } = await run.ended()
   assert.deepEqual([code, run.output()], [0, 'AbortError 1 closed\n'])
 })
 
@@ -53,7 +53,7 @@ test('a client that only sends requests opens no socket and need not be closed',
     const { items } = await client.collection('a').get()
     console.log(items.length, (await client.health()).status, client.state)`
   const run = startProcess(t, [process.execPath, '--input-type=module', '-e', program])
-  const { code } = await run.ended
+  const { code } = await run.ended()
   assert.deepEqual([code, run.output()], [0, '1 ok idle\n'])
 })
 

@@ -22,7 +22,7 @@ test('the program in docs/client.md runs from top to bottom, and exits', async (
   const program = `${blocks.join('\n').replaceAll('http://localhost:57602', server.url)}\nclient.close()\n`
   writeFileSync(join(directory, 'program.mjs'), program)
   const run = startProcess(t, [process.execPath, 'program.mjs'], { cwd: directory })
-  const { code } = await run.ended
+  const { code } = await run.ended()
   const output = run.output()
   assert.equal(code, 0, output)
   assert.match(output, /^somebody else was faster$/m)

@@ -2,9 +2,7 @@ import { type TestContext, test } from 'node:test'
 
 /** The issues that later make an expected failure a success, by their titles. */
 export const ISSUES = {
-  instants: 'One instant, many spellings; writes that destroy only what was meant',
   http: 'HTTP as real clients, proxies and tools speak it',
-  habits: "The first ten minutes: json-server's habits",
 } as const
 
 export interface Reason {

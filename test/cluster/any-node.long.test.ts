@@ -5,6 +5,8 @@ import { startNats, withoutNats } from '../support/nats.ts'
 import { startProcess } from '../support/process.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** A long run takes many files, and thousands of requests. */
+const DEADLINE_MS = 60 * 60_000
 /** Tests of test/http by their names, others by their paths. */
 const FILES = (process.env.CLUSTER_FILES ?? 'batches,bulk-deletes,conditions,retries,objects,test/model/model.test.ts')
   .split(',')
@@ -19,7 +21,7 @@ test('three nodes keep the promises of one server when they take requests in tur
     cwd: ROOT,
     env: { MODEL_REQUESTS, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
   })
-  const { code } = await run.ended
+  const { code } = await run.ended(DEADLINE_MS)
   const out = run.output()
   const passed = Number(/^# pass (\d+)$/m.exec(out)?.[1] ?? 0)
   assert.equal(code, 0, out.slice(Math.max(0, out.search(/^ *not ok/m))))

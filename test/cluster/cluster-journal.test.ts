@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { JetStream } from '../../src/cluster/jetstream.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { Journal } from '../../src/events/journal.ts'
@@ -86,7 +87,7 @@ else {
       let received = 0
       for (const ms of [undefined, 0, 1, 2, 4, 8, 16]) {
         const following = stream.follow(1, async () => void received++)
-        if (ms !== undefined) await new Promise((resolve) => setTimeout(resolve, ms))
+        if (ms !== undefined) await sleep(ms)
         await following.close()
       }
       const following = stream.follow(1, async () => void received++)

@@ -2,12 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Service } from '../linearizability/clients.ts'
 import type { Answer, Request } from '../linearizability/history.ts'
 import { type RunningCluster, rolesOf } from '../support/cluster.ts'
+import { within } from '../support/deadline.ts'
 import type { Random } from '../support/random.ts'
 import type { RunningServer } from '../support/server.ts'
 
 const COLLECTION = 'things'
 /** Longest time without a leader: much longer than a failover takes on a busy machine. */
 const PATIENCE_MS = 90_000
+/** Longest time until every history has come to its restart: each has some 60 requests before it. */
+const RESTART_DEADLINE_MS = 15 * 60_000
 
 /** The living nodes, whose leader is stopped now and then during requests. */
 export class Failovers {
@@ -64,7 +67,7 @@ export class Failovers {
       this.#gathered = undefined
       gathered.begin()
     }
-    return gathered.all
+    return within('a restart that every history asks for', gathered.all, RESTART_DEADLINE_MS)
   }
 }
 

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { after, test } from 'node:test'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { io, type Socket } from 'socket.io-client'
 import { healthOf, type RunningCluster, rolesOf, startCluster } from '../support/cluster.ts'
-import { until } from '../support/deadline.ts'
+import { once, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
@@ -34,11 +33,18 @@ function waitingFor(position: number): RequestInit {
 
 /** The next message of a name that is the right one. */
 function heard<T>(socket: Socket, name: string, isRight: (message: T) => boolean = () => true): Promise<unknown> {
-  return new Promise((resolve) => {
-    socket.on(name, (message: T) => {
-      if (isRight(message)) resolve(message)
-    })
-  })
+  return within(
+    `the message ${name}`,
+    new Promise((resolve) => {
+      socket.on(name, (message: T) => {
+        if (isRight(message)) resolve(message)
+      })
+    }),
+  )
+}
+
+function subscribe(socket: Socket, wanted: object) {
+  return within('the response to a subscription', socket.emitWithAck('subscribe', wanted))
 }
 
 test('every node serves the initial items of the leader, and only the leader merges its data file', {
@@ -201,7 +207,7 @@ test('sockets at one node report writes at another, and a subscription continues
   const socket = io(first.url, { transports: ['websocket'], forceNew: true })
   t.after(async () => socket.disconnect())
   await heard(socket, 'connect')
-  const { journal, position } = await socket.emitWithAck('subscribe', { collection: 'live' })
+  const { journal, position } = await subscribe(socket, { collection: 'live' })
   const updated = heard(socket, 'updated', ({ path }: { path: string }) => path === '/api/live/x')
   await second.fetch('/api/live/x', json('PUT', { id: 'x', n: 1 }))
   const told = (await updated) as { position: number }
@@ -211,7 +217,7 @@ test('sockets at one node report writes at another, and a subscription continues
   const changes: unknown[] = []
   moved.on('change', ({ kind, id }: { kind: string; id: string }) => changes.push([kind, id]))
   await heard(moved, 'connect')
-  const resumed = await moved.emitWithAck('subscribe', { collection: 'live', after: position, journal })
+  const resumed = await subscribe(moved, { collection: 'live', after: position, journal })
   assert.equal(resumed.reset, undefined)
   await second.fetch('/api/live/x', { method: 'DELETE' })
   await until('both changes have come', () => changes.length === 2)

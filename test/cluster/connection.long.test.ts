@@ -10,6 +10,7 @@ import { createAccount, createOperator, createUser, type KeyPair } from '@nats-i
 import { connect } from '../../src/cluster/connection.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { startCluster } from '../support/cluster.ts'
+import { DEADLINE_MS } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type NatsServer, startNats, withoutNats } from '../support/nats.ts'
 import { json, type RunningServer } from '../support/server.ts'
@@ -33,7 +34,7 @@ function certify(path: string, subject: string, { signer, names }: { signer?: st
   args.push('-subj', `/CN=${subject}`, '-keyout', `${path}.key`, '-out', `${path}.pem`)
   if (signer !== undefined) args.push('-CA', `${signer}.pem`, '-CAkey', `${signer}.key`)
   if (names !== undefined) args.push('-addext', `subjectAltName=${names}`, '-addext', 'basicConstraints=CA:FALSE')
-  execFileSync(OPENSSL, args, { stdio: 'pipe' })
+  execFileSync(OPENSSL, args, { stdio: 'pipe', timeout: DEADLINE_MS })
 }
 
 function tls(directory: string, certificate: string): readonly string[] {
@@ -52,7 +53,7 @@ function connecting(url: string, authority: string): string {
     process.stdout.write(said, () => process.exit(0))`
   const env = { ...process.env, NODE_EXTRA_CA_CERTS: authority, NODE_TEST_CONTEXT: '' }
   const args = ['--import', 'tsx', '--input-type=module', '-e', text]
-  return execFileSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8' })
+  return execFileSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8', timeout: DEADLINE_MS })
 }
 
 test('a cluster works over TLS with servers named by address or name, and rejects other certificates', {

@@ -66,6 +66,9 @@ for (const loss of losses) {
     cuts[nodes.indexOf(leader)]?.cut(loss)
     const late: Promise<number>[] = []
     let isCut = true
+    t.after(() => {
+      isCut = false
+    })
     const writing = (async () => {
       for (let n = 0; isCut; n++) {
         late.push(statusOf(leader.fetch('/api/late', json('POST', { n }))))

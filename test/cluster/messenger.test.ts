@@ -6,6 +6,7 @@ import type { LeaderRequest, LeaderResponse } from '../../src/cluster/protocol.t
 import type { Command } from '../../src/commands/command.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { SILENT } from '../support/cluster.ts'
+import { within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
 
@@ -22,32 +23,34 @@ async function messengers(t: Scope, messageBytes: number) {
   const serve = async (answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<void> => {
     leader.messenger.serve('leader', answer)
     // Otherwise a request may reach the server before the subscription does.
-    await leader.nc.flush()
+    await within('the response of NATS to a flush', leader.nc.flush())
   }
-  return { serve, follower: follower.messenger }
+  const ask = (request: LeaderRequest): Promise<LeaderResponse> =>
+    within(`the answer of the leader to ${request.type}`, follower.messenger.ask('leader', request))
+  return { serve, ask }
 }
 
 test('an answer of the leader that fits into no message is a refusal with the reason, and the leader continues', {
   skip: withoutNats,
 }, async (t) => {
-  const { serve, follower } = await messengers(t, 64 * 1024)
+  const { serve, ask } = await messengers(t, 64 * 1024)
   const notCreated = Array.from({ length: 1000 }, (_, index) => [index, { duplicateOf: 'x'.repeat(100) }] as const)
   await serve(async (request): Promise<LeaderResponse> => {
     if (request.type === 'bulk') return { type: 'bulk-stored', position: 7, events: 1, notCreated }
     return { type: 'written', position: 7 }
   })
   const bulk = { type: 'bulk', command: { type: 'CreateItems', collection: 'a', items: [], isLenient: false } } as const
-  const answer = await follower.ask('leader', { ...bulk, origin: ORIGIN } satisfies LeaderRequest)
+  const answer = await ask({ ...bulk, origin: ORIGIN })
   assert.ok(answer.type === 'refused')
   assert.deepEqual([answer.code, answer.position], ['TooLarge', 7])
   assert.match(answer.message, /^1000 items of the batch exist already or were rejected/)
-  assert.deepEqual(await follower.ask('leader', { type: 'snapshot' }), { type: 'written', position: 7 })
+  assert.deepEqual(await ask({ type: 'snapshot' }), { type: 'written', position: 7 })
 })
 
 test('a request with many members is forwarded unchanged, and does not delay a short one', {
   skip: withoutNats,
 }, async (t) => {
-  const { serve, follower } = await messengers(t, 4 * 1024 * 1024)
+  const { serve, ask } = await messengers(t, 4 * 1024 * 1024)
   const received: LeaderRequest[] = []
   await serve(async (request) => {
     received.push(request)
@@ -59,8 +62,8 @@ test('a request with many members is forwarded unchanged, and does not delay a s
   const item = { ...Object.fromEntries(members), '\\"': 'ä', deep }
   const long = { type: 'CreateItem', collection: 'a', item } as const
   const short = { type: 'CreateItem', collection: 'a', item: { n: 1 } } as const
-  const ask = (command: Command) => follower.ask('leader', { type: 'handle', command, origin: ORIGIN })
-  await Promise.all([ask(long), ask(short)])
+  const handle = (command: Command) => ask({ type: 'handle', command, origin: ORIGIN })
+  await Promise.all([handle(long), handle(short)])
   assert.deepEqual(received, [
     { type: 'handle', command: short, origin: ORIGIN },
     { type: 'handle', command: long, origin: ORIGIN },

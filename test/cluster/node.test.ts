@@ -5,7 +5,7 @@ import { Election } from '../../src/cluster/election.ts'
 import { Node } from '../../src/cluster/node.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { openClusterJournal, SILENT } from '../support/cluster.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
@@ -55,7 +55,7 @@ test('the lease is renewed while a new leader catches up and the stream does not
   await until('the lease was renewed three times', () => revision >= before + 3)
   assert.ok(node.isLeader && !isStarted)
   takenIn()
-  await starting
+  await within('the start of the node', starting)
   says(journal.sequence)
   await node.close()
 })
@@ -135,7 +135,7 @@ test('a node that loses the lead while it imports its data file is told at once,
   await until('it hears of the other leader', () => calls.length === 2)
   assert.deepEqual(calls, ['elected', 'resigning'])
   imported()
-  await starting
+  await within('the start of the node', starting)
   assert.deepEqual(calls, ['elected', 'resigning', 'resigned'])
   await node.close()
 })
@@ -154,7 +154,7 @@ test('a takeover that fails after the node was elected again does not end the la
   takeovers[1]?.succeed()
   await until('it leads', () => calls.includes('elected'))
   assert.ok(node.isLeader)
-  await starting
+  await within('the start of the node', starting)
   await node.close()
   assert.deepEqual(calls, ['resigning', 'resigned', 'elected', 'resigning', 'resigned'])
 })

@@ -13,6 +13,8 @@ export interface Write {
 
 /** How long one try may take; longer than a node waits for another one. */
 const TRY_MS = 20_000
+/** How long a write is tried; much longer than the nodes are without a leader. */
+const WRITE_DEADLINE_MS = 5 * 60_000
 
 /**
  * Clients that write, each write with an Idempotency-Key of its own, and go on to another node whenever one is
@@ -44,6 +46,8 @@ export class Writers {
 
   start(count: number): void {
     this.#running = Promise.all(Array.from({ length: count }, () => this.#write()))
+    // Whoever waits for the end is told.
+    this.#running.catch(() => {})
   }
 
   /** Every write that was begun is tried until it is acknowledged. */
@@ -56,7 +60,11 @@ export class Writers {
     while (!this.#isEnding) {
       const write = this.#next()
       this.writes.push(write)
-      while (!(await this.#try(write))) await sleep(50 + this.#random.integer(200))
+      const lastMs = Date.now() + WRITE_DEADLINE_MS
+      while (!(await this.#try(write))) {
+        if (Date.now() > lastMs) throw new Error(`write ${write.n} was tried for ${WRITE_DEADLINE_MS / 1000} s in vain`)
+        await sleep(50 + this.#random.integer(200))
+      }
     }
   }
 

@@ -9,6 +9,7 @@ import type { Snapshot } from '../../src/projections/snapshot.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
 import { recordOf, sliceOf } from '../support/collections.ts'
+import { turnsUntil } from '../support/deadline.ts'
 import { begun, created, deleted } from '../support/decider.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -147,13 +148,14 @@ class World {
       isDone = true
     })
     done.catch(() => {})
-    for (;;) {
-      await turn()
-      if (isDone) break
+    await turn()
+    await turnsUntil(`the end of the writes, ${context}`, () => {
+      if (isDone) return true
       assert.equal(this.views.position, before.head, context)
       if (this.random.chance(0.1)) check(this.views, before, this.random, `${context}, before its end`)
       if (this.random.chance(0.1)) this.take(before)
-    }
+      return false
+    })
     await done
   }
 

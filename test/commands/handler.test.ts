@@ -15,7 +15,7 @@ import {
 import { Views } from '../../src/projections/views.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
-import { until } from '../support/deadline.ts'
+import { turnsUntil, until } from '../support/deadline.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
 import { longObjects } from '../support/long-json.ts'
@@ -354,7 +354,11 @@ test('time-sliced writes and others are decided in the order in which they came'
     })
     const deletion = handle(remove('1'))
     const missing = handle(remove('1'))
-    while (!(await isSettled(missing.catch(() => {})))) journal.flush()
+    await turnsUntil('the answer to the last write', async () => {
+      if (await isSettled(missing.catch(() => {}))) return true
+      journal.flush()
+      return false
+    })
     await first
     const { event, item: kept } = await long
     assert.equal(event?.revision, 2, shape)

@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { FileEngine } from '../../src/server/file-engine.ts'
-import { until } from '../support/deadline.ts'
+import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { json, startServer } from '../support/server.ts'
@@ -235,9 +235,9 @@ test('a file that is mounted alone into a namespace is kept up to date, even aft
 
 /** Mounts a file over another until the test ends; says why it cannot. With CI=true it must be possible. */
 function bind(t: TestContext, from: string, to: string): string | undefined {
-  const { status, stderr, error } = spawnSync('mount', ['--bind', from, to])
+  const { status, stderr, error } = spawnSync('mount', ['--bind', from, to], { timeout: DEADLINE_MS })
   if (status === 0) {
-    t.after(() => void spawnSync('umount', [to]))
+    t.after(() => void spawnSync('umount', [to], { timeout: DEADLINE_MS }))
     return undefined
   }
   const why = `no file can be mounted here (it takes root): ${error?.message ?? String(stderr).trim()}`

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -58,9 +58,9 @@ test('the first items of an import in parts are there once, after kills at any m
   let kills = 0
   for (let kill = 0; kill < KILLS; kill++) {
     const server = spawnServer(t, directory)
-    await Promise.race([sleep(500 + random.integer(4000)), server.ended])
+    await Promise.race([sleep(500 + random.integer(4000)), server.ended()])
     server.process.kill('SIGKILL')
-    kills += (await server.ended).signal === 'SIGKILL' ? 1 : 0
+    kills += (await server.ended()).signal === 'SIGKILL' ? 1 : 0
   }
   assert.equal(kills, KILLS)
   const server = await startServer(t, { directory })
@@ -206,7 +206,7 @@ test('an engine that is closed during the merge of a large edit aborts it, and t
   const first = engine.journal.head
   disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: all })))
   const refused = assert.rejects(engine.reload(), (error) => error instanceof Refusal && error.code === 'Unavailable')
-  while (engine.journal.head === first) await new Promise((resolve) => setImmediate(resolve))
+  await turnsUntil('the first events of the edit', () => engine.journal.head !== first)
   assert.equal(engine.dataFile.status.state, 'merging')
   await engine.close()
   await refused

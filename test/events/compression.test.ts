@@ -15,7 +15,7 @@ import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Corruption } from '../../src/runtime/errors.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
-import { until } from '../support/deadline.ts'
+import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE, openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -89,8 +89,11 @@ test('a compressed segment is gzip, so zcat and zgrep show its lines', async (t)
   assert.equal(compressed.length, bytes)
   assert.ok(compressed.length * 3 < plain.length)
   assert.ok(gunzipSync(compressed).equals(plain))
-  assert.ok(execFileSync('zcat', [`${path}.gz`], { maxBuffer: 2 ** 24 }).equals(plain))
-  assert.match(execFileSync('zgrep', ['-c', 'reading 77 ', `${path}.gz`], { encoding: 'utf8' }), /^1\n$/)
+  assert.ok(execFileSync('zcat', [`${path}.gz`], { maxBuffer: 2 ** 24, timeout: DEADLINE_MS }).equals(plain))
+  assert.match(
+    execFileSync('zgrep', ['-c', 'reading 77 ', `${path}.gz`], { encoding: 'utf8', timeout: DEADLINE_MS }),
+    /^1\n$/,
+  )
 })
 
 test('readers and the next start find every event during and after compression', async (t) => {

@@ -8,6 +8,7 @@ import { type Journal, positioned } from '../../src/events/journal.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Locked } from '../../src/runtime/errors.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
+import { DEADLINE_MS } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
 
@@ -257,10 +258,8 @@ test('jq reads the journal', async (t) => {
   const { journal } = await openJournal(nodeFiles, directory)
   for (let id = 0; id < 5; id++) await journal.append(draft(id + 1, created(id)))
   await journal.close()
-  const out = execFileSync(jq as string, [
-    '-c',
-    'select(.events) | .events[].id',
-    join(directory, '00000000000000000001.ndjson'),
-  ])
+  const segment = join(directory, '00000000000000000001.ndjson')
+  const options = { timeout: DEADLINE_MS }
+  const out = execFileSync(jq as string, ['-c', 'select(.events) | .events[].id', segment], options)
   assert.equal(out.toString(), '0\n1\n2\n3\n4\n')
 })

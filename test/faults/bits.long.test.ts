@@ -227,8 +227,8 @@ test('a damaged journal fails the start of the program: the place is named, exit
     const before = await stateOf(directory)
     const program = spawnServer(t, directory)
     const context = `SEED=${SEED}, start ${start}, ${kind}`
-    assert.equal(await program.listening, undefined, context)
-    assert.equal((await program.ended).code, 1, context)
+    assert.equal(await program.listening(), undefined, context)
+    assert.equal((await program.ended()).code, 1, context)
     assert.ok(program.stderr().includes(placeOf(line, segment)), `${context}: ${program.stderr()}`)
     assert.deepEqual(await stateOf(directory), before, context)
   }
@@ -298,8 +298,8 @@ test('a journal whose end was cut off cleanly is rejected by the data file, and 
   await writeFile(segment, bytes.subarray(0, last.offset))
   const before = await stateOf(server.directory)
   const refused = spawnServer(t, server.directory)
-  assert.equal(await refused.listening, undefined)
-  assert.equal((await refused.ended).code, 1)
+  assert.equal(await refused.listening(), undefined)
+  assert.equal((await refused.ended()).code, 1)
   assert.match(
     refused.stderr(),
     new RegExp(`the journal ends at ${last.expected.position - 1}: it has lost the events`),

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { until } from '../support/deadline.ts'
+import { eventOf, fetch, once, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
 
@@ -34,7 +33,7 @@ async function startLimited(t: TestContext, limit: number, flags: readonly strin
   const directory = await temporaryDirectory(t)
   const under = ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'limited']
   const program = spawnServer(t, directory, { under, flags: [...SMALL_SEGMENTS, ...flags] })
-  const url = await program.listening
+  const url = await program.listening()
   assert.ok(url, program.stderr())
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => agent.destroy())
@@ -43,8 +42,8 @@ async function startLimited(t: TestContext, limit: number, flags: readonly strin
     const sending = request(`${url}${path}`, { agent, method, headers: { ...type, ...headers } })
     sending.end(body === undefined ? undefined : JSON.stringify(body))
     const [answer] = (await once(sending, 'response')) as [IncomingMessage]
-    let text = ''
-    for await (const part of answer.setEncoding('utf8')) text += part
+    const parts = await within(`the end of the response to ${path}`, answer.setEncoding('utf8').toArray())
+    const text = parts.join('')
     return { status: answer.statusCode ?? 0, retryAfter: answer.headers['retry-after'], text }
   }
   assert.equal((await ask('/api/a', { method: 'POST', body: { n: 0 } })).status, 201)
@@ -66,7 +65,8 @@ async function openIdle(t: TestContext, url: string, count: number): Promise<rea
     idle.socket.setEncoding('utf8').on('data', (text) => {
       idle.text += text
     })
-    await Promise.race([once(idle.socket, 'connect'), once(idle.socket, 'close')])
+    const opened = Promise.race([eventOf(idle.socket, 'connect'), eventOf(idle.socket, 'close')])
+    await within('a connection', opened)
     return idle
   })
   return Promise.all(opening)
@@ -189,7 +189,7 @@ test('without descriptors, requests that need one get 503, nothing is lost, and 
     acknowledged,
   )
   program.process.kill('SIGTERM')
-  assert.deepEqual(await program.ended, { code: 0, signal: null }, program.stderr())
+  assert.deepEqual(await program.ended(), { code: 0, signal: null }, program.stderr())
   const verified = await runToEnd(t, directory, ['verify', '--file', join(directory, 'db.json')])
   assert.equal(verified.code, 0, verified.stdout)
 })
@@ -199,7 +199,7 @@ test('a start with too low a limit of open files exits with code 1 and says so',
     const directory = await temporaryDirectory(t)
     const under = ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'limited']
     const program = spawnServer(t, directory, { under })
-    assert.deepEqual(await program.ended, { code: 1, signal: null })
+    assert.deepEqual(await program.ended(), { code: 1, signal: null })
     assert.match(
       program.stderr(),
       new RegExp(`may not open enough files: ulimit -n is ${limit}\\. It needs at least 64`),
@@ -211,7 +211,7 @@ test('a start with too low a limit of open files exits with code 1 and says so',
 test('with the lowest limit of open files a start serves 8 connections', { skip }, async (t) => {
   const directory = await temporaryDirectory(t)
   const program = spawnServer(t, directory, { under: ['bash', '-c', 'ulimit -n 64; exec "$@"', 'limited'] })
-  const url = await program.listening
+  const url = await program.listening()
   assert.ok(url, program.stderr())
   const answers = await Promise.all(Array.from({ length: 8 }, () => fetch(`${url}/api`)))
   assert.deepEqual(

@@ -4,6 +4,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { createInterface } from 'node:readline'
 import { isDeepStrictEqual } from 'node:util'
 import type { JsonObject } from '../../src/json/value.ts'
+import { each, fetch, within } from '../support/deadline.ts'
 import type { Load, Sent } from './load.ts'
 
 interface Told {
@@ -131,9 +132,12 @@ export class History {
 }
 
 async function* eventLines(url: string, from: number): AsyncGenerator<string> {
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    get(`${url}/events?from=${from}`, { headers: { Accept: 'application/x-ndjson' } }, resolve).on('error', reject)
-  })
+  const answer = await within(
+    'the response to GET /events',
+    new Promise<IncomingMessage>((resolve, reject) => {
+      get(`${url}/events?from=${from}`, { headers: { Accept: 'application/x-ndjson' } }, resolve).on('error', reject)
+    }),
+  )
   assert.equal(answer.statusCode, 200)
-  yield* createInterface({ input: answer })
+  yield* each('the next line of /events', createInterface({ input: answer }))
 }

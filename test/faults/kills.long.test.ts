@@ -62,9 +62,9 @@ test('killed at any moment under load: nothing acknowledged is lost or changed, 
 
 async function killWhileStarting(t: TestContext, directory: string, afterMs: number): Promise<void> {
   const server = spawnServer(t, directory, { flags: FLAGS })
-  await Promise.race([sleep(afterMs), server.ended])
+  await Promise.race([sleep(afterMs), server.ended()])
   server.process.kill('SIGKILL')
-  assert.equal((await server.ended).signal, 'SIGKILL', server.stderr())
+  assert.equal((await server.ended()).signal, 'SIGKILL', server.stderr())
 }
 
 test('SIGTERM under load: accepted writes are answered and stored, unanswered ones did not happen, exit code 0', async (t) => {
@@ -118,7 +118,7 @@ test('during shutdown responses have Connection: close, and a request with an in
   server.process.kill('SIGTERM')
   await until('the server is ending', () => server.stderr().includes('ending'))
   open.socket.write('}')
-  const answer = await open.answer
+  const answer = await open.answer()
   assert.match(answer, /^HTTP\/1\.1 201 /)
   assert.match(answer, /^connection: close\r$/im)
   await until('the process has ended', () => server.process.exitCode !== null)
@@ -147,7 +147,7 @@ test('a second SIGTERM ends the process at once', async (t) => {
 async function openRequest(
   url: string,
   body: string,
-): Promise<{ readonly socket: Socket; readonly answer: Promise<string> }> {
+): Promise<{ readonly socket: Socket; readonly answer: () => Promise<string> }> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   socket.setEncoding('latin1')
@@ -155,10 +155,11 @@ async function openRequest(
   socket.on('data', (part) => {
     text += part
   })
-  const answer = new Promise<string>((resolve) => {
-    socket.on('error', () => {})
-    socket.on('close', () => resolve(text.replace(CONTINUE, '')))
-  })
+  socket.on('error', () => {})
+  const answer = async (): Promise<string> => {
+    await until('the end of the connection', () => socket.closed)
+    return text.replace(CONTINUE, '')
+  }
   const head = ['POST /api/a HTTP/1.1', `Host: ${hostname}`, 'Content-Type: application/json', 'Expect: 100-continue']
   socket.write(`${head.join('\r\n')}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, -1)}`)
   await until('the server has begun with the request', () => text.startsWith(CONTINUE))

@@ -47,7 +47,7 @@ function generationOf(engine: FileEngine, context: string): number {
   return [...generations][0] as number
 }
 
-test('a write of very many events becomes visible at once, for every kind of reader', async () => {
+test('a write of very many events becomes visible at once, for every kind of reader', async (t) => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, fileOf(0))
   const { engine, failures } = await openTestEngine(disk.files(), { segmentBytes: 64 * 2 ** 20 })
@@ -62,6 +62,9 @@ test('a write of very many events becomes visible at once, for every kind of rea
   }
   disk.put(DATA_FILE, fileOf(1))
   let isDone = false
+  t.after(() => {
+    isDone = true
+  })
   const seen = new Set<number>()
   const looking = (async () => {
     while (!isDone) {

@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http'
 import type { JsonObject } from '../../src/json/value.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import type { Random } from '../support/random.ts'
 
 export const COLLECTIONS = ['a', 'b', 'c'] as const
@@ -107,27 +107,30 @@ export class Load {
     const { hostname, port } = new URL(url)
     const path = `/api/${collection}${key === undefined ? '' : `/${key}`}`
     const headers = { 'X-Request-Id': id, ...(body && { 'Content-Type': 'application/json' }) }
-    return new Promise((resolve, reject) => {
-      const sending = request({ agent, hostname, port, method, path, headers }, (answer) => {
-        let text = ''
-        answer.setEncoding('utf8')
-        answer.on('data', (part) => {
-          text += part
+    return within(
+      `the response to ${method} ${path}`,
+      new Promise((resolve, reject) => {
+        const sending = request({ agent, hostname, port, method, path, headers }, (answer) => {
+          let text = ''
+          answer.setEncoding('utf8')
+          answer.on('data', (part) => {
+            text += part
+          })
+          answer.on('error', reject)
+          answer.on('end', () => {
+            const status = answer.statusCode ?? 0
+            const position = Number(answer.headers['journal-position'])
+            this.answers.set(status, (this.answers.get(status) ?? 0) + 1)
+            this.seen = Math.max(this.seen, position)
+            if (status < 300) sent.acknowledged = { position, id: text && (JSON.parse(text) as JsonObject).id }
+            // A change that did not fit into the data file has happened all the same.
+            else if (status !== 504) sent.refused = status
+            resolve()
+          })
         })
-        answer.on('error', reject)
-        answer.on('end', () => {
-          const status = answer.statusCode ?? 0
-          const position = Number(answer.headers['journal-position'])
-          this.answers.set(status, (this.answers.get(status) ?? 0) + 1)
-          this.seen = Math.max(this.seen, position)
-          if (status < 300) sent.acknowledged = { position, id: text && (JSON.parse(text) as JsonObject).id }
-          // A change that did not fit into the data file has happened all the same.
-          else if (status !== 504) sent.refused = status
-          resolve()
-        })
-      })
-      sending.on('error', reject)
-      sending.end(body && JSON.stringify(body))
-    })
+        sending.on('error', reject)
+        sending.end(body && JSON.stringify(body))
+      }),
+    )
   }
 }

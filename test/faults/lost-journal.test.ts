@@ -3,6 +3,7 @@ import { mkdir, rename, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { segmentName } from '../../src/events/segment.ts'
+import { fetch } from '../support/deadline.ts'
 import { type ProbedServer, startProbed } from '../support/probe.ts'
 
 const NDJSON = 'application/x-ndjson'

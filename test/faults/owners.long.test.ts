@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { stateOf } from '../support/directory-state.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
@@ -17,20 +17,20 @@ test('two processes start on one journal: one gets it, the other says so and exi
     // Every other race is for a journal that is not there yet.
     if (race % 2 === 0) directory = await temporaryDirectory(t)
     const racers = [spawnServer(t, directory), spawnServer(t, directory)]
-    const urls = await Promise.all(racers.map(({ listening }) => listening))
+    const urls = await Promise.all(racers.map(({ listening }) => listening()))
     const owners = racers.filter((_, index) => urls[index])
     const others = racers.filter((_, index) => !urls[index])
     const told = racers.map(({ stderr }) => stderr()).join('')
     assert.equal(owners.length, 1, `race ${race}: ${owners.length} processes have the journal\n${told}`)
     for (const other of others) {
-      assert.deepEqual(await other.ended, { code: 1, signal: null })
+      assert.deepEqual(await other.ended(), { code: 1, signal: null })
       assert.match(other.stderr(), /^recollect: The journal \S+db\.journal is in use by another process\.$/m)
     }
     for (const [index, owner] of racers.entries()) {
       if (!urls[index]) continue
       assert.equal((await fetch(`${urls[index]}/api/a`, json('POST', { race }))).status, 201)
       owner.process.kill('SIGTERM')
-      assert.deepEqual(await owner.ended, { code: 0, signal: null }, owner.stderr())
+      assert.deepEqual(await owner.ended(), { code: 0, signal: null }, owner.stderr())
     }
     const { torn } = await walk(nodeFiles, join(directory, 'db.journal'), () => {})
     assert.equal(torn, undefined)
@@ -47,8 +47,8 @@ test('a second process leaves the files of the first unchanged', async (t) => {
   await until('the data file is written', isWritten)
   const before = await stateOf(owner.directory)
   const other = spawnServer(t, owner.directory)
-  assert.equal(await other.listening, undefined)
-  assert.equal((await other.ended).code, 1)
+  assert.equal(await other.listening(), undefined)
+  assert.equal((await other.ended()).code, 1)
   assert.deepEqual(await stateOf(owner.directory), before)
   assert.equal((await owner.fetch('/api/a', json('POST', {}))).status, 201)
 })

@@ -8,6 +8,7 @@ import { segmentName } from '../../src/events/segment.ts'
 import { SegmentReader } from '../../src/events/segment-reader.ts'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { within } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { spawnServer, startServer } from '../support/server.ts'
 import { History } from './history.ts'
@@ -44,11 +45,11 @@ test('a failed durable write of the journal ends the process, and nothing is ack
       ...failing('pwrite64', join(journal, segmentName(1)), nth),
       flags: FLAGS,
     })
-    const url = await server.listening
+    const url = await server.listening()
     assert.ok(url, server.stderr())
     const load = new Load(random, `s${round}`)
-    await load.run(url, 8)
-    assert.deepEqual(await server.ended, { code: 1, signal: null }, context)
+    await within('the end of the writes to a server that fails', load.run(url, 8))
+    assert.deepEqual(await server.ended(), { code: 1, signal: null }, context)
     assert.match(server.stderr(), /EIO/, context)
 
     const batches = new Set<number>()
@@ -94,6 +95,6 @@ test('the start fails when the first sync, that of opening, fails', { skip: with
   assert.equal(await first.stop(), 0)
   const segment = join(first.directory, 'db.journal', segmentName(1))
   const server = spawnServer(t, first.directory, failing('fdatasync', segment, 1))
-  assert.equal(await server.listening, undefined)
-  assert.equal((await server.ended).code, 1)
+  assert.equal(await server.listening(), undefined)
+  assert.equal((await server.ended()).code, 1)
 })

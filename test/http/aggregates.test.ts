@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
 import { authentication, keyOf } from '../support/authentication.ts'
+import { within } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 
 interface Reading {
@@ -95,10 +96,12 @@ test('the client gets rows, values and the newest items', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
   const client = connect(server.url)
   t.after(() => client.close())
+  const answered = <T>(answer: Promise<T>): Promise<T> => within('a response to the client', answer)
   const readings = client.collection<Reading>('readings')
-  const { items, total } = await readings
+  const grouped = readings
     .where({ 'data.temperature_lt': 10 })
     .aggregate(['count', 'p50(data.temperature)'], { groupBy: ['mac'], window: '1d', tz: 'Europe/Helsinki' })
+  const { items, total } = await answered(grouped)
   assert.equal(total, 2)
   assert.deepEqual(items[1], {
     mac: 'b',
@@ -106,19 +109,19 @@ test('the client gets rows, values and the newest items', async (t) => {
     count: 5,
     'p50(data.temperature)': 5,
   })
-  const [row] = (await readings.aggregate(['count', 'avg(data.temperature)', 'first(mac)'])).items
+  const [row] = (await answered(readings.aggregate(['count', 'avg(data.temperature)', 'first(mac)']))).items
   const sum: number = (row?.count ?? 0) * (row?.['avg(data.temperature)'] ?? 0)
   assert.equal(sum, (47 * 48) / 2)
   assert.equal(row?.['first(mac)'], 'a')
-  assert.deepEqual(await readings.distinct('mac'), ['a', 'b'])
-  const newest = await readings.newestBy('mac')
+  assert.deepEqual(await answered(readings.distinct('mac')), ['a', 'b'])
+  const newest = await answered(readings.newestBy('mac'))
   assert.deepEqual(
     newest.items.map(({ id }) => id),
     [46, 47],
   )
-  const [second] = (await readings.page(2, 1).newestBy('mac')).items
+  const [second] = (await answered(readings.page(2, 1).newestBy('mac'))).items
   assert.equal(second?.id, 47)
-  assert.deepEqual(await readings.page(2, 1).distinct('mac'), ['b'])
+  assert.deepEqual(await answered(readings.page(2, 1).distinct('mac')), ['b'])
   // @ts-expect-error There is no such field.
-  await assert.rejects(readings.distinct(''))
+  await assert.rejects(answered(readings.distinct('')))
 })

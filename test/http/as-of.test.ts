@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { after, describe, test } from 'node:test'
+import { turnsUntil } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
@@ -100,7 +101,7 @@ describe('asOf', async () => {
       const event = events.at(-1) as { time: string }
       times.push(event.time)
       const before = event.time
-      while (new Date().toISOString() <= before) await new Promise((resolve) => setImmediate(resolve))
+      await turnsUntil('the next millisecond', () => new Date().toISOString() > before)
     }
     for (const [index, time] of times.entries()) {
       const { body, at } = await look(server, asOf('/api/a', time))

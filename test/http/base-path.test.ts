@@ -5,6 +5,7 @@ import { after, test } from 'node:test'
 import WebSocket from 'ws'
 import { connect } from '../../src/client/index.ts'
 import { isOwnPath, parseBasePath } from '../../src/http/base-path.ts'
+import { fetch, once, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send } from '../support/requests.ts'
 import { startReverseProxy } from '../support/reverse-proxy.ts'
@@ -78,14 +79,14 @@ for (const [index, [name, target, prefix, strips, headers]] of PROXIES.entries()
     await t.test('Socket.IO and /ws report a change below the base path', async () => {
       const client = connect(url)
       const live = client.collection<{ n?: number }>('things').where({ n: index }).live()
-      await live.ready
+      await within('the items of a live list', live.ready)
       const plain = new WebSocket(`${url.replace('http', 'ws')}/ws`)
-      await new Promise((resolve) => plain.once('open', resolve))
-      const told = new Promise<string>((resolve) => plain.once('message', (data) => resolve(String(data))))
+      await once(plain, 'open')
+      const told = once(plain, 'message')
       const changed = live[Symbol.asyncIterator]().next()
-      await client.collection('things').create({ n: index })
-      assert.equal((JSON.parse(await told) as { collection: string }).collection, 'things')
-      await changed
+      await within('the new item', client.collection('things').create({ n: index }))
+      assert.equal((JSON.parse(String((await told)[0])) as { collection: string }).collection, 'things')
+      await within('the change in a live list', changed)
       assert.equal(live.total, 1)
       plain.close()
       client.close()

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { fetch, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
@@ -241,7 +242,7 @@ test('concurrent increments of a counter with If-Match are all counted', async (
       assert.equal(status, 412)
     }
   }
-  await Promise.all(Array.from({ length: 20 }, raise))
+  await within('20 increments', Promise.all(Array.from({ length: 20 }, raise)))
   assert.equal((await get(path)).json<{ n: number }>().n, 20)
 })
 

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
@@ -11,7 +10,7 @@ import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import { ConnectionLimits } from '../../src/http/connection-limits.ts'
 import { shareDescriptors } from '../../src/server/descriptors.ts'
-import { until } from '../support/deadline.ts'
+import { once, until } from '../support/deadline.ts'
 
 /** A limited HTTP server whose connections come from the addresses that the test names. */
 async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
@@ -31,7 +30,8 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     Object.defineProperty(socket, 'remoteAddress', { value: addresses.shift() })
     http.emit('connection', socket)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
   t.after(() => server.close())
   const { port } = server.address() as AddressInfo
   /** Sends a request over a new connection, which stays open if the server lets it. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
+import { within } from '../support/deadline.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const NDJSON = 'application/x-ndjson'
@@ -16,7 +17,7 @@ async function follow(t: TestContext, server: RunningServer, query: string) {
   const answer = await server.fetch(`/events?${query}`, { headers: { Accept: NDJSON }, signal: ending.signal })
   assert.equal(answer.status, 200)
   assert.equal(answer.headers.get('Content-Type'), NDJSON)
-  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+  const reader = (answer.body as ReadableStream).pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   return {
     /** The next events; fewer when the stream ends. */
@@ -29,7 +30,7 @@ async function follow(t: TestContext, server: RunningServer, query: string) {
           text = text.slice(end + 1)
           continue
         }
-        const { value, done } = (await reader?.read()) ?? { value: undefined, done: true }
+        const { value, done } = await within('the next events of a stream', reader.read())
         if (done) return events
         text += value
       }

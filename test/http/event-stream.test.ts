@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
+import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
@@ -18,7 +19,7 @@ async function listen(t: TestContext, server: RunningServer, path: string, heade
     headers: { Accept: 'text/event-stream', ...headers },
     signal: ending.signal,
   })
-  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+  const reader = (answer.body as ReadableStream).pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   return {
     answer,
@@ -28,7 +29,7 @@ async function listen(t: TestContext, server: RunningServer, path: string, heade
       while (messages.length < count) {
         const end = text.indexOf('\n\n')
         if (end < 0) {
-          const { value, done } = (await reader?.read()) ?? { value: undefined, done: true }
+          const { value, done } = await within('the next events of a stream', reader.read())
           if (done) return messages
           text += value
           continue

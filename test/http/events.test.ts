@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { before, describe, type TestContext, test } from 'node:test'
 import type { JsonObject } from '../../src/json/value.ts'
+import { within } from '../support/deadline.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
@@ -252,13 +253,16 @@ describe('a stream of events', () => {
 
   test('the server is unaffected when a client disconnects', async () => {
     const { hostname, port } = new URL(server.url)
-    await new Promise<void>((resolve, reject) => {
-      const asked = request(
-        { hostname, port, path: '/events', headers: { Accept: 'application/x-ndjson' } },
-        (answer) => answer.once('data', () => answer.destroy()).once('close', resolve),
-      )
-      asked.on('error', reject).end()
-    })
+    await within(
+      'the end of a stream that is left',
+      new Promise<void>((resolve, reject) => {
+        const asked = request(
+          { hostname, port, path: '/events', headers: { Accept: 'application/x-ndjson' } },
+          (answer) => answer.once('data', () => answer.destroy()).once('close', resolve),
+        )
+        asked.on('error', reject).end()
+      }),
+    )
     assert.equal((await get('/events/1')).status, 200)
     assert.equal(
       (await send(server.url, 'HEAD', '/events', { headers: { Accept: 'application/x-ndjson' } })).status,

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
@@ -9,7 +8,7 @@ import { ItemShapes } from '../../src/http/formats/item-shapes.ts'
 import { formatPath } from '../../src/json/paths.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
-import { until } from '../support/deadline.ts'
+import { once, until, within } from '../support/deadline.ts'
 import { SEED } from '../support/random.ts'
 import { openRaw } from '../support/raw.ts'
 import { type Reply, send } from '../support/requests.ts'
@@ -193,15 +192,16 @@ test('each format has its own ETag, which gets 304', async () => {
 
 /** Asks, and reads nothing yet. */
 function open(path: string, headers: Record<string, string>): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    get(`${url}/api/${path}`, { headers, agent: false }, resolve).on('error', reject)
-  })
+  return within(
+    `the response to GET /api/${path}`,
+    new Promise((resolve, reject) => {
+      get(`${url}/api/${path}`, { headers, agent: false }, resolve).on('error', reject)
+    }),
+  )
 }
 
 async function textOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of response) chunks.push(chunk as Buffer)
-  return Buffer.concat(chunks).toString()
+  return Buffer.concat(await within('the end of a response', response.toArray())).toString()
 }
 
 test('a whole result shows one position, however slowly it is read, and supports asOf', async () => {

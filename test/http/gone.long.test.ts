@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { until } from '../support/deadline.ts'
+import { once, until, within } from '../support/deadline.ts'
 import { send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 
@@ -23,14 +22,16 @@ async function answeredWith(url: string, status: number): Promise<number> {
 async function askAndGo(url: string, paths: readonly string[], headers: string): Promise<void> {
   const port = Number(new URL(url).port)
   const sockets = await Promise.all(
-    paths.map(
-      (path) =>
+    paths.map((path) =>
+      within(
+        `a connection for GET ${path}`,
         new Promise<Socket>((resolve, reject) => {
           const socket = connect(port, '127.0.0.1', () => {
             socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`, () => resolve(socket))
           })
           socket.once('error', reject)
         }),
+      ),
     ),
   )
   assert.equal((await send(url, 'GET', '/api/things/1')).status, 200)

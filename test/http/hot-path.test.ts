@@ -4,6 +4,7 @@ import { before, test } from 'node:test'
 import Koa from 'koa'
 import { OpenApiDocument, type Operation } from '../security/document.ts'
 import { authentication, basic, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
+import { fetch, within } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { registeredRoutes } from '../support/routes.ts'
 import { type OwnService, startHere } from '../support/service.ts'
@@ -294,27 +295,30 @@ function exchange(agent: Agent, url: string, path: string, { method, headers = {
   const { hostname, port } = new URL(url)
   const length = body === undefined ? {} : { 'Content-Length': Buffer.byteLength(body) }
   const options = { agent, hostname, port, method, path, headers: { ...headers, ...length } }
-  return new Promise((resolve, reject) => {
-    const sent = request(options, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => {
-        const { statusCode, rawHeaders } = response
-        const fields: string[] = []
-        for (let at = 0; at < rawHeaders.length; at += 2) {
-          if (rawHeaders[at] !== 'Date') fields.push(anonymous(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`))
-        }
-        resolve({
-          status: statusCode,
-          fields: fields.sort(),
-          body: anonymous(Buffer.concat(chunks).toString('latin1')),
+  return within(
+    `the response to ${method} ${path}`,
+    new Promise((resolve, reject) => {
+      const sent = request(options, (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          const { statusCode, rawHeaders } = response
+          const fields: string[] = []
+          for (let at = 0; at < rawHeaders.length; at += 2) {
+            if (rawHeaders[at] !== 'Date') fields.push(anonymous(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`))
+          }
+          resolve({
+            status: statusCode,
+            fields: fields.sort(),
+            body: anonymous(Buffer.concat(chunks).toString('latin1')),
+          })
         })
       })
-    })
-    sent.on('error', reject)
-    sent.end(body)
-  })
+      sent.on('error', reject)
+      sent.end(body)
+    }),
+  )
 }
 
 /** Without the ids of journals and requests. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
@@ -84,11 +84,11 @@ test('the client learns the id field, and keeps live lists by it', async (t) => 
   t.after(() => client.close())
   const users = client.collection<{ key: number | string; name: string }>('users')
   const list = users.live()
-  await list.ready
-  const { id } = await users.create({ name: 'Fay' } as never)
+  await within('the items of a live list', list.ready)
+  const { id } = await within('the new user', users.create({ name: 'Fay' } as never))
   assert.equal(id, 3)
   await until('the list has it', () => list.items.some(({ key, name }) => key === 3 && name === 'Fay'))
-  await users.item(3).delete()
+  await within('the response to a deletion', users.item(3).delete())
   await until('it has left', () => list.items.length === 3)
 })
 

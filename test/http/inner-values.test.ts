@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
+import { within } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
@@ -129,14 +130,15 @@ test('the client reads and writes values inside an item and a single object', as
   const url = await start(t)
   const client = connect(url)
   t.after(() => client.close())
+  const answered = <T>(answer: Promise<T>): Promise<T> => within('a response to the client', answer)
   const city = client.collection<typeof COMPANY>('companies').item(1).at<string>('employees', 9, 'address', 'city')
-  const read = await city.get()
+  const read = await answered(city.get())
   assert.equal(read.value, 'Espoo')
-  const written = await city.replace('Vaasa', { ifMatch: read.etag })
-  assert.equal(written.etag, (await city.get()).etag)
-  await assert.rejects(city.replace('Kemi', { ifMatch: read.etag }), { status: 412 })
+  const written = await answered(city.replace('Vaasa', { ifMatch: read.etag }))
+  assert.equal(written.etag, (await answered(city.get())).etag)
+  await assert.rejects(answered(city.replace('Kemi', { ifMatch: read.etag })), { status: 412 })
   const window = client.object<typeof DATA.profile>('profile').at<{ width: number; height?: number }>('window')
-  await window.patch({ height: 4 })
-  await window.patch([{ op: 'remove', path: '/width' }])
-  assert.deepEqual((await window.get()).value, { height: 4 })
+  await answered(window.patch({ height: 4 }))
+  await answered(window.patch([{ op: 'remove', path: '/width' }]))
+  assert.deepEqual((await answered(window.get())).value, { height: 4 })
 })

@@ -10,7 +10,7 @@ import { metricsOf } from '../../src/server/metrics.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until, within } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
@@ -128,10 +128,10 @@ test('metrics report sockets by kind, and subscriptions', { skip }, async (t) =>
   const { client } = await socketIo(t, url)
   const plain = await plainSocket(t, url)
   for (const subscribed of [1, 2]) {
-    await client.emitWithAck('subscribe', { collection: 'sensors' })
+    await within('the response to a subscription', client.emitWithAck('subscribe', { collection: 'sensors' }))
     assert.deepEqual(sockets(await readMetrics(url)), [1, 1, subscribed])
   }
-  await client.emitWithAck('unsubscribe', { subscription: '1' })
+  await within('the end of a subscription', client.emitWithAck('unsubscribe', { subscription: '1' }))
   assert.deepEqual(sockets(await readMetrics(url)), [1, 1, 1])
   client.close()
   plain.client.close()

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { socketIo } from '../support/listeners.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
@@ -157,7 +158,8 @@ test('notifications have the path of the object without an id; subscriptions sen
   const listener = await socketIo(t, url)
   const changes: Record<string, unknown>[] = []
   listener.client.on('change', (change: Record<string, unknown>) => changes.push(change))
-  const begun = await listener.client.emitWithAck('subscribe', { collection: 'told' })
+  const subscribed = listener.client.emitWithAck('subscribe', { collection: 'told' })
+  const begun = await within('the response to a subscription', subscribed)
   assert.deepEqual(begun.items, [{ name: 'typicode', address: { city: 'Oslo' } }])
   await put('/api/told', { n: 1 })
   const last = Number((await send(url, 'DELETE', '/api/told')).headers['journal-position'])

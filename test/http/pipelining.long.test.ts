@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { after, test } from 'node:test'
+import { once } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'

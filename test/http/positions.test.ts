@@ -75,9 +75,12 @@ test('a client reads its own writes, whatever else is written', async () => {
   )
 })
 
-test('a response shows the state at its position', async () => {
+test('a response shows the state at its position', async (t) => {
   const reads: { item: unknown; position: number }[] = []
   let writing = true
+  t.after(() => {
+    writing = false
+  })
   const write = async (): Promise<void> => {
     for (let n = 1; n <= 150; n++) {
       assert.equal((await sendJson(url, 'PUT', '/api/moving/1', { n })).status, 204)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { connect } from '../../src/client/index.ts'
+import { within } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
@@ -95,9 +96,9 @@ test('the client replaces all data', async (t) => {
   const client = connect(url)
   t.after(() => client.close())
   const data = { users: [{ id: 1, name: 'Ann' }] }
-  const { deleted, dryRun } = await client.replaceAll(data, { dryRun: true })
+  const { deleted, dryRun } = await within('a response to the client', client.replaceAll(data, { dryRun: true }))
   assert.deepEqual([deleted, dryRun], [3, true])
-  await client.replaceAll(data)
+  await within('a response to the client', client.replaceAll(data))
   assert.deepEqual(await everything(url), data)
 })
 

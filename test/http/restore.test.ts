@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
+import { once } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 

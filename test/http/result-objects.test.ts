@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { connect } from '../../src/client/index.ts'
+import { each, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
@@ -97,10 +98,10 @@ test('the client reads result objects, and OpenAPI describes them', async (t) =>
   const client = connect(url)
   t.after(() => client.close())
   const users = client.collection<(typeof USERS)[number]>('users')
-  const { items, total } = await users.where({ city: 'NY' }).page(1, 2).get()
+  const { items, total } = await within('a page of users', users.where({ city: 'NY' }).page(1, 2).get())
   assert.deepEqual([items.length, total], [2, 3])
   const all: unknown[] = []
-  for await (const user of users.all()) all.push(user)
+  for await (const user of each('the next user', users.all())) all.push(user)
   assert.deepEqual(all, USERS)
   const { paths, components } = (await send(url, 'GET', '/openapi.json')).json<{
     paths: Record<string, { get: { responses: { 200: { content: Record<string, { schema: object }> } } } }>

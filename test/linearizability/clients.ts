@@ -1,3 +1,4 @@
+import { within } from '../support/deadline.ts'
 import { Random } from '../support/random.ts'
 import { type Answer, type Fields, History, type Request } from './history.ts'
 
@@ -27,6 +28,9 @@ export interface PlanOptions extends Pick<Plan, 'pause'> {
   readonly prefix?: string
   readonly keys?: boolean
 }
+
+/** A cluster may be without a leader again and again. */
+const HISTORY_DEADLINE_MS = 15 * 60_000
 
 /** From three to six clients on one to three items, and some 30 to 60 requests. */
 export function planOf(random: Random, { prefix = '', keys = true, pause }: PlanOptions): Plan {
@@ -60,7 +64,8 @@ export async function work(service: Service, random: Random, plan: Plan): Promis
       if (answer?.tag !== undefined) tags.set(item, answer.tag)
     }
   }
-  await Promise.all(Array.from({ length: clients }, (_, index) => client(index + 1)))
+  const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index + 1)))
+  await within('the answers to the requests of a history', all, HISTORY_DEADLINE_MS)
   const read = (item: string) =>
     history.record(0, item, { method: 'GET' }, () => service.ask(item, { method: 'GET' }, true))
   for (const item of items) await read(item)

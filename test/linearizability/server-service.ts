@@ -1,4 +1,5 @@
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
+import { within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import type { Random } from '../support/random.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
@@ -71,13 +72,15 @@ export class ServerService implements Service {
       ...(key === undefined ? {} : { 'Idempotency-Key': key }),
     }
     try {
-      const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        httpRequest(server.url + path, { method, headers, signal, agent: this.#agent }, resolve)
-          .on('error', reject)
-          .end(text)
-      })
-      const chunks: Buffer[] = []
-      for await (const chunk of response) chunks.push(chunk as Buffer)
+      const response = await within(
+        `the response to ${method} ${path}`,
+        new Promise<IncomingMessage>((resolve, reject) => {
+          httpRequest(server.url + path, { method, headers, signal, agent: this.#agent }, resolve)
+            .on('error', reject)
+            .end(text)
+        }),
+      )
+      const chunks: Buffer[] = await within(`the end of the response to ${method} ${path}`, response.toArray())
       const { etag } = response.headers
       return {
         status: response.statusCode ?? 0,

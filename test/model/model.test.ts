@@ -4,6 +4,7 @@ import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:ht
 import { type TestContext, test } from 'node:test'
 import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
+import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { SEED } from '../support/random.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
@@ -349,32 +350,35 @@ class Run {
   }
 
   #send({ method, path, headers, body: plain, chunked, coding }: Request): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      const body = plain && coding ? { gzip: gzipSync, deflate: deflateSync }[coding](plain) : plain
-      const encoding = coding ? { 'Content-Encoding': coding } : {}
-      const length = body && !chunked ? { 'Content-Length': String(body.length) } : {}
-      const transfer = body && chunked ? { 'Transfer-Encoding': 'chunked' } : {}
-      const { hostname, port } = new URL(this.#running.url)
-      const options = {
-        hostname,
-        port,
-        path,
-        method,
-        agent: this.#agent,
-        headers: { ...headers, ...length, ...transfer, ...encoding },
-      }
-      const outgoing = httpRequest(options, (incoming) => {
-        const pieces: Buffer[] = []
-        incoming.on('data', (piece: Buffer) => pieces.push(piece))
-        incoming.on('error', reject)
-        incoming.on('end', () => {
-          const { statusCode = 0, headers } = incoming
-          resolve({ status: statusCode, headers, text: Buffer.concat(pieces).toString('utf8') })
+    return within(
+      `the response to ${method} ${path}`,
+      new Promise((resolve, reject) => {
+        const body = plain && coding ? { gzip: gzipSync, deflate: deflateSync }[coding](plain) : plain
+        const encoding = coding ? { 'Content-Encoding': coding } : {}
+        const length = body && !chunked ? { 'Content-Length': String(body.length) } : {}
+        const transfer = body && chunked ? { 'Transfer-Encoding': 'chunked' } : {}
+        const { hostname, port } = new URL(this.#running.url)
+        const options = {
+          hostname,
+          port,
+          path,
+          method,
+          agent: this.#agent,
+          headers: { ...headers, ...length, ...transfer, ...encoding },
+        }
+        const outgoing = httpRequest(options, (incoming) => {
+          const pieces: Buffer[] = []
+          incoming.on('data', (piece: Buffer) => pieces.push(piece))
+          incoming.on('error', reject)
+          incoming.on('end', () => {
+            const { statusCode = 0, headers } = incoming
+            resolve({ status: statusCode, headers, text: Buffer.concat(pieces).toString('utf8') })
+          })
         })
-      })
-      outgoing.on('error', reject)
-      outgoing.end(body)
-    })
+        outgoing.on('error', reject)
+        outgoing.end(body)
+      }),
+    )
   }
 
   #compare(request: Request, expected: Expected, { status, headers, text }: Answer): void {

@@ -13,7 +13,7 @@ import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Slices } from '../../src/runtime/time-slices.ts'
 import { Store } from '../../src/store/store.ts'
 import { CollectionWriter, collectionOf, project, recordOf, type WithId } from '../support/collections.ts'
-import { until } from '../support/deadline.ts'
+import { turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { whole } from '../support/whole.ts'
@@ -267,7 +267,10 @@ describe('a result from indexes equals that of a scan, byte for byte', () => {
           isBuilt = true
         })
         await Promise.all(Array.from({ length: world.random.pick([1, 3]) }, () => world.check(queries)))
-        for (; !isBuilt; await new Promise((resolve) => setImmediate(resolve))) write()
+        await turnsUntil('the index', () => {
+          if (!isBuilt) write()
+          return isBuilt
+        })
         await building
         await Promise.all(Array.from({ length: 3 }, () => world.check(queries)))
         world.forget()

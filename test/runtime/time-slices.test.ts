@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { Slices, type Steps } from '../../src/runtime/time-slices.ts'
+import { turnsUntil } from '../support/deadline.ts'
 
 /** A clock by which every step takes a millisecond, and turns of a loop that go on when they are told to. */
 function simulated() {
@@ -72,16 +73,18 @@ test('short work is done at once even during long works', () => {
 
 test('short work is done soon, even after long works of the same tick', async () => {
   const { slices, work, steps, turn } = simulated()
-  const soon = () => new Promise((resolve) => setImmediate(resolve))
   const long = Array.from({ length: 30 }, (_, name) => slices.run(() => work(name, 500)))
   let waited: number | undefined
   const short = Promise.resolve(slices.run(() => work(7, 1))).then(() => {
     waited = steps()
   })
-  for (; waited === undefined; await soon()) turn()
+  await turnsUntil('the short work', () => {
+    turn()
+    return waited !== undefined
+  })
   await short
-  assert.ok(waited < 200, `${waited} ms of ${30 * 500}`)
-  for (; turn(); await soon());
+  assert.ok((waited ?? 0) < 200, `${waited} ms of ${30 * 500}`)
+  await turnsUntil('the end of the long works', () => !turn())
   assert.equal((await Promise.all(long)).length, 30)
 })
 
@@ -107,7 +110,7 @@ test('an aborted work is stopped, or not started, and the others continue', asyn
   const refused = Promise.all(gone.map((one) => assert.rejects(one, { code: 'Invalid', message: /went away/ })))
   turn()
   isGone = true
-  while (turn()) await new Promise((resolve) => setImmediate(resolve))
+  await turnsUntil('the end of the other works', () => !turn())
   await refused
   assert.equal((await Promise.all(others)).length, 3)
   assert.equal(going(), 0)

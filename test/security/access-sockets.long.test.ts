@@ -4,7 +4,7 @@ import { SignJWT } from 'jose'
 import { io, type Socket } from 'socket.io-client'
 import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, passwordOf, SECRET, tokenOf } from '../support/authentication.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -216,7 +216,10 @@ test('sockets need authentication', options, async (t) => {
     const sid = `&sid=${(JSON.parse(opened.slice(1)) as { sid: string }).sid}`
     await poll(sid, Array(1000).fill('40').join('\x1e'))
     const answers: string[] = []
-    while (answers.length < 1000) answers.push(...(await poll(sid)))
+    await until('a thousand packets', async () => {
+      answers.push(...(await poll(sid)))
+      return answers.length >= 1000
+    })
     assert.equal(answers.filter((packet) => packet.startsWith('40')).length, 1)
     const next = poll(sid)
     await write(server, writer, witness)

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, afterEach, type TestContext, test } from 'node:test'
-import { until } from '../support/deadline.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { once, until } from '../support/deadline.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
 import { runToEnd, startServer } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
@@ -160,7 +160,7 @@ test('headers that arrive a byte at a time, or never, end with 408', options, as
   const drip = (async () => {
     for (let at = 0; !dripping.socket.closed; at++) {
       if (dripping.socket.writable) dripping.socket.write(whole[at] ?? 'y')
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      await sleep(100)
     }
   })()
   for (const { heard, isOver } of [...slow, dripping]) {

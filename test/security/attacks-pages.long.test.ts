@@ -4,6 +4,7 @@ import { after, type TestContext, test } from 'node:test'
 import { io } from 'socket.io-client'
 import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, login, passwordOf } from '../support/authentication.ts'
+import { within } from '../support/deadline.ts'
 import { send, sendBytes } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
@@ -32,10 +33,13 @@ async function headOf({ url }: RunningServer): Promise<number> {
 function opening(t: TestContext, url: string, headers: Readonly<Record<string, string>>): Promise<string> {
   const socket = new WebSocket(url.replace('http', 'ws'), { headers })
   t.after(() => socket.terminate())
-  return new Promise((resolve) => {
-    socket.once('open', () => resolve('open'))
-    socket.once('error', ({ message }) => resolve(message))
-  })
+  return within(
+    'a WebSocket, or why there is none',
+    new Promise((resolve) => {
+      socket.once('open', () => resolve('open'))
+      socket.once('error', ({ message }) => resolve(message))
+    }),
+  )
 }
 
 test('DNS rebinding reaches nothing when authentication is off', async (t) => {
@@ -191,8 +195,9 @@ test('handshakes without credentials that end make room for others', async (t) =
     }
     const client = io(url, { forceNew: true, reconnection: false, auth: { apiKey: keyOf('reader') } })
     t.after(() => client.close())
-    await new Promise((resolve, reject) =>
-      client.once('connect', () => resolve(undefined)).once('connect_error', reject),
+    await within(
+      'a connection in the room that was made',
+      new Promise((resolve, reject) => client.once('connect', () => resolve(undefined)).once('connect_error', reject)),
     )
   }
 })
@@ -209,16 +214,19 @@ test('a handshake that fails after it was admitted releases its slot', async (t)
 
 /** An upgrade whose key is none. */
 function badUpgrade(url: string): Promise<void> {
-  return new Promise((resolve) => {
-    const headers = {
-      Connection: 'Upgrade',
-      Upgrade: 'websocket',
-      'Sec-WebSocket-Version': '13',
-      'Sec-WebSocket-Key': 'x',
-    }
-    const asked = request(`${url}/ws`, { headers })
-    asked.on('response', (response) => response.resume().on('close', () => resolve()))
-    asked.on('error', () => resolve())
-    asked.end()
-  })
+  return within(
+    'the end of a bad upgrade',
+    new Promise((resolve) => {
+      const headers = {
+        Connection: 'Upgrade',
+        Upgrade: 'websocket',
+        'Sec-WebSocket-Version': '13',
+        'Sec-WebSocket-Key': 'x',
+      }
+      const asked = request(`${url}/ws`, { headers })
+      asked.on('response', (response) => response.resume().on('close', () => resolve()))
+      asked.on('error', () => resolve())
+      asked.end()
+    }),
+  )
 }

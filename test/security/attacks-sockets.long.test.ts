@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { after, afterEach, type TestContext, test } from 'node:test'
 import { io } from 'socket.io-client'
 import { WebSocket } from 'ws'
-import { until } from '../support/deadline.ts'
+import { eventOf, once, until, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { runToEnd, startServer } from '../support/server.ts'
@@ -144,10 +143,11 @@ test(
         const socket = new WebSocket(ws + path)
         t.after(() => socket.terminate())
         socket.on('error', () => {})
-        const isOpen = await Promise.race([
-          once(socket, 'open').then(() => true),
-          once(socket, 'close').then(() => false),
+        const opened = Promise.race([
+          eventOf(socket, 'open').then(() => true),
+          eventOf(socket, 'close').then(() => false),
         ])
+        const isOpen = await within('a WebSocket, or its end', opened)
         if (!isOpen) continue
         if (path.startsWith('/socket.io')) socket.send('40')
         socket.send(frame)

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { io } from 'socket.io-client'
+import { eventOf } from '../support/deadline.ts'
 import type { ProbedServer } from '../support/probe.ts'
 import type { Random } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
@@ -216,7 +217,7 @@ async function subscribed(
     await socket.timeout(60_000).emitWithAck('unsubscribe', { subscription: 'none' })
   }
   try {
-    await Promise.race([asked(), new Promise((resolve) => socket.once('disconnect', resolve))])
+    await Promise.race([asked(), eventOf(socket, 'disconnect')])
   } finally {
     socket.close()
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { io } from 'socket.io-client'
+import { once, within } from '../support/deadline.ts'
 import { longValues } from '../support/long-items.ts'
 import { startProbed } from '../support/probe.ts'
 import { send, sendJson } from '../support/requests.ts'
@@ -28,7 +29,7 @@ test('a write of a huge item of any structure with a hundred subscriptions block
         told = resolve
       })
       assert.ok((await send(url, 'PUT', `${path}/0`, { body, headers: JSON_BODY })).status < 300)
-      await updated
+      await within('the notification of the write', updated)
     }, TIMES)
   for (const [what, json] of Object.entries(longValues(BYTES))) {
     const body = `{"a":${json}}`
@@ -37,7 +38,10 @@ test('a write of a huge item of any structure with a hundred subscriptions block
     }
     for (let n = 0; n < SUBSCRIPTIONS; n++) {
       const query = queries(n)[n % 5]
-      const answer = await socket.emitWithAck('subscribe', { collection: what, query })
+      const answer = await within(
+        'the response to a subscription',
+        socket.emitWithAck('subscribe', { collection: what, query }),
+      )
       assert.ok('subscription' in answer, JSON.stringify(answer))
     }
     const harmless = await writeBlocks('/api/deaf', body)
@@ -45,7 +49,7 @@ test('a write of a huge item of any structure with a hundred subscriptions block
     assert.ok(block < 10 * harmless + 20, `${what}: ${block} ms, against ${harmless} ms`)
     socket.close()
     socket.connect()
-    await new Promise<void>((resolve) => socket.once('connect', resolve))
+    await once(socket, 'connect')
   }
   assert.ok(changes > 0, 'those whom it concerns were told')
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { fetch, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { SEED } from '../support/random.ts'
 import { type Reply, send, sendBytes } from '../support/requests.ts'
@@ -12,7 +13,6 @@ import { OpenApiDocument, type Operation } from './document.ts'
 /** Requests of each of the two runs. */
 const REQUESTS = Math.ceil(Number(process.env.FUZZ_REQUESTS ?? 500) / 2)
 const AT_ONCE = 8
-const DEADLINE_MS = 120_000
 /** Stands in an item, and must never be read by whoever may not. */
 const SECRET = 'kept-from-strangers'
 const HEADER_BYTES = 8192
@@ -158,26 +158,21 @@ async function attack(
 /** Undefined when there was none because the request was no whole one. */
 async function answerTo(server: RunningServer, attempt: Attempt, isRetry = false): Promise<Reply | undefined> {
   const { method, target, headers, body, bytes } = attempt
-  const deadline = AbortSignal.timeout(DEADLINE_MS)
-  const late = new Promise<never>((_, reject) => {
-    deadline.onabort = () => reject(new Error(`no answer to ${shown(attempt)}`))
-  })
+  const what = `the answer to ${shown(attempt)}`
   try {
     if (bytes) {
       const answer = sendBytes(server.url, bytes, { hangUp: attempt.isGarbled || staysOpen(attempt) })
-      return parse(await Promise.race([answer, late]))
+      return parse(await within(what, answer))
     }
     // Said here because Node says nothing of a body that comes with GET or DELETE.
     const length = body && { 'Content-Length': body.length }
     const sent = { headers: { ...Object.fromEntries(headers), ...length }, ...(body && { body }) }
-    return await Promise.race([send(server.url, method, target, sent), late])
+    return await within(what, send(server.url, method, target, sent))
   } catch (error) {
     // A connection that was kept alive may end just when it is used again; an answer may come before all is read.
     const isReset = ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '')
     if (!isReset || server.process.exitCode !== null) throw new Error(shown(attempt), { cause: error })
     return bytes || isRetry ? undefined : answerTo(server, attempt, true)
-  } finally {
-    deadline.onabort = null
   }
 }
 

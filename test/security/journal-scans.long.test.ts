@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { after, type TestContext, test } from 'node:test'
-import { until } from '../support/deadline.ts'
+import { fetch, once, until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 
 /** Events in the journal that is scanned. */

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { JsonValue } from '../../src/json/value.ts'
+import { fetch } from '../support/deadline.ts'
 import { longObjects } from '../support/long-json.ts'
 import { startProbed } from '../support/probe.ts'
 

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { authentication, basic, passwordOf } from '../support/authentication.ts'
+import { fetch } from '../support/deadline.ts'
 import { openClosing } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 

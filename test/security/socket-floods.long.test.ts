@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
-import { io } from 'socket.io-client'
-import { until } from '../support/deadline.ts'
+import { type Socket as Client, io } from 'socket.io-client'
+import { eventOf, fetch, once, until, within } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 
 /** MiB that each flood sends. What answers them is about as long, and was kept before. */
@@ -46,10 +45,12 @@ function frame(opcode: number, text: string): Buffer {
 
 /** Sends the same frames again and again, until all were sent or the server has ended the connection. */
 async function flood(socket: Socket, frames: Buffer, mebibytes: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  // A connection that is reset ends, too.
+  const closed = eventOf(socket, 'close').catch(() => {})
   for (let sent = 0; sent < mebibytes * MIB && !socket.destroyed; sent += frames.length) {
     if (socket.write(frames)) continue
-    await Promise.race([new Promise<void>((resolve) => socket.once('drain', () => resolve())), closed])
+    const drained = eventOf(socket, 'drain').catch(() => {})
+    await within('room to write, or the end', Promise.race([drained, closed]))
   }
 }
 
@@ -146,17 +147,21 @@ test('a client that answers pings but does not read a long response is disconnec
   deaf.destroy()
 })
 
+function ask(socket: Client, message: string, wanted: object) {
+  return within(`the response to ${message}`, socket.emitWithAck(message, wanted))
+}
+
 test('a client that subscribes and unsubscribes often gets its responses in order', async (t) => {
   const socket = io(probed.url, { transports: ['websocket'], forceNew: true, reconnection: false })
   t.after(() => socket.close())
   for (let round = 0; round < 3; round++) {
     const subscribed = await Promise.all(
-      Array.from({ length: 100 }, () => socket.emitWithAck('subscribe', { collection: 'a' })),
+      Array.from({ length: 100 }, () => ask(socket, 'subscribe', { collection: 'a' })),
     )
     const names = subscribed.map(({ subscription }) => subscription as string)
     assert.equal(new Set(names).size, 100)
-    const tooMany = socket.emitWithAck('subscribe', { collection: 'a' })
-    const ended = names.map((subscription) => socket.emitWithAck('unsubscribe', { subscription }))
+    const tooMany = ask(socket, 'subscribe', { collection: 'a' })
+    const ended = names.map((subscription) => ask(socket, 'unsubscribe', { subscription }))
     assert.equal((await tooMany).error, 'TooMany', 'it came before a place was free')
     assert.ok((await Promise.all(ended)).every(({ ended }) => ended === true))
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { io } from 'socket.io-client'
+import { once } from '../support/deadline.ts'
 import { startProcess } from '../support/process.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 /** How long the fleet sends in the long test. */
 const SECONDS = Number(process.env.FLEET_SECONDS ?? 4)
+const DEADLINE_MS = (SECONDS + 600) * 1000
 const SENSORS = 50
 const RATE = 2
 const UPSERT = ['--Api.UpsertOnPut', 'true']
@@ -24,13 +25,13 @@ interface Reading {
 }
 
 const outlives = 'the readings of a fleet are stored once, notified once, and survive the process and the data file'
-test(outlives, { timeout: (SECONDS + 600) * 1000 }, async (t) => {
+test(outlives, { timeout: DEADLINE_MS }, async (t) => {
   const flags = [...UPSERT, '--Journal.SegmentBytes', '1048576']
   const first = await startServer(t, { data: EMPTY, flags })
   const told: number[] = []
   const client = io(first.url, { transports: ['websocket'] })
   t.after(() => client.close())
-  await once(client as unknown as NodeJS.EventEmitter, 'connect')
+  await once(client, 'connect')
   client.on('updated', ({ position }: { position: number }) => told.push(position))
   const before = await head(first)
 
@@ -63,7 +64,7 @@ test(outlives, { timeout: (SECONDS + 600) * 1000 }, async (t) => {
 
   await t.test('a connected client received every position once, in order', async () => {
     while (client.connected && (told.at(-1) ?? 0) < position) {
-      await once(client as unknown as NodeJS.EventEmitter, 'updated')
+      await once(client, 'updated')
     }
     assert.deepEqual(
       told,
@@ -106,7 +107,9 @@ test(outlives, { timeout: (SECONDS + 600) * 1000 }, async (t) => {
     const segments = readdirSync(journal).filter((name) => name.endsWith('.ndjson'))
     const filter =
       '[inputs | .events // [] | .[]] | group_by(.type) | map({ key: .[0].type, value: length }) | from_entries'
-    const counted = execFileSync(jq ?? 'jq', ['-n', filter, ...segments.sort().map((name) => join(journal, name))])
+    const counted = execFileSync(jq ?? 'jq', ['-n', filter, ...segments.sort().map((name) => join(journal, name))], {
+      timeout: DEADLINE_MS,
+    })
     assert.deepEqual(JSON.parse(counted.toString()), {
       CollectionCreated: 2,
       ItemCreated: SENSORS + count + 2,
@@ -182,7 +185,7 @@ test('an interrupted fleet completes its pending readings and exits with 0', asy
   const fleet = startFleet(t, server, ['--sensors', 10, '--seconds', 3600])
   await fleet.printed(/./)
   fleet.process.kill('SIGINT')
-  const { code, output } = await fleet.ended
+  const { code, output } = await fleet.ended()
   assert.equal(code, 0, output)
   const [, accepted] = /Ended after \d+ s: (\d+) of \1 writes accepted/.exec(output) ?? []
   assert.equal(await head(server), 2 + Number(accepted))
@@ -241,12 +244,12 @@ function startFleet(t: TestContext, server: RunningServer, flags: readonly (stri
   return {
     process: run.process,
     printed: run.printed,
-    ended: run.ended.then(({ code }) => ({ code, output: run.output() })),
+    ended: async () => ({ code: (await run.ended(DEADLINE_MS)).code, output: run.output() }),
   }
 }
 
 function runFleet(t: TestContext, server: RunningServer, flags: readonly (string | number)[]) {
-  return startFleet(t, server, flags).ended
+  return startFleet(t, server, flags).ended()
 }
 
 async function head(server: RunningServer): Promise<number> {

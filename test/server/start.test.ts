@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { until } from '../support/deadline.ts'
+import { fetch, once, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/ports.ts'
 import { json, runToEnd, startServer } from '../support/server.ts'
@@ -194,13 +194,15 @@ test('a port in use is reported with exit code 1, and the journal is free again'
   const directory = await temporaryDirectory(t)
   const other = createServer()
   const port = await freePort()
-  await new Promise<void>((resolve) => other.listen(port, '127.0.0.1', resolve))
+  other.listen(port, '127.0.0.1')
+  await once(other, 'listening')
   const flags = ['--file', 'db.json', '--urls']
   const { code, stdout, stderr } = await runToEnd(t, directory, [
     ...flags,
     `http://127.0.0.1:0;http://127.0.0.1:${port}`,
   ])
-  await new Promise((resolve) => other.close(resolve))
+  other.close()
+  await once(other, 'close')
   assert.equal(code, 1)
   assert.equal(stdout, '')
   assert.match(stderr, new RegExp(`address already in use.*127\\.0\\.0\\.1:${port}`))

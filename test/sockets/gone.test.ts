@@ -11,6 +11,7 @@ import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { CollectionWriter } from '../support/collections.ts'
+import { turnsUntil } from '../support/deadline.ts'
 import { storedHistory } from '../support/history.ts'
 
 const ID = '00000000-0000-4000-8000-000000000001'
@@ -68,7 +69,7 @@ function place() {
 test('the journal is not read on for a client that went away before it was resumed', async () => {
   const { subscriptions, done } = place()
   const subscribed = subscriptions.subscribe(client, { collection: 'b', after: 0, journal: ID }, () => {})
-  while (done.read < 10) await turn()
+  await turnsUntil('the reading of 10 writes', () => done.read >= 10)
   subscriptions.leave(client)
   await subscribed
   assert.ok(done.read < 20, `${done.read} writes were read`)
@@ -78,7 +79,7 @@ test('items are not searched on for a client that went away before its subscript
   for (const resuming of [{}, { after: 0, journal: ID }]) {
     const { subscriptions, done } = place()
     const subscribed = subscriptions.subscribe(client, { collection: 'a', query: 'q=y', ...resuming }, () => {})
-    while (done.slices < 3) await turn()
+    await turnsUntil('the third slice', () => done.slices >= 3)
     subscriptions.leave(client)
     await subscribed
     assert.ok(done.slices < 10 && done.read === 0, `${done.slices} slices, ${done.read} writes`)
@@ -97,11 +98,11 @@ test('a client is told whether changes follow the items with which its subscript
     const subscribed = subscriptions.subscribe(listener, { collection: 'a', query: 'q=y' }, (response) =>
       sent.push('behind' in response && response.behind),
     )
-    while (done.slices < 3) await turn()
+    await turnsUntil('the third slice', () => done.slices >= 3)
     if (isLate) writer.putAll([{ id: 1, text: 'y' }])
     await subscribed
     const expected = [true, { position: ITEMS + 2, id: 1 }, { current: ITEMS + 2 }]
-    while (isLate && sent.length < expected.length) await turn()
+    if (isLate) await turnsUntil('the change after the items', () => sent.length >= expected.length)
     assert.deepEqual(sent, isLate ? expected : [false])
   }
 })

@@ -28,6 +28,9 @@ class Scene {
     this.#t = t
     this.server = server
     this.#random = random
+    t.after(() => {
+      this.isOver = true
+    })
   }
 
   /** Stays connected as well as it can, though it is cut off again and again, until the scene is over. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { after, type TestContext, test } from 'node:test'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { type Listener, plainSocket, socketIo, type Updated } from '../support/listeners.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
 
@@ -208,16 +208,15 @@ test('a notified write survives a kill at that moment', {
 }, async (t) => {
   const server = await startServer(t, { data: DATA, flags: FLAGS })
   const listener = await plainSocket(t, server.url)
-  const killed = new Promise<Updated>((resolve) => {
-    listener.onTold((updated) => {
-      if (updated.itemId === 20) {
-        server.process.kill('SIGKILL')
-        resolve(updated)
-      }
-    })
+  let toldLast: Updated | undefined
+  listener.onTold((updated) => {
+    if (updated.itemId === 20) {
+      server.process.kill('SIGKILL')
+      toldLast = updated
+    }
   })
   const writes = Array.from({ length: 200 }, () => server.fetch('/api/many', json('POST', {})).catch(() => undefined))
-  const { position } = await killed
+  const { position } = await until('the notification of item 20', () => toldLast)
   await Promise.all(writes)
   const again = await startServer(t, { directory: server.directory, flags: FLAGS })
   assert.equal((await again.fetch('/api/many/20')).status, 200)
@@ -241,15 +240,18 @@ async function current(server: RunningServer): Promise<void> {
 /** A request whose path is sent as it is: `fetch` would resolve `%2E%2E`. */
 function ask(server: RunningServer, method: string, path: string, body?: unknown): Promise<Response> {
   const { hostname, port } = new URL(server.url)
-  return new Promise((resolve, reject) => {
-    const headers = { 'Content-Type': 'application/json' }
-    const asked = request({ hostname, port, method, path, headers, agent: false }, async (answer) => {
-      const bytes = Buffer.concat(await answer.toArray())
-      const position = String(answer.headers['journal-position'])
-      resolve(new Response(bytes, { status: answer.statusCode ?? 0, headers: { 'Journal-Position': position } }))
-    })
-    asked.on('error', reject)
-    if (body !== undefined) asked.write(JSON.stringify(body))
-    asked.end()
-  })
+  return within(
+    `the response to ${method} ${path}`,
+    new Promise((resolve, reject) => {
+      const headers = { 'Content-Type': 'application/json' }
+      const asked = request({ hostname, port, method, path, headers, agent: false }, async (answer) => {
+        const bytes = Buffer.concat(await answer.toArray())
+        const position = String(answer.headers['journal-position'])
+        resolve(new Response(bytes, { status: answer.statusCode ?? 0, headers: { 'Journal-Position': position } }))
+      })
+      asked.on('error', reject)
+      if (body !== undefined) asked.write(JSON.stringify(body))
+      asked.end()
+    }),
+  )
 }

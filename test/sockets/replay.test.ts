@@ -16,7 +16,7 @@ import type { SubscribeResponse, Subscriber, TextChange } from '../../src/socket
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { project } from '../support/collections.ts'
-import { until } from '../support/deadline.ts'
+import { once, turnsUntil, until, within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import { storedHistory } from '../support/history.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
@@ -120,7 +120,7 @@ class World {
       else events.push({ ...of, type: 'ItemDeleted' })
     }
     await this.journal.append({ expected, actor: 'a', requestId: 'r', events })
-    while (this.told < this.journal.head) await turn()
+    await turnsUntil('the end of a write', () => this.told >= this.journal.head)
     for (const _ of events) this.times.push([ms, this.clock.elapsedMs()])
   }
 
@@ -146,9 +146,12 @@ class Client implements Subscriber {
   }
 
   async subscribe(wanted: object): Promise<SubscribeResponse> {
-    const answered = await new Promise<SubscribeResponse>((resolve, reject) => {
-      this.#world.subscriptions.subscribe(this, wanted, resolve).catch(reject)
-    })
+    const answered = await within(
+      'the response to a subscription',
+      new Promise<SubscribeResponse>((resolve, reject) => {
+        this.#world.subscriptions.subscribe(this, wanted, resolve).catch(reject)
+      }),
+    )
     if ('error' in answered) return answered
     for (const { key, value } of answered.items ?? []) this.items.set(key, value)
     this.position = answered.position
@@ -479,10 +482,15 @@ describe('a replay', () => {
   })
 })
 
-function open(t: Scope, url: string): Promise<Socket> {
+async function open(t: Scope, url: string): Promise<Socket> {
   const socket = io(url, { transports: ['websocket'], forceNew: true, reconnection: false })
   t.after(async () => void socket.close())
-  return new Promise((resolve) => socket.once('connect', () => resolve(socket)))
+  await once(socket, 'connect')
+  return socket
+}
+
+function subscribe(socket: Socket, wanted: object): Promise<Subscribed> {
+  return within('the response to a subscription', socket.emitWithAck('subscribe', wanted))
 }
 
 describe('a replay over Socket.IO', () => {
@@ -494,7 +502,7 @@ describe('a replay over Socket.IO', () => {
     const lives: { subscription: string; position: number }[] = []
     socket.on('change', (change: Change) => changes.push(change))
     socket.on('current', (live: { subscription: string; position: number }) => lives.push(live))
-    const answered: Subscribed = await socket.emitWithAck('subscribe', { collection: 'a', from: 2, speed: 1000 })
+    const answered = await subscribe(socket, { collection: 'a', from: 2, speed: 1000 })
     assert.ok('subscription' in answered)
     assert.deepEqual(answered.items, [{ id: 0, n: 0 }])
     await until('the replay is live', () => lives.length > 0)
@@ -520,7 +528,7 @@ describe('a replay over Socket.IO', () => {
     socket.on('current', ({ position }: { position: number }) => {
       live = position
     })
-    await socket.emitWithAck('subscribe', { collection: 'a', from: 0, speed: 1000 })
+    await subscribe(socket, { collection: 'a', from: 0, speed: 1000 })
     transport.ws._socket.pause()
     // Each of these drops whoever has too much waiting.
     for (let n = 0; n < 20; n++) await server.fetch('/api/b/1', json('PUT', { n }))

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { until } from '../support/deadline.ts'
+import { fetch, once, until, within } from '../support/deadline.ts'
 import { agree, Follower } from '../support/follower.ts'
 import { startProbed } from '../support/probe.ts'
 
@@ -45,14 +44,17 @@ class Writer {
     const id = String(n % KEYS).padStart(ID_LENGTH, 'x')
     const { hostname, port } = this.#url
     const options = { agent: this.#agent, hostname, port, method: 'PUT', path: `/api/a/${id}` }
-    return new Promise((resolve, reject) => {
-      const headers = { 'Content-Type': 'application/json' }
-      const sending = request({ ...options, headers }, (answer) => {
-        assert.ok((answer.statusCode ?? 500) < 300, `status ${answer.statusCode}`)
-        answer.resume().on('end', resolve)
-      })
-      sending.on('error', reject).end(JSON.stringify({ n }))
-    })
+    return within(
+      'the response to a PUT',
+      new Promise((resolve, reject) => {
+        const headers = { 'Content-Type': 'application/json' }
+        const sending = request({ ...options, headers }, (answer) => {
+          assert.ok((answer.statusCode ?? 500) < 300, `status ${answer.statusCode}`)
+          answer.resume().on('end', resolve)
+        })
+        sending.on('error', reject).end(JSON.stringify({ n }))
+      }),
+    )
   }
 }
 
@@ -97,7 +99,6 @@ test('readers that stop reading need no memory; they catch up, or are disconnect
   await once(plain, 'open')
   // The server may reset the connection of a client that reads nothing.
   plain.on('error', () => {})
-  const closed = new Promise<void>((resolve) => plain.once('close', () => resolve()))
   const follower = new Follower({ collection: 'a' })
   await follower.connect(t, url)
   let isDisconnected = false
@@ -127,7 +128,7 @@ test('readers that stop reading need no memory; they catch up, or are disconnect
     )
   }
   plain.resume()
-  await closed
+  await until('the end of the plain connection', () => plain.readyState === WebSocket.CLOSED)
   raw.resume()
   await until('it was told that it lags, or disconnected', () => follower.lags > 0 || isDisconnected)
   await follower.connect(t, url)

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { after, test } from 'node:test'
+import { each, once, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { json, startServer } from '../support/server.ts'
 
@@ -32,7 +32,7 @@ test(
     ]
     for (const path of paths) {
       const socket = await rawUpgrade(t, server.url, path)
-      const answer = Buffer.concat(await socket.toArray()).toString()
+      const answer = await wholeOf(socket)
       assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n/, path)
     }
     for (const path of ['/ws', '/ws?a=b']) {
@@ -53,7 +53,7 @@ test('a malformed handshake at /ws is rejected', options, async () => {
     socket.write(
       `GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${fields}\r\n\r\n`,
     )
-    assert.match(Buffer.concat(await socket.toArray()).toString(), /^HTTP\/1\.1 4\d\d /)
+    assert.match(await wholeOf(socket), /^HTTP\/1\.1 4\d\d /)
   }
   assert.equal((await server.fetch('/ws')).status, 404)
 })
@@ -168,10 +168,15 @@ test('the server stops soon although clients keep their connections open', optio
   assert.equal((await closed)[0], 1001)
 })
 
+/** All that comes until the server ends the connection. */
+async function wholeOf(socket: Socket): Promise<string> {
+  return Buffer.concat(await within('the end of a connection', socket.toArray())).toString()
+}
+
 /** Waits for an answer like that; a connection that ends before it is a failure. */
 async function answered(socket: Socket, pattern: RegExp): Promise<void> {
   let text = ''
-  for await (const bytes of socket.iterator({ destroyOnReturn: false })) {
+  for await (const bytes of each(`an answer like ${pattern}`, socket.iterator({ destroyOnReturn: false }))) {
     text += String(bytes)
     if (pattern.test(text)) return
   }

@@ -6,7 +6,7 @@ import type { DomainEvent } from '../../src/events/event.ts'
 import { FileJournal } from '../../src/events/file-journal.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startHere } from '../support/service.ts'
 

@@ -3,7 +3,7 @@ import { closeSync, cpSync, openSync, readSync, statSync, truncateSync, utimesSy
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { recollect } from '../cli/recollect.ts'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
@@ -126,11 +126,11 @@ async function startUntilRight(
   let wrong: string | undefined
   while (refused.length < MOST_STARTS) {
     const program = spawnServer(t, directory, { flags: FLAGS })
-    const url = await program.listening
+    const url = await program.listening()
     if (url) await built(url)
     const { answer, what } = url ? await asked(url, expected, random) : { answer: 'refused', what: 'no start' }
     program.process.kill('SIGKILL')
-    await program.ended
+    await program.ended()
     if (answer === 'right') return { refused, wrong }
     if (answer === 'wrong') wrong ??= what
     refused.push(`${what}\n${program.output()}`)

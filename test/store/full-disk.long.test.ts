@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
@@ -23,14 +23,14 @@ test('while the disk of the store is full writes wait or fail and reads continue
   const mounted = await mountSmallDisk(t, KIB)
   if ('missing' in mounted) return t.skip(mounted.missing)
   try {
-    await fillAndFree(mounted.directory)
+    await fillAndFree(t, mounted.directory)
   } finally {
     mounted.unmount()
   }
 })
 
 /** The journal is on another disk, which has room. */
-async function fillAndFree(directory: string): Promise<void> {
+async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   const random = new Random(SEED)
   const store = join(directory, 'store')
   const filler = join(directory, 'filler')
@@ -40,6 +40,7 @@ async function fillAndFree(directory: string): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) {
     await fill(filler)
     const load = new Load(engine, random)
+    t.after(() => load.end())
     await until('writes to be refused', () => load.refused > 0)
     assert.notEqual(engine.health().status, 'ok')
     const { acknowledged } = load

@@ -3,7 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { until } from '../support/deadline.ts'
+import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, spawnServer, startServer } from '../support/server.ts'
@@ -118,9 +118,9 @@ test('killed while the store is built, it continues the build from there, with t
     await rm(join(directory, 'db.journal/store'), { recursive: true, force: true })
     for (let times = 1 + random.integer(3); times > 0; times--) {
       const begun = spawnServer(t, directory, { flags: FLAGS })
-      await Promise.race([sleep(200 + random.integer(ITEMS / 5)), begun.ended])
+      await Promise.race([sleep(200 + random.integer(ITEMS / 5)), begun.ended()])
       begun.process.kill('SIGKILL')
-      assert.equal((await begun.ended).signal, 'SIGKILL', begun.stderr())
+      assert.equal((await begun.ended()).signal, 'SIGKILL', begun.stderr())
     }
     server = await startServer(t, { directory, flags: FLAGS })
     await built(server)

@@ -3,6 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { createInterface } from 'node:readline'
 import type { ItemId } from '../../src/events/event.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { each, fetch, within } from '../support/deadline.ts'
 
 /** An event as `/events` tells it. */
 export interface Told {
@@ -42,11 +43,15 @@ function ordered(items: ReadonlyMap<string, string>, ids: readonly ItemId[]): Ma
 }
 
 export async function* events(url: string, query = 'from=1'): AsyncGenerator<Told> {
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    get(`${url}/events?${query}`, { headers: { Accept: 'application/x-ndjson' } }, resolve).on('error', reject)
-  })
+  const answer = await within(
+    'the response to GET /events',
+    new Promise<IncomingMessage>((resolve, reject) => {
+      get(`${url}/events?${query}`, { headers: { Accept: 'application/x-ndjson' } }, resolve).on('error', reject)
+    }),
+  )
   assert.equal(answer.statusCode, 200)
-  for await (const line of createInterface({ input: answer })) yield JSON.parse(line) as Told
+  const lines = each('the next line of /events', createInterface({ input: answer }))
+  for await (const line of lines) yield JSON.parse(line) as Told
 }
 
 /** The items of the collections by GET. */

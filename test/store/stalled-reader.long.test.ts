@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { once, within } from '../support/deadline.ts'
 import { ofOneServer, type RunningServer, startServer } from '../support/server.ts'
 
 const ITEMS = 2500
@@ -21,9 +21,7 @@ async function ask(url: string, path: string): Promise<IncomingMessage> {
 }
 
 async function read(answer: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of answer) pieces.push(piece as Buffer)
-  return Buffer.concat(pieces).toString()
+  return Buffer.concat(await within('the end of a response', answer.toArray())).toString()
 }
 
 async function changeAll(server: RunningServer, agent: Agent, n: number): Promise<void> {

@@ -1,6 +1,7 @@
 import { after, type TestContext } from 'node:test'
 import axe from 'axe-core'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { within } from './deadline.ts'
 
 /** The reason to skip a test that needs a browser; with CI=true there is none, and the test fails without one. */
 export const withoutBrowser: string | false =
@@ -48,7 +49,10 @@ interface Look {
 
 /** One Chromium for all tests of a file: its start costs more than most of them. It ends after the last one. */
 let browser: Promise<Browser> | undefined
-after(async () => (await browser)?.close())
+after(async () => {
+  const started = await browser
+  if (started) await within('the end of Chromium', started.close())
+})
 
 function start(): Promise<Browser> {
   const executablePath = process.env.CHROMIUM
@@ -63,9 +67,10 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
   browser ??= start()
-  const context = await (await browser).newContext({ viewport: { width: 1280, height: 900 }, ...options })
-  t.after(() => context.close())
-  const page = await context.newPage()
+  const opening = (await browser).newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  const context = await within('a context of Chromium', opening)
+  t.after(() => within('the end of a context of Chromium', context.close()))
+  const page = await within('a page of Chromium', context.newPage())
   page.setDefaultTimeout(WAIT_MS)
   const errors: string[] = []
   const outside: string[] = []
@@ -92,7 +97,8 @@ export async function openPage(
 /** The serious and critical accessibility violations that axe finds. */
 export async function barriers(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source)
-  const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as axe.AxeResults
+  const run = page.evaluate('axe.run(document, { resultTypes: ["violations"] })')
+  const { violations } = (await within('the violations that axe finds', run)) as axe.AxeResults
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, symlink } from 'node:fs/promises'
 import {
@@ -11,7 +10,7 @@ import {
 } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { until } from './deadline.ts'
+import { fetch, once, until } from './deadline.ts'
 import type { Scope } from './directory.ts'
 import { send } from './requests.ts'
 import type { RunningServer, ServerOptions } from './server.ts'

@@ -43,11 +43,40 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
+/** Lets the event loop turn until something is so: for work within this process that needs no time to pass. */
+export async function turnsUntil(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + DEADLINE_MS; !(await isSo()); ) {
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    if (Date.now() > end) throw new Error(`let the event loop turn for ${DEADLINE_MS / 1000} s in vain for: ${what}`)
+  }
+}
+
+/** What comes from a stream, with a deadline for each part of it. */
+export async function* each<T>(what: string, parts: AsyncIterable<T>): AsyncGenerator<T> {
+  const iterator = parts[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const { value, done } = await within(what, iterator.next())
+      if (done) return
+      yield value
+    }
+  } finally {
+    // Not awaited: one that does not give its next part may not end either.
+    iterator.return?.().catch(() => {})
+  }
+}
+
 /** The arguments of the next event of that name, like `once` of node:events. Rejects at an `error` event and at the deadline. */
 // biome-ignore lint/suspicious/noExplicitAny: as `once` of node:events
 export function once(emitter: unknown, event: string): Promise<any[]> {
   const name = (emitter as object).constructor.name
-  return within(`the event ${event} of a ${name}`, nodeOnce(emitter as EventEmitter, event))
+  return within(`the event ${event} of a ${name}`, eventOf(emitter, event))
+}
+
+/** The same without a deadline: for a promise that lives long, or that loses a race. Whoever waits uses `within`. */
+// biome-ignore lint/suspicious/noExplicitAny: as `once` of node:events
+export function eventOf(emitter: unknown, event: string): Promise<any[]> {
+  return nodeOnce(emitter as EventEmitter, event)
 }
 
 /** The global `fetch`, with a deadline for the headers, and one for the body when that is read as a whole. */

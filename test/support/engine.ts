@@ -4,6 +4,7 @@ import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/runtime/schedule.ts'
 import { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { turnsUntil } from './deadline.ts'
 import { type Directory, directoryUntilExit } from './directory.ts'
 
 export const DATA_FILE = '/data/db.json'
@@ -127,7 +128,7 @@ export async function openTestEngine(
   const engine = await open.finally(() => {
     isOpening = false
   })
-  while (engine.building() && failures.length === 0 && !isStopped) await new Promise((resolve) => setImmediate(resolve))
+  await turnsUntil('the build of the store', () => !engine.building() || failures.length > 0 || isStopped)
   const close = engine.close.bind(engine)
   engine.close = async () => {
     try {

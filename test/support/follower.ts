@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { io, type Socket } from 'socket.io-client'
 import type { Change, Subscribe, Subscribed } from '../../src/sockets/protocol.ts'
-import { until } from './deadline.ts'
+import { eventOf, until, within } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
 export type Item = Record<string, unknown>
@@ -39,9 +39,7 @@ export class Follower {
     this.#socket = socket
     this.#subscription = ''
     this.#early = []
-    this.closed = new Promise((resolve) => {
-      for (const end of ['disconnect', 'connect_error']) socket.once(end, () => resolve())
-    })
+    this.closed = Promise.race(['disconnect', 'connect_error'].map((end) => eventOf(socket, end))).then(() => {})
     socket.on('change', (change: Change) => this.#take(change))
     socket.on('lagging', () => {
       this.lags++
@@ -53,10 +51,10 @@ export class Follower {
     })
     const resumes = resume && this.journal !== '' && !this.#isLagging
     const again = resumes ? { after: this.position, journal: this.journal } : {}
-    const answered: Subscribed | undefined = await Promise.race([
-      socket.emitWithAck('subscribe', { ...this.wanted, ...again }),
-      this.closed.then(() => undefined),
-    ])
+    const answered: Subscribed | undefined = await within(
+      `the response to a subscription to ${this.wanted.collection}`,
+      Promise.race([socket.emitWithAck('subscribe', { ...this.wanted, ...again }), this.closed.then(() => undefined)]),
+    )
     if (!answered) throw new Error('the connection ended')
     if ('error' in answered) return answered
     this.#isLagging = false
@@ -100,7 +98,8 @@ export class Follower {
   }
 
   emit(name: string, ...args: unknown[]): Promise<unknown> {
-    return this.#socket?.emitWithAck(name, ...args) as Promise<unknown>
+    const answer = this.#socket?.emitWithAck(name, ...args) as Promise<unknown>
+    return within(`the response to the message ${name}`, answer)
   }
 }
 

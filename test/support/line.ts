@@ -1,4 +1,5 @@
 import { connect, createServer, type Socket } from 'node:net'
+import { once, within } from './deadline.ts'
 import type { Scope } from './directory.ts'
 import { freePort } from './ports.ts'
 
@@ -44,14 +45,17 @@ export async function lineTo(t: Scope, url: string): Promise<Line> {
     if (isStalled) far.pause()
   })
   const port = await freePort()
-  const listen = () => new Promise<void>((resolve) => line.listen(port, '127.0.0.1', resolve))
+  const listen = async (): Promise<void> => {
+    line.listen(port, '127.0.0.1')
+    await once(line, 'listening')
+  }
   const cut = (): Promise<void> => {
     const closed = new Promise<void>((resolve) => line.close(() => resolve()))
     for (const [near, far] of carried) {
       near.destroy()
       far.destroy()
     }
-    return closed
+    return within('the end of a line', closed)
   }
   await listen()
   t.after(cut)

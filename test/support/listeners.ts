@@ -1,8 +1,8 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 import { io } from 'socket.io-client'
 import { WebSocket } from 'ws'
+import { once, within } from './deadline.ts'
 
 type Scope = Pick<TestContext, 'after'>
 
@@ -30,10 +30,13 @@ export async function socketIo(t: Scope, url: string, transport: 'websocket' | '
   t.after(() => client.close())
   const told = listener()
   client.on('updated', told.take)
-  await new Promise<void>((resolve, reject) => {
-    client.once('connect', resolve)
-    client.once('connect_error', reject)
-  })
+  await within(
+    `a Socket.IO connection by ${transport}`,
+    new Promise<void>((resolve, reject) => {
+      client.once('connect', resolve)
+      client.once('connect_error', reject)
+    }),
+  )
   return { client, ...told }
 }
 
@@ -77,13 +80,16 @@ function listener() {
       callbacks.push(callback)
     },
     upTo(position: number): Promise<readonly Updated[]> {
-      return new Promise((resolve) => {
-        const look = (): void => {
-          if ((told.at(-1)?.position ?? 0) >= position) resolve(told)
-        }
-        callbacks.push(look)
-        look()
-      })
+      return within(
+        `the notification of position ${position}`,
+        new Promise((resolve) => {
+          const look = (): void => {
+            if ((told.at(-1)?.position ?? 0) >= position) resolve(told)
+          }
+          callbacks.push(look)
+          look()
+        }),
+      )
     },
   }
 }

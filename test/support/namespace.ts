@@ -1,5 +1,6 @@
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
+import { DEADLINE_MS } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
 /** The direction that a cable loses: packets into the namespace, out of it, or both. */
@@ -71,5 +72,5 @@ function must(...command: readonly [string, ...string[]]): void {
 }
 
 function run(command: string, ...args: readonly string[]): SpawnSyncReturns<Buffer> {
-  return spawnSync(command, args)
+  return spawnSync(command, args, { timeout: DEADLINE_MS })
 }

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
-import { until } from './deadline.ts'
+import { until, within } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import type { Namespace } from './namespace.ts'
 import { freePort } from './ports.ts'
@@ -49,7 +49,7 @@ export class NatsServer {
     const run = this.#runs.at(-1)
     run?.process.kill(signal)
     if (signal !== 'SIGKILL') run?.process.kill('SIGCONT')
-    await run?.ended
+    await run?.ended()
   }
 }
 
@@ -119,7 +119,12 @@ export async function startNats(
 
 /** A connection that finds its way back by itself. */
 export function connectTo(servers: readonly NatsServer[]): Promise<NatsConnection> {
-  return connect({ servers: servers.map(({ url }) => url), maxReconnectAttempts: -1, reconnectTimeWait: 200 })
+  const connecting = connect({
+    servers: servers.map(({ url }) => url),
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 200,
+  })
+  return within('a connection to NATS', connecting)
 }
 
 /** Resolves when every server has all that the stream and the bucket beside it hold, and one of them leads. */

@@ -1,5 +1,5 @@
-import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { once } from './deadline.ts'
 
 /**
  * Kernels give ports above these to outgoing connections: 32768 and up on Linux. A port within the range stays free

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { once } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { spawnServer } from './server.ts'
 
@@ -79,7 +79,7 @@ export async function startProbed(
   if (options.data !== undefined) await writeFile(join(directory, 'db.json'), JSON.stringify(options.data))
   const node = ['--expose-gc', '--import', PROBE]
   const program = spawnServer(t, directory, { node, ...(options.flags && { flags: options.flags }) })
-  const url = await program.listening
+  const url = await program.listening()
   if (url === undefined) throw new Error(`the server ended before it listened:\n${program.stderr()}`)
   const ask = async (question: string): Promise<number> => {
     const answer = once(program.process, 'message')

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { basename, isAbsolute } from 'node:path'
+import { eventOf, within } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
 export interface Exit {
@@ -14,7 +15,8 @@ export interface RunningProcess {
   readonly stderr: () => string
   /** Standard output and standard error as they came. */
   readonly output: () => string
-  readonly ended: Promise<Exit>
+  /** Waits for its end. */
+  ended(deadlineMs?: number): Promise<Exit>
   /** Resolves with the first match on standard output; with undefined when the process ends without one. */
   printed(pattern: RegExp): Promise<RegExpExecArray | undefined>
 }
@@ -27,6 +29,9 @@ export interface ProcessOptions {
   /** Whether signals at the end of the test go to the children of the process, too. */
   readonly isGroup?: boolean
 }
+
+/** Longer words of a command are texts of programs. */
+const LONGEST_WORD = 60
 
 /** Starts a command, which is killed at the end of the test unless it has ended before. */
 export function startProcess(t: Scope, command: readonly string[], options: ProcessOptions = {}): RunningProcess {
@@ -44,13 +49,15 @@ export function startProcess(t: Scope, command: readonly string[], options: Proc
       printed.all += text
     })
   }
-  const ended = once(child, 'close').then(([code, signal]): Exit => ({ code, signal }))
+  const name = nameOf(command)
+  const closed = eventOf(child, 'close').then(([code, signal]): Exit => ({ code, signal }))
+  const ended = (deadlineMs?: number): Promise<Exit> => within(`the exit of ${name}`, closed, deadlineMs)
   t.after(async () => {
     if (child.exitCode === null && child.signalCode === null) {
       if (isGroup && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
       else child.kill('SIGKILL')
     }
-    await ended
+    await ended()
   })
   return {
     process: child,
@@ -59,14 +66,25 @@ export function startProcess(t: Scope, command: readonly string[], options: Proc
     output: () => printed.all,
     ended,
     printed: (pattern) =>
-      new Promise((resolve) => {
-        const look = (): void => {
-          const found = pattern.exec(printed.stdout)
-          if (found) resolve(found)
-        }
-        child.stdout?.on('data', look)
-        ended.then(() => resolve(undefined))
-        look()
-      }),
+      within(
+        `${pattern} on the standard output of ${name}`,
+        new Promise((resolve) => {
+          const look = (): void => {
+            const found = pattern.exec(printed.stdout)
+            if (found) resolve(found)
+          }
+          child.stdout?.on('data', look)
+          closed.then(() => resolve(undefined))
+          look()
+        }),
+      ),
   }
+}
+
+/** A command as an error names it: without directories and without program texts. */
+function nameOf(command: readonly string[]): string {
+  return command
+    .filter((word) => word.length < LONGEST_WORD || isAbsolute(word))
+    .map((word) => (isAbsolute(word) ? basename(word) : word))
+    .join(' ')
 }

@@ -1,5 +1,5 @@
-import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { once } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
 /** A way to a server that can be cut: then nothing comes through, and neither end is told. */

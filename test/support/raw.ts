@@ -1,5 +1,5 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { once, within } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
 export interface RawResponse {
@@ -31,7 +31,11 @@ export class RawConnection {
   }
 
   /** The next response, but for 1xx; undefined when the connection ends before it. `method` HEAD says that it has no body. */
-  async next(method = 'GET'): Promise<RawResponse | undefined> {
+  next(method = 'GET'): Promise<RawResponse | undefined> {
+    return within(`the next response to a ${method} over a connection`, this.#next(method))
+  }
+
+  async #next(method: string): Promise<RawResponse | undefined> {
     for (;;) {
       const isOver = this.socket.readableEnded || this.socket.closed
       const found = responseAt(this.#heard, this.#taken, method, isOver)

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
+import { within } from './deadline.ts'
 
 export interface Reply {
   readonly status: number
@@ -29,26 +30,29 @@ class Ended extends Error {}
 
 function sendOnce(url: string, method: string, path: string, { headers, body }: Sent): Promise<Reply> {
   const { hostname, port } = new URL(url)
-  return new Promise((resolve, reject) => {
-    const sent = request({ hostname, port, method, path, headers: headers ?? {} }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => {
-        const text = Buffer.concat(chunks).toString()
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          text,
-          json: <T>() => JSON.parse(text) as T,
+  return within(
+    `the response to ${method} ${path.slice(0, 200)}`,
+    new Promise<Reply>((resolve, reject) => {
+      const sent = request({ hostname, port, method, path, headers: headers ?? {} }, (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString()
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            text,
+            json: <T>() => JSON.parse(text) as T,
+          })
         })
       })
-    })
-    sent.on('error', (error: NodeJS.ErrnoException) => {
-      reject(sent.reusedSocket && error.code === 'ECONNRESET' ? new Ended(error.message) : error)
-    })
-    sent.end(body)
-  })
+      sent.on('error', (error: NodeJS.ErrnoException) => {
+        reject(sent.reusedSocket && error.code === 'ECONNRESET' ? new Ended(error.message) : error)
+      })
+      sent.end(body)
+    }),
+  )
 }
 
 /** Sends JSON. */
@@ -69,14 +73,17 @@ export function sendJson(
  */
 export function sendBytes(url: string, bytes: string | Uint8Array, { hangUp = false } = {}): Promise<string> {
   const { hostname, port } = new URL(url)
-  return new Promise((resolve, reject) => {
-    let answer = ''
-    const socket = connect(Number(port), hostname, () => (hangUp ? socket.end(bytes) : socket.write(bytes)))
-    socket.setEncoding('latin1')
-    socket.on('data', (text) => {
-      answer += text
-    })
-    socket.on('error', reject)
-    socket.on('close', () => resolve(answer))
-  })
+  return within(
+    'the end of a connection that the server closes',
+    new Promise<string>((resolve, reject) => {
+      let answer = ''
+      const socket = connect(Number(port), hostname, () => (hangUp ? socket.end(bytes) : socket.write(bytes)))
+      socket.setEncoding('latin1')
+      socket.on('data', (text) => {
+        answer += text
+      })
+      socket.on('error', reject)
+      socket.on('close', () => resolve(answer))
+    }),
+  )
 }

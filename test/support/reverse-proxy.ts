@@ -1,7 +1,7 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { once } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
 export interface ReverseProxyOptions {

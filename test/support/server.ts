@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startClusterServer } from './cluster-server.ts'
+import { fetch } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { type RunningProcess, startProcess } from './process.ts'
 
@@ -56,8 +57,9 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
   const file = join(directory, 'db.json')
   if (options.data !== undefined && !existsSync(file)) await writeFile(file, JSON.stringify(options.data))
   const { process, stdout, stderr, listening, ended } = spawnServer(t, directory, options)
-  const url = await listening
-  if (url === undefined) throw new Error(`the server ended with ${(await ended).code} before it listened:\n${stderr()}`)
+  const url = await listening()
+  if (url === undefined)
+    throw new Error(`the server ended with ${(await ended()).code} before it listened:\n${stderr()}`)
   return {
     url,
     directory,
@@ -68,15 +70,15 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
     fetch: (path, init) => fetch(url + path, init),
     async stop(signal = 'SIGTERM') {
       process.kill(signal)
-      return (await ended).code
+      return (await ended()).code
     },
   }
 }
 
 /** A server that may end at any moment, even before it listens. */
 export interface SpawnedServer extends RunningProcess {
-  /** Its address; undefined when it ends before it listens. */
-  readonly listening: Promise<string | undefined>
+  /** Waits for its address; undefined when it ends before it listens. */
+  listening(): Promise<string | undefined>
 }
 
 export interface SpawnOptions extends Pick<ServerOptions, 'flags' | 'isBare' | 'env'> {
@@ -92,7 +94,7 @@ export function spawnServer(t: Scope, directory: string, options: SpawnOptions =
   const own = isBare ? [] : ['--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0']
   const command = [...under, process.execPath, ...node, MAIN, ...own, ...flags]
   const started = startProcess(t, command, { cwd: directory, env, ipc: node.length > 0 })
-  return { ...started, listening: started.printed(/(http:\/\/\S+).*\n/).then((found) => found?.[1]) }
+  return { ...started, listening: async () => (await started.printed(/(http:\/\/\S+).*\n/))?.[1] }
 }
 
 /** Runs the program until it ends. */
@@ -103,7 +105,7 @@ export async function runToEnd(
   env?: NodeJS.ProcessEnv,
 ): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
   const { ended, stdout, stderr } = spawnServer(t, directory, { isBare: true, flags, ...(env && { env }) })
-  const { code } = await ended
+  const { code } = await ended()
   return { code, stdout: stdout(), stderr: stderr() }
 }
 

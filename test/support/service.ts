@@ -6,6 +6,7 @@ import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/server/service.ts'
+import { within } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -73,7 +74,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     failed: (error) => failures.push(error),
   })
   t.after(async () => {
-    await service.close()
+    await within('the end of the service', service.close())
     for (const end of ends) await end()
   })
   return { url: service.urls[0] as string, directory, file, log, failures }

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { open } from 'node:fs/promises'
+import { DEADLINE_MS } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 
 /** A disk of its own, or why there is none: only root may mount one. */
@@ -7,12 +8,13 @@ export type SmallDisk = { readonly directory: string; unmount(): void } | { read
 
 export async function mountSmallDisk(t: Scope, kib: number): Promise<SmallDisk> {
   const directory = await temporaryDirectory(t)
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${kib}k`, 'tmpfs', directory], { encoding: 'utf8' })
+  const command = ['-t', 'tmpfs', '-o', `size=${kib}k`, 'tmpfs', directory]
+  const mounted = spawnSync('mount', command, { encoding: 'utf8', timeout: DEADLINE_MS })
   if (mounted.status === 0) {
     return {
       directory,
       // Lazily: a server that is to be killed at the end of the test may still have it open.
-      unmount: () => void spawnSync('umount', ['-l', directory]),
+      unmount: () => void spawnSync('umount', ['-l', directory], { timeout: DEADLINE_MS }),
     }
   }
   const missing = `a small disk cannot be mounted (it takes root): ${mounted.stderr || mounted.error?.message}`.trim()
