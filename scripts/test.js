@@ -1,6 +1,6 @@
-// Builds, then runs test files: `node scripts/test.js` the quick suite, `--all` also the long files and larger sizes,
-// `node scripts/test.js test/http` a part, `--without browser,cluster` all but some folders of test/. The tests in
-// test/clients run only when named: their packages are installed then.
+// Builds, then runs test files: `node scripts/test.js` the quick suite, `--long` the long files, `--all` both at larger
+// sizes, `node scripts/test.js test/http` a part, `--without browser,cluster` all but some folders of test/. The tests
+// in test/clients run only when named: their packages are installed then.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -15,8 +15,6 @@ import { provideTools } from './tools.js'
 
 /** Most tests wait for time, the disk or another process for a while: some files more than cores keep these busy. */
 const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
-/** Ends a file that hangs, so that the suite fails and names it. */
-const FILE_DEADLINE_MS = 20 * 60_000
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const {
@@ -34,12 +32,14 @@ if (parts.length === 0) excluded.push(CLIENTS)
 const files = (parts.length > 0 ? parts : ['test'])
   .flatMap(testsIn)
   .filter((file) => all || parts.includes(file) || file.endsWith('.long.test.ts') === long)
+/** Ends a file that hangs, so that the suite fails and names it. Each wait has a shorter deadline of its own. */
+const fileDeadlineMs = (all || long ? 10 : 5) * 60_000
 if (files.length === 0) throw new Error(`no test file in ${parts.join(', ')}`)
 const hasClients = files.some((file) => normalize(file).startsWith(join(CLIENTS, sep)))
 
 if (hasClients) provideClients(run)
 run(process.execPath, ['scripts/build.js'])
-const reporters = ['spec', './scripts/file-times.js'].flatMap((reporter) => [
+const reporters = ['spec', './scripts/report.js'].flatMap((reporter) => [
   `--test-reporter=${reporter}`,
   '--test-reporter-destination=stdout',
 ])
@@ -48,7 +48,7 @@ await stop()
 process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
 if (hasClients) linkClients(compiled)
 const tests = files.map((file) => join(compiled, file.replace(/ts$/, 'js')))
-const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${FILE_DEADLINE_MS}`]
+const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${fileDeadlineMs}`]
 const options = ['--enable-source-maps', '--test', ...limits, ...reporters]
 run(process.execPath, [...options, ...tests], { ...(all && sizesOfAll()), ...process.env, ...provideTools() })
 

@@ -1,5 +1,6 @@
-// The tests at full size, one at a time: `npm run torture -- kills`. Without a name: what there is.
+// The tests at full size, one at a time, with a random seed: `npm run torture -- kills`. Without a name: their list.
 import { spawnSync } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { environmentOf, RUNS } from './runs.js'
 
@@ -19,10 +20,12 @@ if (name === undefined) {
 
 function run({ file, test, full }) {
   const root = fileURLToPath(new URL('..', import.meta.url))
-  const env = { ...environmentOf(full), ...process.env }
+  const env = { SEED: String(randomInt(2 ** 32)), ...environmentOf(full), ...process.env }
   const built = spawnSync(process.execPath, ['scripts/build.js'], { cwd: root, stdio: 'inherit' })
   if (built.status !== 0) return built.status ?? 1
   const pattern = test === undefined ? [] : ['--test-name-pattern', test]
   const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', ...pattern, file]
-  return spawnSync(process.execPath, flags, { cwd: root, stdio: 'inherit', env }).status ?? 1
+  const status = spawnSync(process.execPath, flags, { cwd: root, stdio: 'inherit', env }).status ?? 1
+  process.stdout.write(`To repeat this run: SEED=${env.SEED} npm run torture -- ${name}\n`)
+  return status
 }

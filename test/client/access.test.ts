@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { type Scheme, startGuarded } from './host.ts'
 
 const SCHEMES: readonly Scheme[] = ['token', 'basic', 'apikey']
@@ -20,7 +20,7 @@ for (const scheme of SCHEMES) {
     const client = clientOf(t, server.url, await server.credentialsOf(scheme, 'writer'))
     const items = client.collection<{ id: number }>(scheme)
     const list = items.live()
-    await list.ready
+    await within('the items of a live list', list.ready)
     await items.create({})
     await until('the new item', () => list.items.length === 2)
     const actors: string[] = []
@@ -36,7 +36,7 @@ for (const scheme of SCHEMES) {
     const states: StateChange[] = []
     stranger.onState((change) => states.push(change))
     stranger.authenticate(await server.credentialsOf(scheme, 'writer'))
-    await nothing.ready
+    await within('the items of a live list', nothing.ready)
     await until('it to be let in', () => stranger.state === 'connected')
     stranger.authenticate(await server.credentialsOf(scheme, 'writer'))
     await until('it to be let in again', () => states.length === 4)
@@ -59,7 +59,7 @@ test('a client logs in, is rejected when its token has expired, and continues af
   const states: StateChange[] = []
   client.onState((change) => states.push(change))
   const list = client.collection('a').live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   await server.advance(1_800_000)
   await until('the end of the token', () => client.state === 'refused')
   const writer = clientOf(t, server.url, await server.credentialsOf('token', 'writer'))

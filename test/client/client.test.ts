@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
 import { problemOf } from '../../src/client/problem.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { type Server, startProxy, startServer } from './host.ts'
 
 interface Reading {
@@ -96,7 +96,7 @@ test('a single object is read, changed, deleted and created again, and a live li
   const { item, etag, position } = await object.get()
   assert.deepEqual(item, profile)
   const list = object.live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   assert.deepEqual([...list.items], [profile])
   await object.patch({ n: 1 }, { ifMatch: etag })
   await assert.rejects(object.replace({ name: 'x' }, { ifMatch: etag }), { status: 412 })
@@ -160,7 +160,7 @@ test('a live list begins with the matching items and follows changes', async (t)
   list.onChange(({ entered, updated, left }) =>
     told.push(`+${macs(entered)} =${macs(updated.map(({ item }) => item))} -${macs(left)}`),
   )
-  await list.ready
+  await within('the items of a live list', list.ready)
   assert.equal(macs(list.items), 'CA')
   await all.item(2).patch({ battery: 2850 })
   await until('B to be there', () => macs(list.items) === 'CBA')
@@ -179,7 +179,7 @@ test('the client, its lists and its events work below a base path', async (t) =>
   t.after(() => client.close())
   const all = client.collection<Reading>('sensors')
   const list = all.live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   const { id } = await all.create({ mac: 'D', battery: 1 })
   await until('the new one, without WebSockets', () => list.items.some((item) => item.id === id))
   for await (const { position } of all.history({ from: 6 })) assert.equal(position, 6)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { lineTo } from '../support/line.ts'
 import { startProcess } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
@@ -64,7 +64,7 @@ test('a closed client sends nothing and calls no listener', async (t) => {
   const states: string[] = []
   client.onState(({ state }) => states.push(state))
   const list = client.collection('a').live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   client.close()
   client.close()
   await until('the connection to end', () => line.carried === 0)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect, type RecordedEvent } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
+import { each, until, within } from '../support/deadline.ts'
 import { lineTo, startServer } from './host.ts'
 
 test('a stream of past events ends; a stream that follows continues after lost connections and restarts', async (t) => {
@@ -11,7 +11,7 @@ test('a stream of past events ends; a stream that follows continues after lost c
   t.after(async () => client.close())
   const positions = async (events: AsyncIterable<RecordedEvent>): Promise<number[]> => {
     const found: number[] = []
-    for await (const { position } of events) found.push(position)
+    for await (const { position } of each('an event', events)) found.push(position)
     return found
   }
   assert.deepEqual(await positions(client.events()), [1, 2, 3, 4])
@@ -38,7 +38,7 @@ test('a stream of past events ends; a stream that follows continues after lost c
   await line.aim(server.url)
   await create(4)
   await create(5)
-  await over
+  await within('the end of the stream', over)
   assert.deepEqual(
     followed.map(({ position }) => position),
     [2, 5, 6, 7, 8],
@@ -49,18 +49,19 @@ test('leaving the loop, aborting or closing the client ends the stream', async (
   const server = await startServer(t, { data: { a: [{ id: 0 }] } })
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
-  for await (const { position } of client.events({ follow: true })) if (position === 2) break
+  for await (const { position } of each('an event', client.events({ follow: true }))) if (position === 2) break
   await until('the line to be free', async () => (await line.carried()) === 0)
 
   const aborting = new AbortController()
   await assert.rejects(async () => {
-    for await (const { position } of client.events({ follow: true, signal: aborting.signal })) {
+    for await (const { position } of each('an event', client.events({ follow: true, signal: aborting.signal }))) {
       if (position === 2) aborting.abort(new Error('enough'))
     }
   }, /enough/)
   await assert.rejects(
     async () => {
-      for await (const { position } of client.events({ follow: true })) if (position === 2) client.close()
+      for await (const { position } of each('an event', client.events({ follow: true })))
+        if (position === 2) client.close()
     },
     { name: 'AbortError' },
   )

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
+import { within } from '../support/deadline.ts'
 import { startServer } from './host.ts'
 
 interface Tree {
@@ -57,10 +58,10 @@ test('nested fields are selected by their paths, which are typed', async (t) => 
     { data: { place: { room: 'cellar' } }, 'a.b': 1 },
   ])
   const live = all.where({ 'c\\,d.e\\.f_exists': true }).fields('c\\,d', 'mac').live()
-  await live.ready
+  await within('the items of a live list', live.ready)
   assert.deepEqual(live.items, [{ mac: 'B', 'c,d': { 'e.f': 7 } }])
   await all.item(1).patch({ 'c,d': { 'e.f': 8 } })
-  await live[Symbol.asyncIterator]().next()
+  await within('a change of the live list', live[Symbol.asyncIterator]().next())
   assert.equal(await macs(client.collection('readings').where({ 'any.path_gt': 1, 'a.b': 1 })), '')
 })
 

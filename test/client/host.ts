@@ -7,8 +7,8 @@ import { startReverseProxy } from '../support/reverse-proxy.ts'
 import * as process from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
-// What the client's tests need of the machine. The tests run in Node and in a page, where `in-browser/host.ts` stands
-// in for this module and sends each call to it: arguments and results are JSON, or objects of asynchronous methods.
+// Servers and connections for the client's tests. The tests run in Node and in a page. The page's `in-browser/host.ts`
+// sends each call to this module: arguments and results are JSON, or objects of asynchronous methods.
 
 /** A server, and other clients of it. */
 export interface Server {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { startServer } from './host.ts'
 
 const IDS = [
@@ -31,7 +31,7 @@ test('any id and collection name is preserved, over HTTP and in a live list', as
   for (const name of COLLECTIONS) {
     const items = client.collection<{ id: string; n: number }>(name)
     const list = items.live()
-    await list.ready
+    await within('the items of a live list', list.ready)
     for (const [n, id] of IDS.entries()) await items.item(id).replace({ id, n })
     for (const [n, id] of IDS.entries()) {
       assert.deepEqual((await items.item(id).get()).item, { id, n }, id)
@@ -90,7 +90,7 @@ test('a field named like a parameter is queried as a field', async (t) => {
       JSON.stringify(where),
     )
     const list = query.live()
-    await list.ready
+    await within('the items of a live list', list.ready)
     assert.deepEqual(
       list.items.map(({ id }) => id),
       [1],

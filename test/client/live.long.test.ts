@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type ConnectOptions, connect, type Recollect, type StateChange } from '../../src/client/index.ts'
-import { until } from '../support/deadline.ts'
+import { each, until, within } from '../support/deadline.ts'
 import { type Line, lineTo, type Server, startServer } from './host.ts'
 
 interface Thing {
@@ -48,7 +48,7 @@ test('changes during a lost connection are applied at once after it', async (t) 
   list.onChange(({ entered, updated, left, wasReset }) => {
     changes.push(`${shown(entered)}/${shown(updated.map(({ item }) => item))}/${shown(left)}/${wasReset}`)
   })
-  await list.ready
+  await within('the items of a live list', list.ready)
   await until('the connection', () => client.state === 'connected')
   await line.cut()
   await until('the loss to be seen', () => client.state === 'disconnected')
@@ -70,7 +70,7 @@ test('a list continues after the server was killed and restarted', async (t) => 
   list.onChange(({ wasReset }) => {
     if (wasReset) resets++
   })
-  await list.ready
+  await within('the items of a live list', list.ready)
   await put(server, 2, 20)
   await server.stop('SIGKILL')
   const next = await startServer(t, { directory: server.directory, flags: UPSERT })
@@ -90,7 +90,7 @@ test('a list is reloaded when the journal is another one, and reports it', async
     { id: 3, n: 30 },
   ])
   const list = client.collection<Thing>('a').live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   const other = await startServer(t, {
     data: {
       a: [
@@ -118,7 +118,7 @@ test('a list that is too large for a subscription is read in pages, and then fol
   const limits = ['--Limits.SubscriptionItems', '10', '--Limits.PageSize', '20']
   const { client, server, line } = await place(t, things, [...UPSERT, ...limits])
   const list = client.collection<Thing>('a').where({ n_lt: 9 }).sort('-n').live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   await put(server, 0, 100)
   await put(server, 9, 8)
   await until('the list to be live', async () => list.total === 41 && list.position === 48)
@@ -137,7 +137,7 @@ test('a list that is too large to be resumed is refused, and not read again and 
   const list = client.collection<Thing>('a').live()
   await assert.rejects(list.ready, { code: 'TooLarge', status: 413 })
   const grown = client.collection<Thing>('a').where({ n_lt: 20 }).live()
-  await grown.ready
+  await within('the items of a live list', grown.ready)
   await until('the other one to be live', () => client.state === 'connected')
   await put(server, 20, 1)
   await until('it to have grown', () => grown.total === 21)
@@ -146,7 +146,7 @@ test('a list that is too large to be resumed is refused, and not read again and 
 test('a slow client gets the latest version of each item, and an interruption then loses nothing', async (t) => {
   const { client, server, line } = await place(t, [{ id: 100, n: 0 }])
   const list = client.collection<Thing>('a').where({ n_gte: 0 }).live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   const text = 'x'.repeat(100_000)
   const flood = async (from: number): Promise<void> => {
     for (let n = from; n < from + 160; n++) await server.send('PUT', `/api/a/${n % 7}`, { n, text })
@@ -178,7 +178,7 @@ test('lists with a page or with selected fields stay right, too', async (t) => {
   const list = client.collection<Thing>('a').sort('-n').fields('n').page(1, 2).live()
   const changes: string[] = []
   list.onChange(({ entered, left }) => changes.push(`${JSON.stringify(entered)} ${JSON.stringify(left)}`))
-  await list.ready
+  await within('the items of a live list', list.ready)
   assert.deepEqual(list.items, [{ n: 40 }, { n: 30 }])
   await put(server, 1, 50)
   await until('1 to be on the page', () => list.items[0]?.n === 50)
@@ -191,7 +191,7 @@ test('lists with a page or with selected fields stay right, too', async (t) => {
 test('the items array stays the same object until something changes', async (t) => {
   const { client, server } = await place(t, [{ id: 1, n: 1 }])
   const list = client.collection<Thing>('a').live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   const before = list.items
   assert.equal(list.items, before)
   await put(server, 1, 2)
@@ -203,7 +203,7 @@ test('iteration yields all items, then every change, with concurrent changes com
   const { client, server } = await place(t, [{ id: 1, n: 1 }])
   const list = client.collection<Thing>('a').live()
   const told: string[] = []
-  for await (const { entered, updated, left, position } of list) {
+  for await (const { entered, updated, left, position } of each('a change of the list', list)) {
     const now = [entered, updated.map(({ item }) => item), left].map(shown).join('/')
     told.push(now)
     if (told.length === 1) {
@@ -234,11 +234,11 @@ test('a list that the server rejects throws the reason', async (t) => {
     { code: 'Invalid' },
   )
   const first = things.live()
-  await first.ready
+  await within('the items of a live list', first.ready)
   await assert.rejects(things.live().ready, { code: 'TooMany' })
   first.close()
   const again = things.live()
-  await again.ready
+  await within('the items of a live list', again.ready)
   assert.throws(() => things.asOf(1).live(), TypeError)
   assert.throws(() => things.where({ text: 'x'.repeat(20_000) }).live(), { code: 'Invalid' })
 })
@@ -259,7 +259,7 @@ test('a list of a missing collection is empty until the collection is created', 
   const { client } = await place(t, [])
   const later = client.collection<Thing>('later')
   const list = later.live()
-  await list.ready
+  await within('the items of a live list', list.ready)
   await later.create({ n: 7 })
   await until('the item', () => shown(list.items) === '0:7')
 })
@@ -275,7 +275,7 @@ test('a replay shows the past at its pace, and reaches the present', async (t) =
     isReplaying ??= list.isReplaying
     seen.push(shown(list.items))
   })
-  await list.ready
+  await within('the items of a live list', list.ready)
   await until('the present', () => !list.isReplaying)
   assert.equal(isReplaying, true)
   assert.deepEqual(seen, ['1:10', '1:10 2:20', '1:11 2:20'])

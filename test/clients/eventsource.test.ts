@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type ErrorEvent, EventSource, type EventSourceInit } from 'eventsource'
 import { authentication, keyOf } from '../support/authentication.ts'
-import { once, until } from '../support/deadline.ts'
+import { fetch, once, until } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 import { startRestartable } from './restarts.ts'
 

@@ -51,7 +51,7 @@ export async function turnsUntil(what: string, isSo: () => boolean | Promise<boo
   }
 }
 
-/** What comes from a stream, with a deadline for each part of it. */
+/** Iterates over a stream, with a deadline for each part. */
 export async function* each<T>(what: string, parts: AsyncIterable<T>): AsyncGenerator<T> {
   const iterator = parts[Symbol.asyncIterator]()
   try {
@@ -73,7 +73,7 @@ export function once(emitter: unknown, event: string): Promise<any[]> {
   return within(`the event ${event} of a ${name}`, eventOf(emitter, event))
 }
 
-/** The same without a deadline: for a promise that lives long, or that loses a race. Whoever waits uses `within`. */
+/** The same without a deadline: for a promise that lives long, or that loses a race. Its user waits with `within`. */
 // biome-ignore lint/suspicious/noExplicitAny: as `once` of node:events
 export function eventOf(emitter: unknown, event: string): Promise<any[]> {
   return nodeOnce(emitter as EventEmitter, event)

@@ -1,3 +1,4 @@
+import { within } from '../../support/deadline.ts'
 import type * as host from '../host.ts'
 import type { Answer, Call } from './run.ts'
 
@@ -13,13 +14,14 @@ export const startProxy = functionOf('startProxy')
 export const lineTo = functionOf('lineTo')
 
 export function uncaughtError(): Promise<unknown> {
-  return new Promise((resolve) => {
+  const error = new Promise((resolve) => {
     const caught = (event: Event): void => {
       event.preventDefault()
       resolve((event as Event & { readonly error: unknown }).error)
     }
     ;(globalThis as unknown as EventTarget).addEventListener('error', caught, { once: true })
   })
+  return within('an error that nothing catches', error)
 }
 
 function functionOf<Name extends keyof typeof host>(name: Name): (typeof host)[Name] {

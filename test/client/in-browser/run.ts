@@ -63,7 +63,7 @@ const FILE_DEADLINE_MS = 280_000
 
 /** Answers the calls of the page. */
 async function serveHost(t: Scope, page: Page): Promise<void> {
-  /** What is to be done at the end of each test. */
+  /** The hooks for the end of each test. */
   const ends = new Map<number, (() => unknown)[]>()
   let isOver = false
   const objects: Readonly<Record<string, Method>>[] = [host as unknown as Readonly<Record<string, Method>>]
