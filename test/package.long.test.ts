@@ -3,6 +3,7 @@ import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { fetch } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { startProcess } from './support/process.ts'
 
@@ -46,7 +47,6 @@ const wrong = (): unknown => readings.item(1).patch({ mac: 7 })
 /** One that starts a server itself. */
 const OWN_SERVER = `
 import { start, type KoaMiddleware, type RunningServer } from 'recollect'
-import { fetch } from './support/deadline.ts'
 
 const hello: KoaMiddleware = (ctx, next) => {
   if (ctx.path !== '/hello') return next()

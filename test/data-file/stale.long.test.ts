@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { JsonObject } from '../../src/json/value.ts'
 import type { FileEngine } from '../../src/server/file-engine.ts'
-import { fetch, until } from '../support/deadline.ts'
+import { fetch, turnsUntil, until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { startProbed } from '../support/probe.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -227,10 +227,7 @@ class Model {
   }
 
   async #settle(): Promise<void> {
-    for (let turns = 0; this.engine.dataFile.status.state !== 'current'; turns++) {
-      assert.ok(turns < 100_000, 'the data file is never current')
-      await new Promise((resolve) => setImmediate(resolve))
-    }
+    await turnsUntil('a data file that is current', () => this.engine.dataFile.status.state === 'current')
   }
 
   #items(): Items {
