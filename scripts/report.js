@@ -1,4 +1,5 @@
-// A reporter of node:test: the tests that a file's deadline interrupted, and the ten files whose tests took longest.
+// A reporter of node:test: the tests that a file's deadline interrupted, skipped tests, which with CI=true are failures,
+// and the ten files whose tests took longest.
 const SLOWEST = 10
 
 export default async function* report(events) {
@@ -6,6 +7,7 @@ export default async function* report(events) {
   /** Tests that have begun and not ended, by file and name. */
   const running = new Map()
   const interrupted = []
+  const skipped = []
   for await (const { type, data } of events) {
     const { name, nesting, details } = data
     const file = sourceOf(data.file)
@@ -17,9 +19,15 @@ export default async function* report(events) {
       running.delete(key)
       interrupted.push(...[...running.values()].filter((one) => one.file === file))
     }
+    if (data.skip !== undefined) skipped.push({ file, name, reason: data.skip })
     if (nesting === 0) seconds.set(file, (seconds.get(file) ?? 0) + details.duration_ms / 1000)
   }
   for (const { file, name } of interrupted) yield `\nInterrupted at the deadline of ${file}: ${name}\n`
+  for (const { file, name, reason } of skipped) yield `\nSkipped in ${file}: ${name} (${reason})\n`
+  if (skipped.length > 0 && process.env.CI === 'true') {
+    process.exitCode = 1
+    yield '\nWith CI=true a skipped test is a failure.\n'
+  }
   yield `\nSeconds of the ${SLOWEST} slowest files\n`
   for (const [file, took] of [...seconds].sort(([, a], [, b]) => b - a).slice(0, SLOWEST)) {
     yield `${took.toFixed(1).padStart(8)}  ${file}\n`
