@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test'
 import type { Credentials } from '../../src/client/index.ts'
 import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
+import { fetch } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import * as line from '../support/line.ts'
 import { startReverseProxy } from '../support/reverse-proxy.ts'
@@ -9,6 +10,9 @@ import { startHere } from '../support/service.ts'
 
 // Servers and connections for the client's tests. The tests run in Node and in a page. The page's `in-browser/host.ts`
 // sends each call to this module: arguments and results are JSON, or objects of asynchronous methods.
+
+// The client calls the global `fetch`: its requests get the deadline of other requests.
+globalThis.fetch = fetch as typeof globalThis.fetch
 
 /** A server, and other clients of it. */
 export interface Server {

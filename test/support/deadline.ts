@@ -79,10 +79,12 @@ export function eventOf(emitter: unknown, event: string): Promise<any[]> {
   return nodeOnce(emitter as EventEmitter, event)
 }
 
+const globalFetch = globalThis.fetch
+
 /** The global `fetch`, with a deadline for the headers, and one for the body when that is read as a whole. */
 export async function fetch(input: string | URL, init?: RequestInit): Promise<Response> {
   const what = `${init?.method ?? 'GET'} ${input}`
-  const response = await within(what, globalThis.fetch(input, init))
+  const response = await within(what, globalFetch(input, init))
   for (const read of ['text', 'json', 'arrayBuffer', 'blob'] as const) {
     const reading = response[read].bind(response) as () => Promise<never>
     Object.defineProperty(response, read, { value: () => within(`the body of ${what}`, reading()) })

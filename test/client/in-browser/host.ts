@@ -1,10 +1,12 @@
-import { within } from '../../support/deadline.ts'
+import { fetch, within } from '../../support/deadline.ts'
 import type * as host from '../host.ts'
 import type { Answer, Call } from './run.ts'
 
 export type * from '../host.ts'
 
 // The page's `../host.ts`: sends each call to the process of the test.
+
+globalThis.fetch = fetch as typeof globalThis.fetch
 
 declare const callHost: (call: Call) => Promise<Answer>
 
