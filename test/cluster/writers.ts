@@ -46,7 +46,7 @@ export class Writers {
 
   start(count: number): void {
     this.#running = Promise.all(Array.from({ length: count }, () => this.#write()))
-    // Whoever waits for the end is told.
+    // The wait for the end reports it.
     this.#running.catch(() => {})
   }
 

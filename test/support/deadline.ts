@@ -47,7 +47,7 @@ export async function turnsUntil(what: string, isSo: () => boolean | Promise<boo
   }
 }
 
-/** What comes from a stream, with a deadline for each part of it. */
+/** The parts of a stream, with a deadline for each of them. */
 export async function* each<T>(what: string, parts: AsyncIterable<T>): AsyncGenerator<T> {
   const iterator = parts[Symbol.asyncIterator]()
   try {
@@ -69,7 +69,7 @@ export function once(emitter: unknown, event: string): Promise<any[]> {
   return within(`the event ${event} of a ${name}`, eventOf(emitter, event))
 }
 
-/** The same without a deadline: for a promise that lives long, or that loses a race. Whoever waits uses `within`. */
+/** The same without a deadline: for a promise that lives long, or that loses a race. Its waits need `within`. */
 // biome-ignore lint/suspicious/noExplicitAny: as `once` of node:events
 export function eventOf(emitter: unknown, event: string): Promise<any[]> {
   return nodeOnce(emitter as EventEmitter, event)
