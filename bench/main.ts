@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import minimist from 'minimist'
 import { against } from './groups/against.ts'
+import { blocks } from './groups/blocks.ts'
 import { cluster } from './groups/cluster.ts'
 import { get } from './groups/get.ts'
 import { growth } from './groups/growth.ts'
@@ -37,6 +38,7 @@ const GROUPS: readonly Group[] = [
   subscriptions,
   starts,
   large,
+  blocks,
   readings,
   growth,
   cluster,

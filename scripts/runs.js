@@ -242,15 +242,15 @@ export const RUNS = {
     full: { QUERY_RUNS: 20_000 },
   },
   reads: {
-    about: 'every query of items of Limits.BodyBytes: none blocks others much longer than one of short items',
-    file: 'test/security/costs-reads.long.test.ts',
+    about: 'every query of items of Limits.BodyBytes of any structure is answered',
+    file: 'test/security/long-queries.long.test.ts',
     all: { LONG_ITEM_BYTES: 300_000 },
-    full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 5 },
+    full: { LONG_ITEM_BYTES: 1_000_000 },
   },
   watched: {
-    about: 'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: none blocks others',
-    file: 'test/security/costs-subscriptions.long.test.ts',
-    full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 3 },
+    about: 'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: all are told',
+    file: 'test/security/watched-writes.long.test.ts',
+    full: { LONG_ITEM_BYTES: 1_000_000 },
   },
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
@@ -272,14 +272,12 @@ export const RUNS = {
     full: { FUZZ_REQUESTS: 100_000 },
   },
   'long-items': {
-    about:
-      'items of every shape and the longest size: no write of one, and no look inside, blocks the event loop for long',
+    about: 'items of every shape and the longest size: written, patched, read, imported and restored',
     file: 'test/security/long-items.long.test.ts',
-    all: { LONG_ITEM_SHAPES: 'all' },
-    full: { LONG_ITEM_SHAPES: 'all', LONG_ITEM_CHARACTERS: 1_000_000, LONG_ITEM_TIMES: 5 },
+    full: { LONG_ITEM_CHARACTERS: 1_000_000 },
   },
   costs: {
-    about: 'random requests of random shapes and sizes: for how long each blocks the event loop, and how that grows',
+    about: 'random requests of random shapes and sizes: prints how long each blocks the event loop, and how that grows',
     file: 'test/security/costs.long.test.ts',
     full: { COSTS_SECONDS: 3600, COSTS_GROWTH: 'all' },
   },
@@ -324,7 +322,7 @@ export const RUNS = {
     full: { STALLED_EVENTS: 60_000 },
   },
   scans: {
-    about: 'many searches of a long journal at once, and followers that do not read: how long they block the others',
+    about: 'many searches of a long journal at once are answered, and followers that do not read need little memory',
     file: 'test/security/journal-scans.long.test.ts',
     full: { SCAN_EVENTS: 500_000 },
   },

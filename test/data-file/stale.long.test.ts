@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import type { JsonObject } from '../../src/json/value.ts'
 import type { FileEngine } from '../../src/server/file-engine.ts'
-import { fetch, turnsUntil, until } from '../support/deadline.ts'
+import { turnsUntil, until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { startProbed } from '../support/probe.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
@@ -142,38 +140,6 @@ test('restoring an old copy of the file counts as an edit, and the reverted writ
     conflicts: [{ collection: 'things', id: 3 }],
   })
   assert.deepEqual(await things(server), FIRST.things)
-})
-
-test('an outdated edit of a large file blocks the event loop no longer than any other edit', async (t) => {
-  const items = Array.from({ length: 15_000 }, (_, id) => ({ id, n: 0, text: 'an item of a large file' }))
-  const server = await startProbed(t, { data: { things: items } })
-  const file = join(server.directory, 'db.json')
-  const fetchFrom = (path: string, init?: RequestInit) => fetch(server.url + path, init)
-  const settled = async () => {
-    assert.equal((await fetchFrom('/admin/snapshot', { method: 'POST' })).status, 200)
-    return written({ file, fetch: fetchFrom })
-  }
-  const changed = (text: string, id: number) => text.replace(`{"id":${id},"n":0`, `{"id":${id},"n":9`)
-  const blockedBy = async (text: string): Promise<{ readonly ms: number; readonly taken: Taken }> => {
-    let taken: Taken | undefined
-    const ms = await server.longestBlock(async () => {
-      await writeFile(file, text)
-      taken = (await (await fetchFrom('/admin/reload', { method: 'POST' })).json()) as Taken
-    }, 1)
-    return { ms, taken: taken as unknown as Taken }
-  }
-  await fetchFrom('/api/things/0', json('PUT', { n: 1 }))
-  const opened = await settled()
-  for (let id = 1; id < 30; id++) await fetchFrom(`/api/things/${id}`, json('PUT', { n: id }))
-  const fresh = await blockedBy(changed(await settled(), 1000))
-  await settled()
-  const stale = await blockedBy(changed(opened, 2000))
-  assert.deepEqual([fresh.taken.events, stale.taken.events], [1, 1])
-  assert.ok(stale.taken.basedOn < fresh.taken.basedOn, `${stale.taken.basedOn}, ${fresh.taken.basedOn}`)
-  assert.ok(
-    stale.ms < 10 * Math.max(fresh.ms, 10),
-    `${stale.ms} ms, and ${fresh.ms} ms for an edit of the last content`,
-  )
 })
 
 function itemsIn(text: string): Map<string, Item> {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { once } from '../support/deadline.ts'
-import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
@@ -52,21 +51,6 @@ test('a read pipelined behind a write shows it, and the writes share a flush', o
     assert.equal(last?.n, writes - 1)
     await connection.next()
   }
-})
-
-test('many pipelined requests of one connection do not delay other connections', options, async (t) => {
-  const probed = await startProbed(t)
-  const requests = 2000
-  let took = Number.POSITIVE_INFINITY
-  const blocked = await probed.longestBlock(async () => {
-    const connection = await openClosing(t, probed.url)
-    const began = performance.now()
-    connection.socket.write(get('/api').repeat(requests))
-    for (let n = 0; n < requests; n++) assert.equal((await connection.next())?.status, 200)
-    took = Math.min(took, performance.now() - began)
-  })
-  t.diagnostic(`${requests} requests took ${Math.round(took)} ms, and blocked ${Math.round(blocked)} ms`)
-  assert.ok(blocked < took / 8)
 })
 
 test('a truncated last request is rejected after the earlier ones were answered', options, async (t) => {

@@ -38,11 +38,6 @@ export class Costs {
     this.#harmless = Math.min(this.#harmless, block)
   }
 
-  /** The longest block by a harmless request of much. */
-  get harmless(): number {
-    return this.#harmless
-  }
-
   sorted(): readonly Measured[] {
     return [...this.#worst.values()].sort((a, b) => b.block - a.block)
   }

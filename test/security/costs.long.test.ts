@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
 import { HEADER_REQUESTS } from './cost-headers.ts'
 import { OPERATIONS } from './cost-operations.ts'
-import { type Cost, Costs, Growth, type Measured } from './cost-report.ts'
+import { type Cost, Costs, Growth } from './cost-report.ts'
 import { REQUESTS } from './cost-requests.ts'
 import { type Door, harmless, ITEM_BYTES, measureItem, measureRequest, open } from './cost-server.ts'
 import { SHAPES } from './cost-shapes.ts'
@@ -16,8 +16,6 @@ const GROWN = process.env.COSTS_GROWTH ?? ''
 const SERVER_SECONDS = 60
 /** Costs are measured at this part of a size, too: a cost that grows as its square is so many times less there, squared. */
 const PART = 4
-/** No request may block the event loop for so many times as long as a harmless one of the size of the largest item. */
-const MOST_TIMES = 20
 
 /** The quick suite's selection: some of each kind. */
 const WORST = {
@@ -27,15 +25,14 @@ const WORST = {
     ...['openapi.json', 'filter', 'filter _contains, quadratic', 'sort by many fields', 'q', 'fields, many'],
   ],
 }
-test('the cost of a request is in proportion to its bytes', { timeout: (SECONDS + 600) * 1000 }, async (t) => {
+
+test('no costly request of any kind causes a server error', { timeout: (SECONDS + 600) * 1000 }, async (t) => {
   const costs = new Costs()
   if (SECONDS === 0) await t.test('at full size', (inner) => tryWorst(inner, costs))
   else await tryAtRandom(t, costs)
-  const report = costs.table(SECONDS === 0 ? 10 : 200)
-  for (const line of report.split('\n')) t.diagnostic(line)
+  // The measured times are for a reader: `npm run torture -- costs`, and the group `blocks` of the benchmark.
+  for (const line of costs.table(SECONDS === 0 ? 10 : 200).split('\n')) t.diagnostic(line)
   assert.deepEqual(costs.failed, [])
-  const worst = costs.sorted()[0] as Measured
-  assert.ok(worst.block < MOST_TIMES * costs.harmless, `${costs.harmless} ms is harmless\n${report}`)
 })
 
 if (GROWN !== '') {

@@ -24,31 +24,21 @@ async function ask(t: TestContext, url: string, accept: string, query = ''): Pro
   return answer.pause()
 }
 
-test('many concurrent searches of the whole journal block the event loop no longer than one', async (t) => {
+test('many concurrent searches of the whole journal are all answered', async () => {
   const search = async (): Promise<void> => {
     const answer = await fetch(`${probed.url}/events?actor=nobody`)
     assert.deepEqual(await answer.json(), [])
   }
-  const one = await probed.longestBlock(search, 2)
-  const many = await probed.longestBlock(() => Promise.all(Array.from({ length: SCANS }, search)), 2)
-  t.diagnostic(`longest block: ${one.toFixed(1)} ms with one, ${many.toFixed(1)} ms with ${SCANS}`)
-  assert.ok(many < 5 * one + 20, `${many} ms with ${SCANS}, ${one} ms with one`)
+  await Promise.all(Array.from({ length: SCANS }, search))
 })
 
-test('followers that do not read block nobody and need little memory', async (t) => {
-  const one = await probed.longestBlock(async () => (await fetch(`${probed.url}/events?limit=500`)).arrayBuffer())
+test('followers that do not read need little memory, and others are answered', async (t) => {
+  await (await fetch(`${probed.url}/events?limit=500`)).arrayBuffer()
   const idle = await probed.memory()
-  let followers: IncomingMessage[] = []
-  const block = await probed.longestBlock(async () => {
-    for (const follower of followers) follower.destroy()
-    followers = await Promise.all(Array.from({ length: FOLLOWERS }, () => ask(t, probed.url, 'text/event-stream')))
-    for (let asked = 0; asked < 20; asked++) await (await fetch(`${probed.url}/health`)).arrayBuffer()
-  }, 2)
+  await Promise.all(Array.from({ length: FOLLOWERS }, () => ask(t, probed.url, 'text/event-stream')))
+  for (let asked = 0; asked < 20; asked++) assert.equal((await fetch(`${probed.url}/api/a/${asked}`)).status, 200)
   const cost = (await probed.memory()) - idle
-  t.diagnostic(
-    `longest block ${block.toFixed(1)} ms, with one page ${one.toFixed(1)} ms; ${Math.round(cost / 1024)} KiB`,
-  )
-  assert.ok(block < 5 * one + 20, `${block} ms with followers, ${one} ms with a page`)
+  t.diagnostic(`${Math.round(cost / 1024)} KiB`)
   assert.ok(cost < FOLLOWERS * MIB, `${Math.round(cost / MIB)} MiB`)
 })
 
