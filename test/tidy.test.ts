@@ -77,9 +77,14 @@ test('files of src are short', () => {
   assert.deepEqual(long, [])
 })
 
+/** Files of test/, without the packages of test/clients. */
+const tests = readdirSync(here, { recursive: true, encoding: 'utf8' }).filter(
+  (file) => file.endsWith('.ts') && !file.includes('node_modules'),
+)
+
 test('random tests take their seed from test/support/random.ts', () => {
-  const wrong = readdirSync(here, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !/^support\/random\.ts$|^tidy\.test\.ts$|\bnode_modules\b/.test(file))
+  const wrong = tests
+    .filter((file) => !/^(?:support\/random|tidy\.test)\.ts$/.test(file))
     .filter((file) => {
       const text = readFileSync(join(here, file), 'utf8')
       const runs = text.match(/\bfc\.(?:assert|check|sample)\(/g)?.length ?? 0
@@ -89,10 +94,8 @@ test('random tests take their seed from test/support/random.ts', () => {
 })
 
 test('every wait of a test has a deadline', () => {
-  const wrong = readdirSync(here, { recursive: true, encoding: 'utf8' })
-    .filter(
-      (file) => file.endsWith('.ts') && !/^(?:support\/deadline|tidy\.test|client\/in-browser\/host)\.ts$/.test(file),
-    )
+  const wrong = tests
+    .filter((file) => !/^(?:support\/deadline|tidy\.test|client\/in-browser\/host)\.ts$/.test(file))
     .flatMap((file) => faultsOf(readFileSync(join(here, file), 'utf8')).map((fault) => `${file}: ${fault}`))
   assert.deepEqual(wrong, [])
 })

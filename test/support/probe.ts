@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { once } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
-import { spawnServer } from './server.ts'
+import { spawnServer, storeBuilt } from './server.ts'
 
 /** Loaded into the server before its own code: measures from within what a client sees only in part. */
 const PROBE = `data:text/javascript,${encodeURIComponent(`
@@ -81,6 +81,7 @@ export async function startProbed(
   const program = spawnServer(t, directory, { node, ...(options.flags && { flags: options.flags }) })
   const url = await program.listening()
   if (url === undefined) throw new Error(`the server ended before it listened:\n${program.stderr()}`)
+  await storeBuilt(url)
   const ask = async (question: string): Promise<number> => {
     const answer = once(program.process, 'message')
     program.process.send(question)

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startClusterServer } from './cluster-server.ts'
-import { fetch } from './deadline.ts'
+import { fetch, until } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { type RunningProcess, startProcess } from './process.ts'
 
@@ -60,6 +60,7 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
   const url = await listening()
   if (url === undefined)
     throw new Error(`the server ended with ${(await ended()).code} before it listened:\n${stderr()}`)
+  await storeBuilt(url)
   return {
     url,
     directory,
@@ -73,6 +74,17 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
       return (await ended()).code
     },
   }
+}
+
+/** Waits until the store is built: a server listens before, and answers 503 until then. */
+export async function storeBuilt(url: string): Promise<void> {
+  await until(`the store of ${url}`, async () => {
+    const health = await fetch(`${url}/health`).then(
+      (response) => response.text(),
+      () => '',
+    )
+    return !health.includes('"state":"building"')
+  })
 }
 
 /** A server that may end at any moment, even before it listens. */

@@ -8,6 +8,7 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/server/service.ts'
 import { within } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
+import { storeBuilt } from './server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -32,6 +33,8 @@ export interface OwnServiceOptions {
   readonly wwwroot?: string
   /** Where data file and journal are; default: a new one. */
   readonly directory?: string
+  /** Whether to wait, with GET /health, until the store is built; default: true. */
+  readonly waitsForStore?: boolean
   /** After how many milliseconds it calls back; default: as it is asked to. */
   readonly delay?: (delayMs: number) => number
 }
@@ -77,5 +80,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     await within('the end of the service', service.close())
     for (const end of ends) await end()
   })
-  return { url: service.urls[0] as string, directory, file, log, failures }
+  const url = service.urls[0] as string
+  if (options.waitsForStore !== false) await storeBuilt(url)
+  return { url, directory, file, log, failures }
 }
