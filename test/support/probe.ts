@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { until } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { spawnServer } from './server.ts'
 
@@ -81,6 +82,8 @@ export async function startProbed(
   const program = spawnServer(t, directory, { node, ...(options.flags && { flags: options.flags }) })
   const url = await program.listening
   if (url === undefined) throw new Error(`the server ended before it listened:\n${program.stderr()}`)
+  // A large data file is put into the store after the server has begun to listen.
+  await until('the collections are there', async () => (await fetch(`${url}/api`)).status !== 503)
   const ask = async (question: string): Promise<number> => {
     const answer = once(program.process, 'message')
     program.process.send(question)
