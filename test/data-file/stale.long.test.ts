@@ -193,10 +193,7 @@ class Model {
   }
 
   async #settle(): Promise<void> {
-    for (let turns = 0; this.engine.dataFile.status.state !== 'current'; turns++) {
-      assert.ok(turns < 100_000, 'the data file is never current')
-      await new Promise((resolve) => setImmediate(resolve))
-    }
+    await until('the data file to be current', () => this.engine.dataFile.status.state === 'current')
   }
 
   #items(): Items {
