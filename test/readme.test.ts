@@ -3,11 +3,10 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
-import { DEADLINE_MS, fetch } from './support/deadline.ts'
+import { DEADLINE_MS, fetch, until } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
 import { startServer } from './support/server.ts'
@@ -134,10 +133,7 @@ class Session {
       const health = (await (await fetch(`http://${this.#address}/health`)).json()) as { dataFile: { state: string } }
       return health.dataFile.state === 'behind'
     }
-    for (let looks = 0; await isBehind(); looks++) {
-      assert.ok(looks < 1500, 'the data file catches up')
-      await sleep(20)
-    }
+    await until('the data file catches up', async () => !(await isBehind()))
   }
 }
 

@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Refusal } from '../runtime/errors.ts'
 import { type ApiResource, wrapRoutes } from './api.ts'
 
@@ -22,6 +22,7 @@ export interface SimulationSettings {
 export function simulating(
   resources: readonly ApiResource[],
   { delay, error, seed }: SimulationSettings,
+  wait: (ms: number) => Promise<void> = (ms) => sleep(ms, undefined, { ref: false }),
 ): readonly ApiResource[] {
   if (!delay.enabled && !error.enabled) return resources
   const random = randomFrom(seed)
@@ -29,7 +30,7 @@ export function simulating(
     // Both are drawn before it waits, so that the outcome depends on the order of the requests alone.
     const waitMs = delay.minMs + Math.floor(random() * (delay.maxMs - delay.minMs + 1))
     const isFailed = random() < error.probability
-    if (delay.enabled && delay.methods.includes(method)) await setTimeout(waitMs, undefined, { ref: false })
+    if (delay.enabled && delay.methods.includes(method)) await wait(waitMs)
     if (error.enabled && error.methods.includes(method) && isFailed) {
       throw new Refusal('Simulated', 'This error is simulated (Simulate.Error). Nothing was changed.')
     }

@@ -7,18 +7,20 @@ import { WAITING_BYTES } from './connection.ts'
  */
 export class Stalls {
   readonly #ms: number
+  readonly #now: () => number
   readonly #seen = new WeakMap<WebSocket, { readonly bytes: number; readonly since: number }>()
 
   /** How long a client may read nothing. */
-  constructor(ms: number) {
+  constructor(ms: number, now: () => number = () => performance.now()) {
     this.#ms = ms
+    this.#now = now
   }
 
   /** Must be called repeatedly. */
   isStalled(client: WebSocket): boolean {
     const bytes = bytesQueued(client)
     const seen = this.#seen.get(client)
-    const now = performance.now()
+    const now = this.#now()
     if (seen?.bytes !== bytes) this.#seen.set(client, { bytes, since: now })
     return bytes > WAITING_BYTES && seen?.bytes === bytes && now - seen.since >= this.#ms
   }

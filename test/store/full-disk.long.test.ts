@@ -77,7 +77,11 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
     () => 'merged',
     (error: NodeJS.ErrnoException) => error.code,
   )
-  await sleep(300)
+  let isRejected = false
+  void edited.then((result) => {
+    isRejected = result !== 'merged'
+  })
+  await until('the edit to meet the full disk', () => isRejected || engine.health().store?.state !== 'current')
   assert.equal(engine.views.find('b')?.size, before)
   await rm(filler)
   const result = await edited

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { WebSocket } from 'ws'
+import { WAITING_BYTES } from '../../src/sockets/connection.ts'
+import { Stalls } from '../../src/sockets/stalls.ts'
+
+/** A client whose kernel has not accepted so many bytes yet, looked at after so many milliseconds. */
+function simulated(stallMs: number) {
+  let now = 0
+  const stalls = new Stalls(stallMs, () => now)
+  const handle = { writeQueueSize: 0 }
+  const client = { _socket: { _handle: handle } } as unknown as WebSocket
+  return (afterMs: number, bytes: number): boolean => {
+    now += afterMs
+    handle.writeQueueSize = bytes
+    return stalls.isStalled(client)
+  }
+}
+
+test('a client that reads nothing of a long response for the configured time is stalled', () => {
+  const isStalledAfter = simulated(2000)
+  assert.equal(isStalledAfter(0, 2 * WAITING_BYTES), false)
+  assert.equal(isStalledAfter(1999, 2 * WAITING_BYTES), false)
+  assert.equal(isStalledAfter(1, 2 * WAITING_BYTES), true)
+})
+
+test('a client that reads a long response slowly is not stalled, however long that takes', () => {
+  const isStalledAfter = simulated(2000)
+  for (let left = 100; left > 1; left--) assert.equal(isStalledAfter(1999, left * WAITING_BYTES), false)
+})
+
+test('a client with little unread is not stalled', () => {
+  const isStalledAfter = simulated(2000)
+  for (let look = 0; look < 10; look++) assert.equal(isStalledAfter(2000, WAITING_BYTES), false)
+})
