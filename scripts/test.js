@@ -17,15 +17,8 @@ import { provideTools } from './tools.js'
 const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
-const {
-  _: parts,
-  all,
-  long,
-  without,
-} = minimist(process.argv.slice(2), {
-  boolean: ['all', 'long'],
-  string: ['without'],
-})
+const options = minimist(process.argv.slice(2), { boolean: ['all', 'long'], string: ['without'] })
+const { _: parts, all, long, without } = options
 const excluded = without ? without.split(',').map((folder) => join('test', folder)) : []
 if (parts.length === 0) excluded.push(CLIENTS)
 
@@ -49,8 +42,8 @@ process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
 if (hasClients) linkClients(compiled)
 const tests = files.map((file) => join(compiled, file.replace(/ts$/, 'js')))
 const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${fileDeadlineMs}`]
-const options = ['--enable-source-maps', '--test', ...limits, ...reporters]
-run(process.execPath, [...options, ...tests], { ...(all && sizesOfAll()), ...process.env, ...provideTools() })
+const flags = ['--enable-source-maps', '--test', ...limits, ...reporters]
+run(process.execPath, [...flags, ...tests], { ...(all && sizesOfAll()), ...process.env, ...provideTools() })
 
 function testsIn(path) {
   if (excluded.includes(path)) return []

@@ -58,8 +58,8 @@ export async function runInChromium(t: TestContext, name: string): Promise<void>
   assert.ok(outcomes.length > 0, errors.join('\n'))
 }
 
-/** Each wait of a test has its own deadline. This one ends a file whose page has crashed. */
-const FILE_DEADLINE_MS = 280_000
+/** Each wait of a test has its own deadline. This one is for a page that has crashed. */
+const FILE_DEADLINE_MS = 9 * 60_000
 
 /** Answers the calls of the page. */
 async function serveHost(t: Scope, page: Page): Promise<void> {
