@@ -21,11 +21,14 @@ if (name === undefined) {
 function run({ file, test, full }) {
   const root = fileURLToPath(new URL('..', import.meta.url))
   const env = { SEED: String(randomInt(2 ** 32)), ...environmentOf(full), ...process.env }
+  const repeat = `To repeat this run: SEED=${env.SEED} npm run torture -- ${name}\n`
+  process.stdout.write(repeat)
   const built = spawnSync(process.execPath, ['scripts/build.js'], { cwd: root, stdio: 'inherit' })
   if (built.status !== 0) return built.status ?? 1
   const pattern = test === undefined ? [] : ['--test-name-pattern', test]
   const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', ...pattern, file]
   const status = spawnSync(process.execPath, flags, { cwd: root, stdio: 'inherit', env }).status ?? 1
-  process.stdout.write(`To repeat this run: SEED=${env.SEED} npm run torture -- ${name}\n`)
+  // Hours of output may be between the two.
+  process.stdout.write(repeat)
   return status
 }
