@@ -1,5 +1,7 @@
 // A reporter of node:test: the tests that a file's deadline interrupted, skipped tests, which with CI=true are failures,
 // and the ten files whose tests took longest.
+import { resolve } from 'node:path'
+
 const SLOWEST = 10
 
 export default async function* report(events) {
@@ -15,12 +17,14 @@ export default async function* report(events) {
     if (type === 'test:dequeue') running.set(key, { file, name })
     if (type === 'test:complete') running.delete(key)
     if (type !== 'test:pass' && type !== 'test:fail') continue
-    if (details.error?.failureType === 'testTimeoutFailure' && name === data.file) {
+    if (details.error?.failureType === 'testTimeoutFailure' && resolve(name) === data.file) {
       running.delete(key)
       interrupted.push(...[...running.values()].filter((one) => one.file === file))
     }
     if (data.skip !== undefined) skipped.push({ file, name, reason: data.skip })
-    if (nesting === 0) seconds.set(file, (seconds.get(file) ?? 0) + details.duration_ms / 1000)
+    // A file that fails is an event, too, with the time of its tests.
+    if (nesting === 0 && resolve(name) !== data.file)
+      seconds.set(file, (seconds.get(file) ?? 0) + details.duration_ms / 1000)
   }
   for (const { file, name } of interrupted) yield `\nInterrupted at the deadline of ${file}: ${name}\n`
   for (const { file, name, reason } of skipped) yield `\nSkipped in ${file}: ${name} (${reason})\n`

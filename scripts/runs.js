@@ -248,7 +248,8 @@ export const RUNS = {
     full: { LONG_ITEM_BYTES: 1_000_000 },
   },
   watched: {
-    about: 'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: all are told',
+    about:
+      'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: written, and subscribers are told',
     file: 'test/security/watched-writes.long.test.ts',
     full: { LONG_ITEM_BYTES: 1_000_000 },
   },

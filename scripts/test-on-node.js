@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const [version] = process.argv.slice(2)
-if (!/^\d+$/.test(version ?? '')) {
-  process.stderr.write('usage: npm run test:node -- <major version of Node>\n')
+if (!/^\d+(?:\.\d+){0,2}$/.test(version ?? '')) {
+  process.stderr.write('usage: npm run test:node -- <version of Node>\n')
   process.exit(2)
 }
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -21,7 +21,9 @@ if (name === undefined) {
 function run({ file, test, full }) {
   const root = fileURLToPath(new URL('..', import.meta.url))
   const env = { SEED: String(randomInt(2 ** 32)), ...environmentOf(full), ...process.env }
-  const repeat = `To repeat this run: SEED=${env.SEED} npm run torture -- ${name}\n`
+  const given = Object.keys(full).filter((variable) => variable in process.env)
+  const variables = ['SEED', ...given].map((variable) => `${variable}=${env[variable]}`).join(' ')
+  const repeat = `To repeat this run: ${variables} npm run torture -- ${name}\n`
   process.stdout.write(repeat)
   const built = spawnSync(process.execPath, ['scripts/build.js'], { cwd: root, stdio: 'inherit' })
   if (built.status !== 0) return built.status ?? 1

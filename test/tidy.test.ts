@@ -108,7 +108,9 @@ function faultsOf(text: string): readonly string[] {
   // A declaration of a method names the type of what it takes.
   const hasFetch = /\bfetch\b/.test(imported) || /^ *const \{ [^}]*\bfetch\b[^}]* \} = await start/m.test(text)
   if (/(?<![.\w])fetch\((?!\w+\??: )/.test(text) && !hasFetch) faults.push('fetch is the global one')
-  if (/^ *await \w+\.ready$/m.test(text.replace(/`[^`]*`/g, ''))) faults.push('ready of a live list is not in within')
+  const code = text.replace(/`[^`]*`/g, '')
+  if (/(?:await |rejects\()[\w.()]*\.ready\b/.test(code)) faults.push('ready of a live list is not in within')
+  if (/ of (?!each\()[\w.]+\.(?:history|events)\(/.test(code)) faults.push('events are not in each')
   for (const { index } of text.matchAll(/\bnew Promise\b/g)) {
     const [executor = ''] = /^.*\{\n[\s\S]*?\n *\}\)|^.*/.exec(text.slice(index)) ?? []
     const listens = /\.(?:on|once|addEventListener)\(/.test(executor)

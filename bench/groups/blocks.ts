@@ -3,9 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { compileSchemas } from '../../src/commands/schemas.ts'
+import { REQUESTS } from '../../test/security/cost-requests.ts'
+import { doorOf, harmless, measureRequest, open } from '../../test/security/cost-server.ts'
 import { workOn } from '../../test/security/long-item-works.ts'
 import { queriesOf, storeLong } from '../../test/security/long-queries.ts'
 import { watchedWrites } from '../../test/security/watched-writes.ts'
+import { ALL_DAY, FLAGS, grownStore, isCompacted } from '../../test/store/grown-store.ts'
 import { once, until } from '../../test/support/deadline.ts'
 import type { Scope } from '../../test/support/directory.ts'
 import { longValues } from '../../test/support/long-items.ts'
@@ -32,7 +35,7 @@ export const blocks: Group = {
   async measure(bench) {
     const rows: Row[] = []
     for (const measurement of MEASUREMENTS) rows.push(await rowOf(bench, measurement))
-    return [...rows, await described(bench)]
+    return [...rows, await described(bench), await compacted(bench)]
   },
 }
 
@@ -54,6 +57,23 @@ const MEASUREMENTS: readonly Measurement[] = [
         const all: Blocks[] = []
         for (const [shape, item] of Object.entries(others)) {
           for (const [name, costly] of await blocksOf(item)) all.push({ what: `${name}, ${shape}`, costly, harmless })
+        }
+        return all
+      }
+    },
+  },
+  {
+    work: 'a request with a long header, path, query or body of any kind',
+    harmless: 'storing a text of a mebibyte',
+    most: 20,
+    async begin(t) {
+      const servers = { open: await open(t, 'open'), guarded: await open(t, 'guarded') }
+      return async () => {
+        const least = await harmless(servers.open)
+        const all: Blocks[] = []
+        for (const [what, { most, request }] of Object.entries(REQUESTS)) {
+          const { block } = await measureRequest(servers[doorOf(what)], request(most))
+          all.push({ what, costly: block, harmless: least })
         }
         return all
       }
@@ -183,7 +203,7 @@ const MEASUREMENTS: readonly Measurement[] = [
   },
 ]
 
-/** Bounded by itself: there is no harmless description of as many members. */
+/** The description of wide items. Its row has a bound in milliseconds, as no harmless request describes as much. */
 async function described(bench: Bench): Promise<Row> {
   return scoped(async (t) => {
     const wide = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`member${index}`, 'x'.repeat(400)]))
@@ -201,6 +221,24 @@ async function described(bench: Bench): Promise<Row> {
     }
     return boundedRow('longest block of the event loop: describing wide items', { unit: 'ms', values }, BLOCK_MS)
   })
+}
+
+/** The compaction of a store while a client writes. */
+async function compacted(bench: Bench): Promise<Row> {
+  const values: number[] = []
+  for (let round = 0; round < bench.rounds; round++) {
+    await scoped(async (t) => {
+      const directory = await grownStore(t, 20_000)
+      const server = await startProbed(t, { directory, flags: [...FLAGS, ...ALL_DAY] })
+      const block = await server.longestBlock(async () => {
+        for (let n = 0; !isCompacted(server.stderr()); n++) {
+          await told(`${server.url}/api/a/${n % 20_000}`, { method: 'PUT', headers: JSON_BODY, body: `{"n":${n}}` })
+        }
+      }, 1)
+      values.push(block)
+    })
+  }
+  return boundedRow('longest block of the event loop: compacting a store', { unit: 'ms', values }, BLOCK_MS)
 }
 
 function journalServer(t: Scope): Promise<ProbedServer> {

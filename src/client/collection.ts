@@ -4,7 +4,7 @@ import { InnerValue } from './inner-value.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query } from './query.ts'
-import { positionOf, type Reply, type RequestOptions, type Requests, segment } from './requests.ts'
+import { positionOf, type ReadResponse, type RequestOptions, type Requests, segment } from './requests.ts'
 import {
   type Patch,
   type PatchOperation,
@@ -101,7 +101,7 @@ export class Collection<T extends object> extends Query<T> {
     return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
   }
 
-  #post(body: unknown, options: CreateOptions, headers?: RequestOptions['headers']): Promise<Reply> {
+  #post(body: unknown, options: CreateOptions, headers?: RequestOptions['headers']): Promise<ReadResponse> {
     return sendWrite(this.server.requests, 'POST', this.#path, body, options, headers)
   }
 

@@ -1,4 +1,4 @@
-import { positionOf, type Requests, segment } from './requests.ts'
+import { positionOf, type Requests, searchOf, segment } from './requests.ts'
 import { sendWrite } from './writes.ts'
 
 export interface DeleteOptions {
@@ -27,7 +27,7 @@ export async function deleteItems(
   { dryRun, ...options }: DeleteOptions,
 ): Promise<Deleted> {
   if (dryRun) filters.set('dryRun', 'true')
-  const search = filters.size > 0 ? `?${filters}` : ''
-  const response = await sendWrite(requests, 'DELETE', `/api/${segment(collection)}${search}`, undefined, options)
+  const path = `/api/${segment(collection)}${searchOf(filters)}`
+  const response = await sendWrite(requests, 'DELETE', path, undefined, options)
   return { ...(response.json() as Omit<Deleted, 'position'>), position: positionOf(response) }
 }

@@ -1,7 +1,7 @@
 import { type Moment, momentOf } from './parameters.ts'
 import { pause } from './pause.ts'
 import { Problem } from './problem.ts'
-import type { Requests } from './requests.ts'
+import { type Requests, searchOf } from './requests.ts'
 
 interface EventBase {
   readonly position: number
@@ -93,8 +93,7 @@ function ask(requests: Requests, filter: Filter, accept: string, signal: AbortSi
   for (const [name, value] of Object.entries(filter) as [string, Moment | undefined][]) {
     if (value !== undefined) parameters.set(name, momentOf(value))
   }
-  const search = parameters.size > 0 ? `?${parameters}` : ''
-  return requests.stream(`/events${search}`, { headers: { Accept: accept }, signal })
+  return requests.stream(`/events${searchOf(parameters)}`, { headers: { Accept: accept }, signal })
 }
 
 async function* linesOf<T>(

@@ -8,7 +8,7 @@ import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { positionOf, type RequestOptions, type Requests, segment } from './requests.ts'
+import { positionOf, type RequestOptions, type Requests, searchOf, segment } from './requests.ts'
 
 /** A page of matching items. */
 export interface Page<T> {
@@ -243,8 +243,7 @@ export class Query<T extends object> {
     for (const [name, value] of related) parameters.append(name, value)
     const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
     for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
-    const search = parameters.size > 0 ? `?${parameters}` : ''
-    return `/api/${segment(this.collection)}${search}`
+    return `/api/${segment(this.collection)}${searchOf(parameters)}`
   }
 
   #relating(name: '_embed' | '_expand', values: readonly string[]): Query<T> {

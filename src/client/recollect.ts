@@ -154,8 +154,10 @@ export class Recollect {
 /** A client of the server at `url`; in a browser the default is the origin of the page. */
 export function connect(url?: string, options: ConnectOptions = {}): Recollect {
   const page = (globalThis as { readonly location?: { readonly origin: string } }).location
-  const address = url ?? page?.origin
+  // The origin of a page from a file or a data URL is "null".
+  const origin = page?.origin === 'null' ? undefined : page?.origin
+  const address = url ?? origin
   if (address === undefined)
     throw new TypeError('connect needs the address of the server, such as http://localhost:57602')
-  return new Recollect(page ? new URL(address, page.origin).href : address, options)
+  return new Recollect(new URL(address, origin).href, options)
 }

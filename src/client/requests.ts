@@ -14,7 +14,7 @@ export interface RequestOptions {
 }
 
 /** A response whose body has been read. */
-export interface Reply {
+export interface ReadResponse {
   readonly status: number
   readonly headers: Headers
   json(): unknown
@@ -37,7 +37,7 @@ export class Requests {
   }
 
   /** `path` begins with a slash and is encoded. */
-  async send(method: Method, path: string, asked: RequestOptions = {}): Promise<Reply> {
+  async send(method: Method, path: string, asked: RequestOptions = {}): Promise<ReadResponse> {
     const { signal } = asked
     for (const one of [this.closed, signal]) one?.throwIfAborted()
     const own = new AbortController()
@@ -56,7 +56,7 @@ export class Requests {
   }
 
   /** Sends a GET. The caller reads the response body as it arrives. */
-  stream(path: string, asked: RequestOptions = {}): Promise<Response> {
+  stream(path: string, asked: Pick<RequestOptions, 'headers' | 'signal'> = {}): Promise<Response> {
     const { signal } = asked
     return this.#fetch('GET', path, asked, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
   }
@@ -93,8 +93,14 @@ export class Requests {
   }
 }
 
-export function positionOf({ headers }: Pick<Reply, 'headers'>): number {
+export function positionOf({ headers }: Pick<ReadResponse, 'headers'>): number {
   return Number(headers.get('Journal-Position') ?? 0)
+}
+
+/** The search part of an address. Older browsers have no `URLSearchParams.size`. */
+export function searchOf(parameters: URLSearchParams): string {
+  const text = String(parameters)
+  return text === '' ? '' : `?${text}`
 }
 
 /** Encodes a path segment. `.` and `..` cannot be addressed, since URL parsers remove them. */

@@ -1,4 +1,4 @@
-import { type Method, positionOf, type Reply, type RequestOptions, type Requests } from './requests.ts'
+import { type Method, positionOf, type ReadResponse, type RequestOptions, type Requests } from './requests.ts'
 
 export interface Written {
   /** Position of the event. */
@@ -47,11 +47,11 @@ export function sendWrite(
   body: unknown,
   { ifMatch, idempotencyKey, signal }: WriteOptions,
   headers: RequestOptions['headers'] = {},
-): Promise<Reply> {
+): Promise<ReadResponse> {
   const conditions = { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey }
   return requests.send(method, path, { body, headers: { ...conditions, ...headers }, signal })
 }
 
-export function written(response: Reply): Written {
+export function written(response: ReadResponse): Written {
   return { position: positionOf(response), etag: response.headers.get('ETag') ?? undefined }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
-import { until, within } from '../support/deadline.ts'
+import { each, until, within } from '../support/deadline.ts'
 import { type Scheme, startGuarded } from './host.ts'
 
 const SCHEMES: readonly Scheme[] = ['token', 'basic', 'apikey']
@@ -24,7 +24,7 @@ for (const scheme of SCHEMES) {
     await items.create({})
     await until('the new item', () => list.items.length === 2)
     const actors: string[] = []
-    for await (const { actor } of client.events({ collection: scheme, from: 7 })) actors.push(actor)
+    for await (const { actor } of each('an event', client.events({ collection: scheme, from: 7 }))) actors.push(actor)
     assert.deepEqual(actors, [scheme === 'apikey' ? 'writer-key' : 'writer'])
     await assert.rejects(client.restore({ to: 1 }), { status: 403, code: 'Forbidden' })
 

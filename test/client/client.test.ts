@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
 import { problemOf } from '../../src/client/problem.ts'
-import { until, within } from '../support/deadline.ts'
+import { each, until, within } from '../support/deadline.ts'
 import { type Server, startProxy, startServer } from './host.ts'
 
 interface Reading {
@@ -81,7 +81,7 @@ test('items are created, read, changed and deleted, and their history can be rea
   assert.equal(macs((await all.asOf(8).where({ id: 4 }).get()).items), 'E')
   await item.delete()
   const types: string[] = []
-  for await (const { type } of item.history()) types.push(type)
+  for await (const { type } of each('an event', item.history())) types.push(type)
   assert.deepEqual(types, ['ItemCreated', 'ItemPatched', 'ItemPatched', 'ItemReplaced', 'ItemDeleted'])
   await client.restore({ to: 9, collection: 'sensors', id: 4 })
   assert.equal((await item.get()).item.mac, 'F')
@@ -110,7 +110,7 @@ test('a single object is read, changed, deleted and created again, and a live li
   await until('the list to have it again', () => list.items[0]?.name === 'Eve')
   assert.deepEqual((await object.asOf(position).get()).item, profile)
   const types: string[] = []
-  for await (const { type } of object.history()) types.push(type)
+  for await (const { type } of each('an event', object.history())) types.push(type)
   assert.deepEqual(types, ['ObjectCreated', 'ItemPatched', 'ItemPatched', 'ObjectDeleted', 'ObjectCreated'])
   await assert.rejects(client.collection('profile').item('').delete(), TypeError)
 })
@@ -144,7 +144,7 @@ test('live lists beyond the limit of the server are refused, and the others work
   const client = connect(server.url)
   t.after(() => client.close())
   const lists = Array.from({ length: 300 }, (_, n) => client.collection('a').q(`no ${n}`).live())
-  const results = await Promise.allSettled(lists.map((list) => list.ready))
+  const results = await within('the answers to 300 subscriptions', Promise.allSettled(lists.map((list) => list.ready)))
   assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 100)
   assert.deepEqual(new Set(lists.map(({ error }) => error?.code)), new Set([undefined, 'TooMany']))
   await client.collection('a').create({ text: 'no 1' })
@@ -182,7 +182,7 @@ test('the client, its lists and its events work below a base path', async (t) =>
   await within('the items of a live list', list.ready)
   const { id } = await all.create({ mac: 'D', battery: 1 })
   await until('the new one, without WebSockets', () => list.items.some((item) => item.id === id))
-  for await (const { position } of all.history({ from: 6 })) assert.equal(position, 6)
+  for await (const { position } of each('an event', all.history({ from: 6 }))) assert.equal(position, 6)
 })
 
 test('batches are created all or none, or item by item, and filters delete many items', async (t) => {

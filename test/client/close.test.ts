@@ -72,11 +72,18 @@ test('a closed client sends nothing and calls no listener', async (t) => {
   assert.deepEqual(states.slice(-2), ['connected', 'closed'])
   await assert.rejects(client.collections(), { name: 'AbortError' })
   const late = client.collection('a').live()
-  await assert.rejects(late.ready, { code: 'Closed' })
+  await assert.rejects(within('the items of a live list', late.ready), { code: 'Closed' })
   client.authenticate({ token: 'x' })
   assert.equal(line.carried, 0)
 })
 
 test('creating a client without an address outside of a page fails', () => {
+  assert.throws(() => connect(), TypeError)
+})
+
+test('a page of a file or a data URL, whose origin is null, creates a client of a full address alone', (t) => {
+  Object.defineProperty(globalThis, 'location', { configurable: true, value: { origin: 'null' } })
+  t.after(() => Reflect.deleteProperty(globalThis, 'location'))
+  assert.equal(connect('http://localhost:57602/').url, 'http://localhost:57602')
   assert.throws(() => connect(), TypeError)
 })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -8,6 +8,7 @@ import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startProcess } from '../support/process.ts'
 import { json, startServer } from '../support/server.ts'
+import { NAMES } from './in-browser/run.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const page = readFileSync(join(root, 'docs/client.md'), 'utf8')
@@ -74,9 +75,7 @@ test('docs/client.md lists every method and property, and no other', () => {
 })
 
 test('the tests that run in Chromium use every method and property', () => {
-  const directory = join(root, 'test/client')
-  const bundled = readdirSync(directory).filter((name) => /(?<!browser(?:\.long)?|close|docs)\.test\.ts$/.test(name))
-  const text = bundled.map((name) => readFileSync(join(directory, name), 'utf8')).join('\n')
+  const text = NAMES.map((name) => readFileSync(join(root, 'test/client', `${name}.test.ts`), 'utf8')).join('\n')
   const unused = members.filter((name) => !new RegExp(`\\.${name}\\b`).test(text))
   assert.deepEqual(unused, [])
 })

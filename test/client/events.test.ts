@@ -23,7 +23,8 @@ test('a stream of past events ends; a stream that follows continues after lost c
 
   const followed: RecordedEvent[] = []
   const over = (async () => {
-    for await (const event of client.events({ collection: 'a', from: 2, limit: 5, follow: true })) followed.push(event)
+    for await (const event of each('an event', client.events({ collection: 'a', from: 2, limit: 5, follow: true })))
+      followed.push(event)
   })()
   const create = async (count: number): Promise<void> => {
     await server.send('POST', '/api/a', {})

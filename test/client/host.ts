@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test'
 import type { Credentials } from '../../src/client/index.ts'
 import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
-import { fetch } from '../support/deadline.ts'
+import { fetch, within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import * as line from '../support/line.ts'
 import { startReverseProxy } from '../support/reverse-proxy.ts'
@@ -105,8 +105,9 @@ export async function startGuarded(
 
 /** The next error that nothing catches. */
 export function uncaughtError(t: Pick<TestContext, 'after'>): Promise<unknown> {
-  return new Promise((resolve) => {
+  const error = new Promise((resolve) => {
     globalThis.process.setUncaughtExceptionCaptureCallback(resolve)
     t.after(() => globalThis.process.setUncaughtExceptionCaptureCallback(null))
   })
+  return within('an error that nothing catches', error)
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
-import { until, within } from '../support/deadline.ts'
+import { each, until, within } from '../support/deadline.ts'
 import { startServer } from './host.ts'
 
 const IDS = [
@@ -43,7 +43,7 @@ test('any id and collection name is preserved, over HTTP and in a live list', as
     assert.deepEqual(list.items, (await items.sort('id').get()).items)
     assert.equal(list.total, IDS.length - 1)
     const types: string[] = []
-    for await (const { type } of items.item('a/b').history()) types.push(type)
+    for await (const { type } of each('an event', items.item('a/b').history())) types.push(type)
     assert.deepEqual(types, ['ItemCreated', 'ItemPatched', 'ItemDeleted'])
   }
   assert.deepEqual(await client.collections(), COLLECTIONS)

@@ -6,7 +6,7 @@ import type { LiveListOptions } from '../../src/client/list-options.ts'
 import { LiveList } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { sleep } from '../support/deadline.ts'
+import { each, sleep, within } from '../support/deadline.ts'
 import { uncaughtError } from './host.ts'
 
 const JOURNAL = 'a journal'
@@ -234,8 +234,8 @@ test('an exception of one listener affects neither other listeners nor the list'
 test('closing a list before it is ready rejects its pending promises', async () => {
   const { list } = listOf()
   list.close()
-  await assert.rejects(list.ready, { code: 'Closed' })
-  for await (const _ of list) assert.fail('there is nothing')
+  await assert.rejects(within('the items of a live list', list.ready), { code: 'Closed' })
+  for await (const _ of each('a change of the list', list)) assert.fail('there is nothing')
 })
 
 test('a live list is not sorted or shown by $received, which changes do not have', () => {

@@ -103,7 +103,7 @@ test('a list is reloaded when the journal is another one, and reports it', async
   const told = new Promise((resolve) => list.onChange(resolve))
   await line.aim(other.url)
   await server.stop()
-  assert.deepEqual(await told, {
+  assert.deepEqual(await within('a change of the list', told), {
     position: 4,
     entered: [{ id: 4, n: 40 }],
     updated: [{ item: { id: 2, n: 21 }, before: { id: 2, n: 20 } }],
@@ -135,7 +135,7 @@ test('a list that is too large to be resumed is refused, and not read again and 
   const things = Array.from({ length: 21 }, (_, id) => ({ id, n: id }))
   const { client, server } = await place(t, things, [...UPSERT, '--Limits.SubscriptionItems', '2'])
   const list = client.collection<Thing>('a').live()
-  await assert.rejects(list.ready, { code: 'TooLarge', status: 413 })
+  await assert.rejects(within('the items of a live list', list.ready), { code: 'TooLarge', status: 413 })
   const grown = client.collection<Thing>('a').where({ n_lt: 20 }).live()
   await within('the items of a live list', grown.ready)
   await until('the other one to be live', () => client.state === 'connected')
@@ -225,17 +225,21 @@ test('a list that the server rejects throws the reason', async (t) => {
   const things = client.collection<Thing>('a')
   // @ts-expect-error: it exists or does not
   const wrong = things.where({ n_exists: 'perhaps' }).live()
-  await assert.rejects(wrong.ready, { name: 'Problem', code: 'Invalid', status: 400 })
+  await assert.rejects(within('the items of a live list', wrong.ready), {
+    name: 'Problem',
+    code: 'Invalid',
+    status: 400,
+  })
   assert.deepEqual([wrong.isClosed, wrong.error?.code], [true, 'Invalid'])
   await assert.rejects(
     async () => {
-      for await (const _ of wrong) assert.fail('there is nothing')
+      for await (const _ of each('a change of the list', wrong)) assert.fail('there is nothing')
     },
     { code: 'Invalid' },
   )
   const first = things.live()
   await within('the items of a live list', first.ready)
-  await assert.rejects(things.live().ready, { code: 'TooMany' })
+  await assert.rejects(within('the items of a live list', things.live().ready), { code: 'TooMany' })
   first.close()
   const again = things.live()
   await within('the items of a live list', again.ready)
@@ -248,7 +252,7 @@ test('a closed list gets no more changes, and other lists do', async (t) => {
   const [closed, open] = [client.collection<Thing>('a').live(), client.collection<Thing>('a').live()]
   let calls = 0
   closed.onChange(() => calls++)
-  await Promise.all([closed.ready, open.ready])
+  await within('the items of two live lists', Promise.all([closed.ready, open.ready]))
   closed.close()
   await put(server, 1, 1)
   await until('the other one', () => open.items.length === 1)
@@ -282,5 +286,5 @@ test('a replay shows the past at its pace, and reaches the present', async (t) =
   await put(server, 3, 30)
   await until('what comes', () => list.items.length === 3)
   const early = client.collection('a').replay({ from: 99 })
-  await assert.rejects(early.ready, { code: 'Invalid' })
+  await assert.rejects(within('the items of a live list', early.ready), { code: 'Invalid' })
 })

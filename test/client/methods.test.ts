@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
+import { each } from '../support/deadline.ts'
 import { startServer } from './host.ts'
 
 interface Reading {
@@ -65,7 +66,7 @@ test('all items are read in pages of one position', async (t) => {
   t.after(() => client.close())
   const things = client.collection<{ id: number }>('things')
   const ids: number[] = []
-  for await (const { id } of things.all()) {
+  for await (const { id } of each('an item', things.all())) {
     if (id === 0) await things.item(24).delete()
     ids.push(id)
   }
@@ -95,4 +96,19 @@ test('a client of a server with another id field finds the ids there', async (t)
   const { id } = await client.collection('a').create({ n: 1 })
   assert.equal(id, 8)
   assert.deepEqual((await client.collection('a').item(8).get()).item, { n: 1, _id: 8 })
+})
+
+test('filters are sent also by a browser without URLSearchParams.size', async (t) => {
+  const size = Object.getOwnPropertyDescriptor(URLSearchParams.prototype, 'size') as PropertyDescriptor
+  Object.defineProperty(URLSearchParams.prototype, 'size', { configurable: true, value: undefined })
+  t.after(() => Object.defineProperty(URLSearchParams.prototype, 'size', size))
+  const { url } = await startServer(t, { data: { readings: READINGS } })
+  const client = connect(url)
+  t.after(() => client.close())
+  const readings = client.collection<Reading>('readings')
+  assert.equal((await readings.where({ mac: 'B' }).deleteAll()).deleted, 1)
+  assert.equal((await readings.where({ n: 1 }).get()).total, 1)
+  const positions: number[] = []
+  for await (const { position } of each('an event', readings.history({ from: 4 }))) positions.push(position)
+  assert.deepEqual(positions, [4, 5])
 })

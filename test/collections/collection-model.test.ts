@@ -9,7 +9,7 @@ import type { Snapshot } from '../../src/projections/snapshot.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
 import { recordOf, sliceOf } from '../support/collections.ts'
-import { turnsUntil, within } from '../support/deadline.ts'
+import { turnsUntil } from '../support/deadline.ts'
 import { begun, created, deleted } from '../support/decider.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -35,11 +35,8 @@ function put(views: Views, writes: readonly Recorded[]): void | Promise<void> {
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** However many transactions come before the one that fails. Looks in each turn, as there is soon room again. */
-async function untilFull(views: Views): Promise<void> {
-  const full = async (): Promise<void> => {
-    while (!views.isFull) await turn()
-  }
-  await within('a full disk', full())
+function untilFull(views: Views): Promise<void> {
+  return turnsUntil('a full disk', () => views.isFull)
 }
 
 /** The queries that both kinds of collections support. */

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { type ApiRequest, Reply } from '../../src/http/api.ts'
 import { simulating } from '../../src/http/simulation.ts'
 import { apiRequest } from '../support/api.ts'
+import { fetch } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
@@ -75,6 +76,18 @@ test('a delay is as long as configured, and applies to the configured methods', 
   await resource?.routes.DELETE?.(apiRequest('/api/things'), reply)
   assert.equal(reply.body, '1')
   assert.equal(waitsMs.length, 100)
+})
+
+test('a server that delays GET for half a minute answers a later DELETE first', async (t) => {
+  const delay = ['--Simulate.Delay.Enabled=true', '--Simulate.Delay.MinMs=30000', '--Simulate.Delay.MaxMs=30000']
+  const { url } = await startHere(t, { data: DATA, flags: [...delay, '--Simulate.Delay.Methods=GET'] })
+  const answered: string[] = []
+  const leaving = new AbortController()
+  const get = fetch(`${url}/api/things/1`, { signal: leaving.signal }).then(() => answered.push('GET'))
+  assert.equal((await send(url, 'DELETE', '/api/things/1')).status, 204)
+  assert.deepEqual(answered, [])
+  leaving.abort()
+  await assert.rejects(get, { name: 'AbortError' })
 })
 
 test('a server that delays GET answers GET, HEAD and other methods', async (t) => {

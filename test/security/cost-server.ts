@@ -1,8 +1,9 @@
-import type { TestContext } from 'node:test'
+import type { Scope } from '../support/directory.ts'
 import { type ProbedServer, startProbed } from '../support/probe.ts'
 import type { Random } from '../support/random.ts'
 import { type Reply, type Sent, send, sendBytes } from '../support/requests.ts'
 import { type CostlyRequest, KEY } from './cost-family.ts'
+import { HEADER_REQUESTS } from './cost-headers.ts'
 import { OPERATIONS, subjectOf } from './cost-operations.ts'
 import type { Cost } from './cost-report.ts'
 import { REQUESTS } from './cost-requests.ts'
@@ -28,12 +29,17 @@ const FLAGS = {
 /** A server where everybody may in, and one where only those may who say who they are. */
 export type Door = keyof typeof FLAGS
 
+/** The server for a kind of request. With authentication on, headers are read that are ignored without. */
+export function doorOf(what: string): Door {
+  return Object.hasOwn(HEADER_REQUESTS, what) ? 'guarded' : 'open'
+}
+
 function origins(count: number): string {
   return Array.from({ length: count }, (_, index) => `https://page${index}.example`).join(',')
 }
 
 /** Starts it, and asks everything once in small: what is loaded with the first request is loaded then. */
-export async function open(t: TestContext, door: Door): Promise<ProbedServer> {
+export async function open(t: Scope, door: Door): Promise<ProbedServer> {
   const server = await startProbed(t, { data: DATA, flags: FLAGS[door] })
   for (const { request } of Object.values(REQUESTS)) await ask(server, request(100))
   return server

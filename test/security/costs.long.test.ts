@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
-import { HEADER_REQUESTS } from './cost-headers.ts'
 import { OPERATIONS } from './cost-operations.ts'
 import { type Cost, Costs, Growth } from './cost-report.ts'
 import { REQUESTS } from './cost-requests.ts'
-import { type Door, harmless, ITEM_BYTES, measureItem, measureRequest, open } from './cost-server.ts'
+import { type Door, doorOf, harmless, ITEM_BYTES, measureItem, measureRequest, open } from './cost-server.ts'
 import { SHAPES } from './cost-shapes.ts'
 
 /** How long shapes and operations are drawn at random; 0: only the few that are worst are tried, at full size. */
@@ -76,8 +75,7 @@ async function tryWorst(t: TestContext, costs: Costs): Promise<void> {
   const servers = { open: await open(t, 'open'), guarded: await open(t, 'guarded') }
   costs.noteHarmless(await harmless(servers.open))
   for (const [what, { most, request }] of Object.entries(REQUESTS)) {
-    // With authentication on, headers are read that are of no use without.
-    const door = Object.hasOwn(HEADER_REQUESTS, what) ? 'guarded' : 'open'
+    const door = doorOf(what)
     costs.note({ what, shape: door, bytes: most, seed: SEED }, await measureRequest(servers[door], request(most)))
   }
   for (const shape of WORST.shapes) {

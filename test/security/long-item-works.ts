@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { JsonValue } from '../../src/json/value.ts'
 import { fetch } from '../support/deadline.ts'
 
-export type Item = Readonly<Record<string, JsonValue>>
+type Item = Readonly<Record<string, JsonValue>>
 
 interface Work {
   readonly name: string

@@ -117,7 +117,8 @@ test('unread responses of Socket.IO itself need no memory', async (t) => {
 test('a client that answers pings but does not read a long response is disconnected; one that has read it is not', async (t) => {
   const own = await startProbed(t, {
     data: { a: Array.from({ length: 4000 }, (_, id) => ({ id, text: 'x'.repeat(4000) })) },
-    flags: ['--Limits.StallSeconds', '2'],
+    // Far beyond a pause of this process while the machine is busy.
+    flags: ['--Limits.StallSeconds', '10'],
   })
   const open = async (): Promise<Socket> => {
     const socket = await deafSocket(t, ENGINE, '40', own.url)

@@ -45,10 +45,13 @@ test('pipelined requests whose responses are not read need little memory', async
     socket.write(Array.from({ length: PIPELINED }, (_, n) => request(n)).join(''))
     let most = 0
     let known = first
+    let hasAnswered = false
     await until('some are answered, and then no more', async () => {
       most = Math.max(most, await memory())
       const answered = await requestsAnswered(url)
-      const isOver = answered !== first && answered === known
+      // Sockets of handshakes end after a while, so that the number may become that of the beginning again.
+      hasAnswered ||= answered !== first
+      const isOver = hasAnswered && answered === known
       known = answered
       return isOver
     })

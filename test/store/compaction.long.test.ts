@@ -8,29 +8,14 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { startProbed } from '../support/probe.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
+import { ALL_DAY, FLAGS, grownStore, isCompacted } from './grown-store.ts'
 import { checkServed } from './service.ts'
 
 const KILLS = Number(process.env.COMPACTION_KILLS ?? 4)
 const ITEMS = Number(process.env.COMPACTION_ITEMS ?? 20_000)
-/** Long items that are removed again, of a million bytes each. */
-const REMOVED = 40
 const WRITERS = 4
 const COMPACT = 'db.journal/store/store.mdb.compact'
-const ALL_DAY = ['--Store.CompactAt', '00:00-24:00']
-const FLAGS = ['--Api.UpsertOnPut', 'true']
 const skip = ofOneServer('it is about the store of one process')
-
-/** A directory with a store that has grown, which no server runs on. */
-async function grown(t: TestContext): Promise<string> {
-  const directory = await temporaryDirectory(t)
-  const a = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(id % 300) }))
-  const server = await startServer(t, { directory, flags: FLAGS, data: { a, b: [] } })
-  const long = 'x'.repeat(1_000_000)
-  for (let key = 0; key < REMOVED; key++) await server.fetch(`/api/b/k${key}`, json('PUT', { long }))
-  for (let key = 0; key < REMOVED; key++) await server.fetch(`/api/b/k${key}`, { method: 'DELETE' })
-  assert.equal(await server.stop(), 0, server.stderr())
-  return directory
-}
 
 /** The items that one writer writes alone: one of so many keys, from the first on. */
 interface Keys {
@@ -64,7 +49,7 @@ async function verify(t: TestContext, directory: string, context: string): Promi
 }
 
 test('a store that has grown is compacted under writes', { skip }, async (t) => {
-  const directory = await grown(t)
+  const directory = await grownStore(t, ITEMS)
   const random = new Random(SEED)
   const server = await startProbed(t, { directory, flags: [...FLAGS, ...ALL_DAY] })
   let isEnded = false
@@ -97,7 +82,7 @@ test('killed during a compaction of the store, it starts with the store as it is
   skip,
 }, async (t) => {
   const random = new Random(SEED)
-  const template = await grown(t)
+  const template = await grownStore(t, ITEMS)
   let finished = 0
   for (let kill = 0; kill < KILLS; kill++) {
     const context = `SEED=${SEED}, kill ${kill}`
@@ -124,7 +109,3 @@ test('killed during a compaction of the store, it starts with the store as it is
   }
   t.diagnostic(`${KILLS} kills, ${finished} of them after the compaction had ended`)
 })
-
-function isCompacted(stderr: string): boolean {
-  return /the store was compacted/.test(stderr)
-}

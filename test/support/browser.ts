@@ -72,6 +72,10 @@ export async function openPage(
   t.after(() => within('the end of a context of Chromium', context.close()))
   const page = await within('a page of Chromium', context.newPage())
   page.setDefaultTimeout(WAIT_MS)
+  // The default does not apply to scripts.
+  const evaluate = page.evaluate.bind(page) as (...args: readonly unknown[]) => Promise<unknown>
+  page.evaluate = ((...args: readonly unknown[]) =>
+    within('the result of a script in a page', evaluate(...args))) as Page['evaluate']
   const errors: string[] = []
   const outside: string[] = []
   const { host } = new URL(url)
@@ -97,8 +101,7 @@ export async function openPage(
 /** The serious and critical accessibility violations that axe finds. */
 export async function barriers(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source)
-  const run = page.evaluate('axe.run(document, { resultTypes: ["violations"] })')
-  const { violations } = (await within('the violations that axe finds', run)) as axe.AxeResults
+  const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as axe.AxeResults
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 
 /** The seed of all random tests. Only `npm run torture` draws one, and sets the environment variable SEED. */
 export const SEED = Number(process.env.SEED ?? 1)
+if (!Number.isSafeInteger(SEED)) throw new Error(`SEED is an integer, and not ${process.env.SEED}`)
 
 /** Random choices: the same seed gives the same ones. For long runs; properties take theirs from `forAll`. */
 export class Random {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { build, type Plugin } from 'esbuild'
 import type { Page } from 'playwright-core'
 import { openPage } from '../../support/browser.ts'
-import { once, within } from '../../support/deadline.ts'
+import { once } from '../../support/deadline.ts'
 import type { Scope } from '../../support/directory.ts'
 import * as host from '../host.ts'
 
@@ -43,23 +44,35 @@ type Method = (...args: readonly unknown[]) => unknown
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 
+/** Test files that are about Node or about the documentation, or that run the others in Chromium. */
+const ONLY_IN_NODE = ['browser', 'browser.long', 'close', 'docs']
+
+/** The names of all other test files of the client, without `.test.ts`. */
+export const NAMES: readonly string[] = readdirSync(join(here, '..'))
+  .flatMap((file) => /^(.*)\.test\.ts$/.exec(file)?.[1] ?? [])
+  .filter((name) => !ONLY_IN_NODE.includes(name))
+
 /** Runs `test/client/<name>.test.ts`. Its tests are subtests. */
 export async function runInChromium(t: TestContext, name: string): Promise<void> {
   const outcomes: Outcome[] = []
   const url = await startPage(t, await bundleOf(join(here, '..', `${name}.test.ts`)))
-  const { page, errors } = await openPage(t, 'about:blank')
+  const { page } = await openPage(t, 'about:blank')
+  const uncaught: string[] = []
+  page.on('pageerror', ({ stack, message }) => uncaught.push(stack ?? message))
   await serveHost(t, page)
   await page.exposeFunction('reportOutcome', async (outcome: Outcome) => {
     outcomes.push(outcome)
     await t.test(outcome.name, () => assert.ok(outcome.error === undefined, outcome.error))
   })
   await page.goto(url)
-  await within(`the tests of ${name} in Chromium`, page.evaluate('ran'), FILE_DEADLINE_MS)
-  assert.ok(outcomes.length > 0, errors.join('\n'))
+  const timeout = name.endsWith('.long') ? LONG_FILE_MS : FILE_MS
+  await page.waitForFunction('globalThis.hasRun', undefined, { timeout })
+  assert.deepEqual(uncaught, [])
+  assert.ok(outcomes.length > 0, `${name} has no tests`)
 }
 
-/** Each wait of a test has its own deadline. This one is for a page that has crashed. */
-const FILE_DEADLINE_MS = 9 * 60_000
+/** Deadlines for a page that has crashed: shorter than those of a test file. */
+const [FILE_MS, LONG_FILE_MS] = [4 * 60_000, 9 * 60_000]
 
 /** Answers the calls of the page. */
 async function serveHost(t: Scope, page: Page): Promise<void> {
@@ -98,7 +111,11 @@ async function serveHost(t: Scope, page: Page): Promise<void> {
 }
 
 async function bundleOf(file: string): Promise<string> {
-  const entry = `import { runTests } from 'node:test'; globalThis.ran = import(${JSON.stringify(file)}).then(runTests)`
+  const entry = `
+    import { runTests } from 'node:test'
+    await import(${JSON.stringify(file)})
+    await runTests()
+    globalThis.hasRun = true`
   const { outputFiles } = await build({
     stdin: { contents: entry, resolveDir: here },
     bundle: true,
@@ -106,8 +123,8 @@ async function bundleOf(file: string): Promise<string> {
     format: 'esm',
     platform: 'browser',
     target: 'es2022',
-    define: { 'process.env': JSON.stringify(sizes()), global: 'globalThis' },
-    plugins: [ofThePage],
+    define: { 'process.env': JSON.stringify(environment()), global: 'globalThis' },
+    plugins: [browserModules],
     logLevel: 'warning',
   })
   return String(outputFiles[0]?.text)
@@ -132,13 +149,13 @@ async function startPage(t: Scope, script: string): Promise<string> {
 }
 
 /** The environment variables that make random tests larger, or repeat them. */
-function sizes(): Readonly<Record<string, string | undefined>> {
+function environment(): Readonly<Record<string, string | undefined>> {
   return { SEED: process.env.SEED, CLIENT_WRITES: process.env.CLIENT_WRITES }
 }
 
 /** Replaces the modules that a page cannot load. */
-const ofThePage: Plugin = {
-  name: 'of-the-page',
+const browserModules: Plugin = {
+  name: 'browser-modules',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^node:test$/ }, () => ({ path: join(here, 'node-test.ts') }))
     onResolve({ filter: /^node:assert\/strict$/ }, () => ({ path: 'assert', namespace: 'assert' }))

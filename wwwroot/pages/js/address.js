@@ -20,7 +20,9 @@ export const address = {
       if (value === undefined || value === '') parameters.delete(name)
       else parameters.set(name, String(value))
     }
-    const search = parameters.size > 0 ? `?${parameters}` : ''
+    // Older browsers have no `URLSearchParams.size`.
+    const text = String(parameters)
+    const search = text === '' ? '' : `?${text}`
     if (search === location.search) return
     history[isStep ? 'pushState' : 'replaceState'](null, '', `${location.pathname}${search}`)
   },
