@@ -323,7 +323,8 @@ test('a stream that discards messages is rejected and left unchanged', { skip },
   await jsm.streams.add({ name: 'ephemeral', subjects: ['recollect.ephemeral.journal'], max_msgs: 5 })
   const servers = nats.map(({ url }) => url).join(',')
   const flags = ['--Journal.Type', 'jetstream', '--Journal.Stream', 'ephemeral', '--Journal.Servers', servers]
-  const { code, stderr } = await runToEnd(t, await temporaryDirectory(t), flags)
+  const anyPort = ['--urls', 'http://127.0.0.1:0']
+  const { code, stderr } = await runToEnd(t, await temporaryDirectory(t), [...flags, ...anyPort])
   assert.equal(code, 1)
   assert.match(stderr, /The stream ephemeral is not suitable for a journal: .*discards old messages.*deny_delete/)
   assert.equal((await jsm.streams.info('ephemeral')).state.messages, 0)
