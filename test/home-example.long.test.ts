@@ -10,7 +10,7 @@ import { startProcess } from './support/process.ts'
 import { ofOneServer, type RunningServer, startServer } from './support/server.ts'
 
 const HOME = fileURLToPath(new URL('../examples/home', import.meta.url))
-const options = { timeout: 600_000, skip: ofOneServer('the server is killed and started again') }
+const options = { skip: ofOneServer('the server is killed and started again') }
 
 interface Reading {
   readonly mac: string

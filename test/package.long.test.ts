@@ -14,7 +14,7 @@ const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const NOT_COPIED = ['.git', 'dist', 'node_modules']
 
 /** A machine that is busy takes long to pack and to install. */
-const NPM_DEADLINE_MS = 10 * 60_000
+const NPM_DEADLINE_MS = 4 * 60_000
 
 /** A program of somebody who has installed the package. */
 const USE = `

@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { json, startServer } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
-const options = { skip: withoutBrowser, timeout: 600_000 }
+const options = { skip: withoutBrowser }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const row = (id: string): string => `#table tbody tr:has(th a:text-is(${JSON.stringify(id)}))`

@@ -5,7 +5,7 @@ import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 
-const options = { skip: withoutBrowser, timeout: 600_000 }
+const options = { skip: withoutBrowser }
 /** The most elements of the page, whatever an item contains. */
 const ELEMENTS = 5000
 

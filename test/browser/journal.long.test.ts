@@ -11,7 +11,7 @@ const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import
 const MAC = 'DC:25:EF:B0:3A:11'
 /** How many events the long journal has; `npm run torture -- pages` takes a million. */
 const EVENTS = Number(process.env.PAGES_EVENTS ?? 5000)
-const options = { skip: withoutBrowser, timeout: 600_000 }
+const options = { skip: withoutBrowser }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const line = (position: number | string): string =>
@@ -226,7 +226,6 @@ test('markup in events is shown as text', options, async (t) => {
 
 test(`the list of ${EVENTS} events renders only a few dozen rows, wherever it is scrolled to`, {
   ...options,
-  timeout: 900_000,
 }, async (t) => {
   const rows = Array.from({ length: EVENTS - 1 }, (_, id) => ({ id, n: id % 97 }))
   const server = await startServer(t, { data: { rows } })

@@ -117,6 +117,15 @@ test('while the server takes no writes, the pages show its data and say so', { s
   await page.locator('#health').getByText('refused').waitFor()
 })
 
+test('pages ask again who one is, when the server was too busy to say so', { skip: withoutBrowser }, async (t) => {
+  const server = await startServer(t, { data: {}, flags: authentication(['token']) })
+  const { page } = await openPage(t, 'about:blank')
+  await page.route('**/health', (route) => route.fulfill({ status: 503, json: {} }), { times: 2 })
+  await page.goto(`${server.url}/`)
+  await page.getByRole('button', { name: 'Sign in' }).first().waitFor()
+  await page.locator('#state[data-state=refused]').waitFor()
+})
+
 test('on a phone the sign-in dialog shows every scheme', { skip: withoutBrowser }, async (t) => {
   const server = await startServer(t, { data: {}, flags: authentication(['token', 'basic', 'apikey']) })
   for (const path of ['/', '/sensors.html', '/journal.html']) {

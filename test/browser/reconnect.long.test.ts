@@ -5,7 +5,7 @@ import { openPage, withoutBrowser } from '../support/browser.ts'
 import { freePort } from '../support/ports.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
-const options = { skip: withoutBrowser, timeout: 600_000 }
+const options = { skip: withoutBrowser }
 const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
 const MAC = 'F4:A5:74:89:16:57'
 

@@ -10,7 +10,7 @@ const UPSERT = ['--Api.UpsertOnPut', 'true']
 const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
 const SAMPLE = twoHoursAgo(JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8')))
 const MAC = 'F4:A5:74:89:16:57'
-const options = { skip: withoutBrowser, timeout: 600_000 }
+const options = { skip: withoutBrowser }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const tile = (mac: string): string => `#tiles > li:has(h2:text-is(${JSON.stringify(mac)}))`

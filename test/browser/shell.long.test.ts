@@ -11,7 +11,7 @@ import { startHere } from '../support/service.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'
-const options = { skip: withoutBrowser, timeout: 600_000 }
+const options = { skip: withoutBrowser }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const cell = (text: string): string => `#table tr:has-text("${MAC}") td:text-is("${text}")`

@@ -79,9 +79,7 @@ else {
     }
     contract(`the journal of a cluster ${on}`, opened)
 
-    test(`following a stream ${on} can be closed at any moment, even before it has started`, {
-      timeout: 600_000,
-    }, async () => {
+    test(`following a stream ${on} can be closed at any moment, even before it has started`, async () => {
       const stream = await opened()
       await stream.publish({ position: 1, bytes: Buffer.from('first') }, 0)
       let received = 0

@@ -10,7 +10,7 @@ const COLLECTION = 'things'
 /** Longest time without a leader: much longer than a failover takes on a busy machine. */
 const PATIENCE_MS = 90_000
 /** Longest time until every history has come to its restart: each has some 60 requests before it. */
-const RESTART_DEADLINE_MS = 15 * 60_000
+const RESTART_DEADLINE_MS = 8 * 60_000
 
 /** The living nodes, whose leader is stopped now and then during requests. */
 export class Failovers {

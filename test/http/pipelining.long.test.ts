@@ -4,7 +4,6 @@ import { once } from '../support/deadline.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
-const options = { timeout: 600_000 }
 /** Pages of them are longer than what the kernel keeps for a reader. */
 const long = Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(300_000) }))
 const things = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
@@ -16,7 +15,7 @@ const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\
 const post = (body: string, fields = HOST) =>
   `POST /api/posted HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 
-test('pipelined requests are answered in order', options, async (t) => {
+test('pipelined requests are answered in order', async (t) => {
   const connection = await openClosing(t, url)
   const kinds: readonly (readonly [string, (body: string) => boolean])[] = [
     [get('/api/things/7'), (body) => JSON.parse(body).id === 7],
@@ -39,7 +38,7 @@ test('pipelined requests are answered in order', options, async (t) => {
   }
 })
 
-test('a read pipelined behind a write shows it, and the writes share a flush', options, async (t) => {
+test('a read pipelined behind a write shows it, and the writes share a flush', async (t) => {
   for (const fields of [HOST, THROUGH_KOA]) {
     const connection = await openClosing(t, url)
     const writes = 200
@@ -53,7 +52,7 @@ test('a read pipelined behind a write shows it, and the writes share a flush', o
   }
 })
 
-test('a truncated last request is rejected after the earlier ones were answered', options, async (t) => {
+test('a truncated last request is rejected after the earlier ones were answered', async (t) => {
   const connection = await openClosing(t, url)
   connection.socket.write(`${get('/api/things?q=nothing').repeat(50)}${get('/api/things/7')}rubbish\r\n\r\n`)
   for (let n = 0; n < 50; n++) assert.equal((await connection.next())?.body, '[]')
@@ -63,7 +62,7 @@ test('a truncated last request is rejected after the earlier ones were answered'
   assert.equal(connection.failure, undefined)
 })
 
-test('a long response before a WebSocket upgrade is complete', options, async (t) => {
+test('a long response before a WebSocket upgrade is complete', async (t) => {
   const connection = await openRaw(t, url)
   const upgrade = `${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`
   for (const path of ['/api/things/7', '/api/long']) connection.socket.write(get(path))
@@ -74,7 +73,7 @@ test('a long response before a WebSocket upgrade is complete', options, async (t
   assert.match(connection.rest, /^HTTP\/1\.1 101 /)
 })
 
-test('a WebSocket is opened after the requests before it are answered', options, async (t) => {
+test('a WebSocket is opened after the requests before it are answered', async (t) => {
   const connection = await openRaw(t, url)
   const upgrade = `${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`
   connection.socket.write(get('/api/things?q=nothing') + get('/openapi.json') + get('/ws', upgrade))
@@ -88,32 +87,28 @@ for (const [way, fields] of [
   ['on the hot path', HOST],
   ['through Koa', THROUGH_KOA],
 ] as const) {
-  test(
-    `requests behind an upgrade to another protocol are answered in order and executed once, ${way}`,
-    options,
-    async (t) => {
-      const connection = await openClosing(t, url)
-      const offer = `${fields}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n`
-      const rounds = 10
-      const round = post('{}', fields) + get('/api/things/7', offer) + post('{}', offer) + get('/openapi.json', fields)
-      connection.socket.write(round.repeat(rounds))
-      const ids: number[] = []
-      for (let at = 0; at < rounds; at++) {
-        ids.push(JSON.parse((await connection.next())?.body ?? '').id)
-        assert.equal(JSON.parse((await connection.next())?.body ?? '').id, 7)
-        ids.push(JSON.parse((await connection.next())?.body ?? '').id)
-        assert.equal(JSON.parse((await connection.next())?.body ?? '').openapi, '3.1.0')
-      }
-      const first = ids[0] as number
-      assert.deepEqual(
-        ids,
-        ids.map((_, index) => first + index),
-      )
-    },
-  )
+  test(`requests behind an upgrade to another protocol are answered in order and executed once, ${way}`, async (t) => {
+    const connection = await openClosing(t, url)
+    const offer = `${fields}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n`
+    const rounds = 10
+    const round = post('{}', fields) + get('/api/things/7', offer) + post('{}', offer) + get('/openapi.json', fields)
+    connection.socket.write(round.repeat(rounds))
+    const ids: number[] = []
+    for (let at = 0; at < rounds; at++) {
+      ids.push(JSON.parse((await connection.next())?.body ?? '').id)
+      assert.equal(JSON.parse((await connection.next())?.body ?? '').id, 7)
+      ids.push(JSON.parse((await connection.next())?.body ?? '').id)
+      assert.equal(JSON.parse((await connection.next())?.body ?? '').openapi, '3.1.0')
+    }
+    const first = ids[0] as number
+    assert.deepEqual(
+      ids,
+      ids.map((_, index) => first + index),
+    )
+  })
 }
 
-test('a client that closes its side after its request gets the response', options, async (t) => {
+test('a client that closes its side after its request gets the response', async (t) => {
   for (const fields of [HOST, THROUGH_KOA]) {
     for (const request of [post('{"half":true}', fields), get('/api/things/7', fields), get('/openapi.json', fields)]) {
       const connection = await openRaw(t, url)

@@ -30,7 +30,7 @@ export interface PlanOptions extends Pick<Plan, 'pause'> {
 }
 
 /** A cluster may be without a leader again and again. */
-const HISTORY_DEADLINE_MS = 15 * 60_000
+const HISTORY_DEADLINE_MS = 8 * 60_000
 
 /** From three to six clients on one to three items, and some 30 to 60 requests. */
 export function planOf(random: Random, { prefix = '', keys = true, pause }: PlanOptions): Plan {

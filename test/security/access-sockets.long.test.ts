@@ -10,7 +10,6 @@ import { type RunningServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const ALL = ['token', 'basic', 'apikey'] as const
-const options = { timeout: 600_000 }
 
 interface Entrance {
   readonly headers?: Readonly<Record<string, string>>
@@ -105,7 +104,7 @@ const server = await startServer(
 )
 const { url } = server
 
-test('sockets need authentication', options, async (t) => {
+test('sockets need authentication', async (t) => {
   const token = await tokenOf(url, 'reader')
   const revoked = await tokenOf(url, 'reader')
   await send(url, 'POST', '/logout', { headers: bearer(revoked) })
@@ -230,7 +229,7 @@ test('sockets need authentication', options, async (t) => {
   })
 })
 
-test('a socket is closed when its token expires or is revoked', options, async (t) => {
+test('a socket is closed when its token expires or is revoked', async (t) => {
   let passedMs = 0
   const { url } = await startHere(t, {
     data: { sensors: [] },
@@ -263,102 +262,94 @@ test('a socket is closed when its token expires or is revoked', options, async (
   for (const client of stays) assert.equal(client.state(), 'in')
 })
 
-test(
-  'pages of other origins are rejected on every transport; the same origin and the local machine are not',
-  options,
-  async (t) => {
-    const named = ['https://app.example', 'http://app.example:8080']
-    const open = await startServer(t, { data: {} })
-    const strict = await startServer(t, { data: {}, flags: ['--Cors.Origins', named.join(',')] })
-    const every = await startServer(t, { data: {}, flags: ['--Cors.Origins', '*'] })
-    const host = (url: string) => new URL(url).host
-    const evil = [
-      ...[
-        'https://evil.example',
-        'null',
-        'file://',
-        '',
-        'http://localhost.evil.example',
-        'http://evil.example/localhost',
-      ],
-      ...[
-        'http://127.0.0.1.evil.example',
-        'http://evil.example#localhost',
-        'http://localhost@evil.example',
-        'localhost',
-        '*',
-      ],
-      ...['https://app.example.evil.example', 'http://app.example', 'https://app.example:444', 'data:text/html,x'],
-    ]
-    const local = ['http://localhost', 'http://localhost:3000', 'https://127.0.0.1:8443', 'http://[::1]:1']
-    const cases: readonly (readonly [url: string, origins: readonly string[], isIn: boolean])[] = [
-      [open.url, evil, false],
-      [open.url, [...local, `http://${host(open.url)}`], true],
-      [strict.url, [...evil, ...local], false],
-      [strict.url, [...named, `http://${host(strict.url)}`], true],
-      [every.url, ['https://evil.example'], true],
-    ]
-    for (const [url, origins, isIn] of cases) {
-      for (const Origin of origins) {
-        const headers = { Origin }
-        const clients = [
-          ['/ws', plain(t, url, { headers })],
-          ['websocket', socketIo(t, url, { headers })],
-          ['polling', socketIo(t, url, { headers }, ['polling'])],
-        ] as const
-        for (const [kind, client] of clients) {
-          const what = `${kind} from ${JSON.stringify(Origin)}`
-          if (isIn) await entered(what, client)
-          else await refused(what, client)
-        }
-        const preflight = await send(url, 'OPTIONS', '/api', {
-          headers: { Origin, 'Access-Control-Request-Method': 'PUT' },
-        })
-        assert.equal(preflight.headers['access-control-allow-origin'], isIn ? Origin : undefined, Origin)
-        const { headers: answered } = await send(url, 'GET', '/api', { headers })
-        assert.equal(answered['access-control-allow-origin'], isIn ? Origin : undefined, Origin)
-        assert.equal(answered['access-control-allow-credentials'], undefined)
-        assert.match(String(answered.vary), /Origin/)
+test('pages of other origins are rejected on every transport; the same origin and the local machine are not', async (t) => {
+  const named = ['https://app.example', 'http://app.example:8080']
+  const open = await startServer(t, { data: {} })
+  const strict = await startServer(t, { data: {}, flags: ['--Cors.Origins', named.join(',')] })
+  const every = await startServer(t, { data: {}, flags: ['--Cors.Origins', '*'] })
+  const host = (url: string) => new URL(url).host
+  const evil = [
+    ...[
+      'https://evil.example',
+      'null',
+      'file://',
+      '',
+      'http://localhost.evil.example',
+      'http://evil.example/localhost',
+    ],
+    ...[
+      'http://127.0.0.1.evil.example',
+      'http://evil.example#localhost',
+      'http://localhost@evil.example',
+      'localhost',
+      '*',
+    ],
+    ...['https://app.example.evil.example', 'http://app.example', 'https://app.example:444', 'data:text/html,x'],
+  ]
+  const local = ['http://localhost', 'http://localhost:3000', 'https://127.0.0.1:8443', 'http://[::1]:1']
+  const cases: readonly (readonly [url: string, origins: readonly string[], isIn: boolean])[] = [
+    [open.url, evil, false],
+    [open.url, [...local, `http://${host(open.url)}`], true],
+    [strict.url, [...evil, ...local], false],
+    [strict.url, [...named, `http://${host(strict.url)}`], true],
+    [every.url, ['https://evil.example'], true],
+  ]
+  for (const [url, origins, isIn] of cases) {
+    for (const Origin of origins) {
+      const headers = { Origin }
+      const clients = [
+        ['/ws', plain(t, url, { headers })],
+        ['websocket', socketIo(t, url, { headers })],
+        ['polling', socketIo(t, url, { headers }, ['polling'])],
+      ] as const
+      for (const [kind, client] of clients) {
+        const what = `${kind} from ${JSON.stringify(Origin)}`
+        if (isIn) await entered(what, client)
+        else await refused(what, client)
       }
+      const preflight = await send(url, 'OPTIONS', '/api', {
+        headers: { Origin, 'Access-Control-Request-Method': 'PUT' },
+      })
+      assert.equal(preflight.headers['access-control-allow-origin'], isIn ? Origin : undefined, Origin)
+      const { headers: answered } = await send(url, 'GET', '/api', { headers })
+      assert.equal(answered['access-control-allow-origin'], isIn ? Origin : undefined, Origin)
+      assert.equal(answered['access-control-allow-credentials'], undefined)
+      assert.match(String(answered.vary), /Origin/)
     }
-  },
-)
+  }
+})
 
-test(
-  'the sockets of an address are limited, over all kinds together, and one that closes makes room',
-  options,
-  async (t) => {
-    const flags = authentication(ALL, ['--Limits.SocketsPerAddress', '3', '--Limits.TrustedProxies', '127.0.0.1'])
-    const { url } = await startServer(t, { data: {}, flags })
-    const headers = { 'X-API-KEY': keyOf('reader') }
-    const first = await entered('the first', plain(t, url, { headers }))
-    const socket = await entered('the second', socketIo(t, url, { headers }))
-    await entered('the third', socketIo(t, url, { headers }, ['polling']))
-    assert.equal(await refused('one too many', plain(t, url, { headers })), 'Unexpected server response: 429')
-    await refused('one too many', socketIo(t, url, { headers }))
-    await refused('one too many', socketIo(t, url, { headers }, ['polling']))
+test('the sockets of an address are limited, over all kinds together, and one that closes makes room', async (t) => {
+  const flags = authentication(ALL, ['--Limits.SocketsPerAddress', '3', '--Limits.TrustedProxies', '127.0.0.1'])
+  const { url } = await startServer(t, { data: {}, flags })
+  const headers = { 'X-API-KEY': keyOf('reader') }
+  const first = await entered('the first', plain(t, url, { headers }))
+  const socket = await entered('the second', socketIo(t, url, { headers }))
+  await entered('the third', socketIo(t, url, { headers }, ['polling']))
+  assert.equal(await refused('one too many', plain(t, url, { headers })), 'Unexpected server response: 429')
+  await refused('one too many', socketIo(t, url, { headers }))
+  await refused('one too many', socketIo(t, url, { headers }, ['polling']))
 
-    const elsewhere = { ...headers, 'X-Forwarded-For': '198.51.100.7, 127.0.0.1' }
-    await entered('one from another address', plain(t, url, { headers: elsewhere }))
-    assert.equal(first.state(), 'in')
-    assert.equal(socket.state(), 'in')
+  const elsewhere = { ...headers, 'X-Forwarded-For': '198.51.100.7, 127.0.0.1' }
+  await entered('one from another address', plain(t, url, { headers: elsewhere }))
+  assert.equal(first.state(), 'in')
+  assert.equal(socket.state(), 'in')
 
-    const token = await tokenOf(url, 'reader')
-    const far = { 'X-Forwarded-For': '203.0.113.1' }
-    for (let count = 0; count < 3; count++) {
-      await entered('one with a token', plain(t, url, { headers: { ...bearer(token), ...far } }))
-    }
-    assert.match(await refused('a fourth', plain(t, url, { headers: { ...bearer(token), ...far } })), /429/)
-    await send(url, 'POST', '/logout', { headers: bearer(token) })
-    await until('room', async () => {
-      const client = plain(t, url, { headers: { ...headers, ...far } })
-      await until('an answer', () => client.state() !== 'trying')
-      return client.state() === 'in'
-    })
-  },
-)
+  const token = await tokenOf(url, 'reader')
+  const far = { 'X-Forwarded-For': '203.0.113.1' }
+  for (let count = 0; count < 3; count++) {
+    await entered('one with a token', plain(t, url, { headers: { ...bearer(token), ...far } }))
+  }
+  assert.match(await refused('a fourth', plain(t, url, { headers: { ...bearer(token), ...far } })), /429/)
+  await send(url, 'POST', '/logout', { headers: bearer(token) })
+  await until('room', async () => {
+    const client = plain(t, url, { headers: { ...headers, ...far } })
+    await until('an answer', () => client.state() !== 'trying')
+    return client.state() === 'in'
+  })
+})
 
-test('concurrent sockets with a slow password check are bounded, too', options, async (t) => {
+test('concurrent sockets with a slow password check are bounded, too', async (t) => {
   const { url } = await startServer(t, {
     data: {},
     flags: authentication(['basic'], ['--Limits.SocketsPerAddress', '5']),

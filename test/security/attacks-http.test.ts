@@ -7,7 +7,6 @@ import { send, sendBytes, sendJson } from '../support/requests.ts'
 import { runToEnd, startServer } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
 
-const options = { timeout: 600_000 }
 const HEADER_BYTES = 8192
 const LIMITS = [
   '--Limits.HeaderSeconds',
@@ -46,7 +45,7 @@ async function speak(
 
 const statuses = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status)
 
-test('requests hidden in the bodies of others are not executed', options, async (t) => {
+test('requests hidden in the bodies of others are not executed', async (t) => {
   const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
   const length = (body: string) => `Content-Length: ${body.length}`
   const post = (fields: readonly string[], body: string) =>
@@ -111,7 +110,7 @@ test('requests hidden in the bodies of others are not executed', options, async 
   assert.equal((await send(url, 'GET', '/api/hidden/1')).status, 200)
 })
 
-test('an upgrade to another protocol does not hide a request', options, async (t) => {
+test('an upgrade to another protocol does not hide a request', async (t) => {
   const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: localhost\r\n\r\n'
   for (const fields of [
     `Upgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: ${hidden.length}`,
@@ -131,7 +130,7 @@ test('an upgrade to another protocol does not hide a request', options, async (t
   assert.equal((await send(url, 'GET', '/api/hidden/1')).status, 200)
 })
 
-test('invalid bytes after a request do not change its response', options, async (t) => {
+test('invalid bytes after a request do not change its response', async (t) => {
   for (const rubbish of [
     'rubbish\r\n\r\n',
     '\0\0\0\0',
@@ -147,7 +146,7 @@ test('invalid bytes after a request do not change its response', options, async 
   }
 })
 
-test('headers that arrive a byte at a time, or never, end with 408', options, async (t) => {
+test('headers that arrive a byte at a time, or never, end with 408', async (t) => {
   const whole = 'GET /api HTTP/1.1\r\nHost: localhost\r\nX-Slow: yes'
   const slow = await Promise.all([
     ...Array.from({ length: 20 }, () => speak(t, 'GET /api HTTP/1.1\r\n')),
@@ -172,27 +171,23 @@ test('headers that arrive a byte at a time, or never, end with 408', options, as
   assert.equal((await send(url, 'GET', '/api')).status, 200)
 })
 
-test(
-  'a body that arrives a byte at a time, or never, ends with 408, and nothing of it is stored',
-  options,
-  async (t) => {
-    const head = (path: string, fields: string) =>
-      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${fields}\r\n\r\n`
-    const slow = await Promise.all([
-      speak(t, head('/api/things', 'Content-Length: 100')),
-      speak(t, `${head('/api/things', 'Content-Length: 7')}{"a":1`),
-      speak(t, `${head('/api/things', 'Transfer-Encoding: chunked')}2\r\n{}\r\n`),
-      speak(t, `${head('/admin/restore', 'Content-Length: 9')}{`),
-    ])
-    for (const { heard, isOver } of slow) {
-      await until('an end', isOver)
-      assert.match(heard(), /^HTTP\/1\.1 408 /)
-    }
-    assert.equal((await send(url, 'GET', '/api/things')).json<unknown[]>().length, 1)
-  },
-)
+test('a body that arrives a byte at a time, or never, ends with 408, and nothing of it is stored', async (t) => {
+  const head = (path: string, fields: string) =>
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${fields}\r\n\r\n`
+  const slow = await Promise.all([
+    speak(t, head('/api/things', 'Content-Length: 100')),
+    speak(t, `${head('/api/things', 'Content-Length: 7')}{"a":1`),
+    speak(t, `${head('/api/things', 'Transfer-Encoding: chunked')}2\r\n{}\r\n`),
+    speak(t, `${head('/admin/restore', 'Content-Length: 9')}{`),
+  ])
+  for (const { heard, isOver } of slow) {
+    await until('an end', isOver)
+    assert.match(heard(), /^HTTP\/1\.1 408 /)
+  }
+  assert.equal((await send(url, 'GET', '/api/things')).json<unknown[]>().length, 1)
+})
 
-test('headers beyond the limit get 431', options, async () => {
+test('headers beyond the limit get 431', async () => {
   const field = (bytes: number) => `X: ${'y'.repeat(bytes)}\r\n`
   for (const bytes of [
     `GET /api HTTP/1.1\r\nHost: localhost\r\n${field(HEADER_BYTES)}\r\n`,
@@ -212,7 +207,7 @@ test('headers beyond the limit get 431', options, async () => {
   assert.equal(some.status, 200)
 })
 
-test('hundreds of small headers, and of concurrent requests on one connection', options, async (t) => {
+test('hundreds of small headers, and of concurrent requests on one connection', async (t) => {
   const fields = Array.from({ length: 700 }, (_, index) => `h${index}:\r\n`).join('')
   assert.equal(
     statuses(await sendBytes(url, `GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${fields}\r\n`))[0],
@@ -224,7 +219,7 @@ test('hundreds of small headers, and of concurrent requests on one connection', 
   assert.deepEqual(new Set(statuses(heard())), new Set(['200']))
 })
 
-test('requests of one byte, of line ends, and of other protocols', options, async () => {
+test('requests of one byte, of line ends, and of other protocols', async () => {
   for (const bytes of [
     '\n',
     '\r\n\r\n\r\n',
@@ -242,7 +237,7 @@ test('requests of one byte, of line ends, and of other protocols', options, asyn
   }
 })
 
-test('a write that arrives in pieces of one byte is executed once', options, async (t) => {
+test('a write that arrives in pieces of one byte is executed once', async (t) => {
   const body = '{"name":"slow but whole"}'
   const text = `POST /api/pieces HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   const { socket, heard } = await speak(t)
@@ -256,7 +251,7 @@ test('a write that arrives in pieces of one byte is executed once', options, asy
   assert.equal((await send(url, 'GET', '/api/pieces')).json<unknown[]>().length, 1)
 })
 
-test('the server stops cleanly and the journal is intact afterwards', options, async (t) => {
+test('the server stops cleanly and the journal is intact afterwards', async (t) => {
   assert.equal((await sendJson(url, 'POST', '/api/things', {})).status, 201)
   assert.equal((await runToEnd(t, server.directory, ['verify', '--file', server.file])).code, 0)
 })

@@ -10,7 +10,6 @@ import { send, sendJson } from '../support/requests.ts'
 import { runToEnd, startServer } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
 
-const options = { timeout: 600_000 }
 const MIB = 1024 * 1024
 const limits = ['--Limits.SocketsPerAddress', '5000', '--Limits.HeaderSeconds', '30']
 const server = await startServer(
@@ -51,28 +50,24 @@ async function write(text = ''): Promise<number> {
   return Number(reply.headers['journal-position'])
 }
 
-test(
-  'a thousand connections that send nothing, little, or only listen leave others served and memory bounded',
-  options,
-  async (t) => {
-    const before = isLinux ? memory() : 0
-    const silent = await Promise.all(Array.from({ length: 350 }, () => idle(t)))
-    const begun = await Promise.all(
-      Array.from({ length: 350 }, () => idle(t, 'POST /api/things HTTP/1.1\r\nHost: localhost\r\nConte')),
-    )
-    const open = await Promise.all(Array.from({ length: 150 }, () => rawUpgrade(t, url, '/ws')))
-    const polled = await Promise.all(
-      Array.from({ length: 150 }, () => rawUpgrade(t, url, '/socket.io/?EIO=4&transport=websocket')),
-    )
-    assert.equal(silent.length + begun.length + open.length + polled.length, 1000)
-    const listener = await plainSocket(t, url)
-    await listener.upTo(await write('seen by a thousand'))
-    assert.equal((await send(url, 'GET', '/api/things/1')).status, 200)
-    if (isLinux) assert.ok(memory() - before < 200 * MIB, `${(memory() - before) / MIB} MiB more`)
-  },
-)
+test('a thousand connections that send nothing, little, or only listen leave others served and memory bounded', async (t) => {
+  const before = isLinux ? memory() : 0
+  const silent = await Promise.all(Array.from({ length: 350 }, () => idle(t)))
+  const begun = await Promise.all(
+    Array.from({ length: 350 }, () => idle(t, 'POST /api/things HTTP/1.1\r\nHost: localhost\r\nConte')),
+  )
+  const open = await Promise.all(Array.from({ length: 150 }, () => rawUpgrade(t, url, '/ws')))
+  const polled = await Promise.all(
+    Array.from({ length: 150 }, () => rawUpgrade(t, url, '/socket.io/?EIO=4&transport=websocket')),
+  )
+  assert.equal(silent.length + begun.length + open.length + polled.length, 1000)
+  const listener = await plainSocket(t, url)
+  await listener.upTo(await write('seen by a thousand'))
+  assert.equal((await send(url, 'GET', '/api/things/1')).status, 200)
+  if (isLinux) assert.ok(memory() - before < 200 * MIB, `${(memory() - before) / MIB} MiB more`)
+})
 
-test('clients that never read delay nobody, and memory stays bounded', options, async (t) => {
+test('clients that never read delay nobody, and memory stays bounded', async (t) => {
   const before = isLinux ? memory() : 0
   const deaf = await Promise.all([
     ...Array.from({ length: 20 }, () => rawUpgrade(t, url, '/ws')),
@@ -96,83 +91,79 @@ test('clients that never read delay nobody, and memory stays bounded', options, 
   await write()
 })
 
-test(
-  'frames that are too large, fragmented, binary or invalid close their socket and nothing else',
-  options,
-  async (t) => {
-    const listener = await plainSocket(t, url)
-    const frames: readonly (string | Buffer)[] = [
-      'x'.repeat(17 * 1024),
-      Buffer.alloc(17 * 1024),
-      Buffer.from([0xff, 0xfe]),
-      '',
-      '4',
-      '42',
-      '40{"__proto__":{"polluted":true}}',
-      '42["subscribe",{"__proto__":{"polluted":true},"collection":"__proto__"}]',
-      '42["constructor"]',
-      '42["__proto__",{}]',
-      '42["disconnect"]',
-      '42["subscribe"]',
-      '421["subscribe",{"collection":{"toString":1}}]',
-      '421["subscribe",{"collection":"things","query":{"__proto__":"x"}}]',
-      `421["subscribe",{"collection":"things","query":"${'a=1&'.repeat(2000)}"}]`,
-      '42'.padEnd(10_000, '9'),
-      `42${'['.repeat(10_000)}`,
-      '451-["x",{"_placeholder":true,"num":0}]',
-      '459999999999-["x"]',
-      '451-["x",{"_placeholder":true,"num":"constructor"}]',
-      '43[]',
-      '430[]',
-      '44',
-      '41',
-      '40/admin,{}',
-      '40/../,',
-      '5',
-      '6',
-      '1',
-      '0{}',
-      'b!!!',
-      'bAAAA',
-      '\u0000',
-      '2probe',
-      '3'.repeat(5000),
-    ]
-    for (const path of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/socket.io/?EIO=3&transport=websocket']) {
-      for (const frame of frames) {
-        const socket = new WebSocket(ws + path)
-        t.after(() => socket.terminate())
-        socket.on('error', () => {})
-        const opened = Promise.race([
-          eventOf(socket, 'open').then(() => true),
-          eventOf(socket, 'close').then(() => false),
-        ])
-        const isOpen = await within('a WebSocket, or its end', opened)
-        if (!isOpen) continue
-        if (path.startsWith('/socket.io')) socket.send('40')
-        socket.send(frame)
-        socket.send(frame)
-        socket.close()
-      }
+test('frames that are too large, fragmented, binary or invalid close their socket and nothing else', async (t) => {
+  const listener = await plainSocket(t, url)
+  const frames: readonly (string | Buffer)[] = [
+    'x'.repeat(17 * 1024),
+    Buffer.alloc(17 * 1024),
+    Buffer.from([0xff, 0xfe]),
+    '',
+    '4',
+    '42',
+    '40{"__proto__":{"polluted":true}}',
+    '42["subscribe",{"__proto__":{"polluted":true},"collection":"__proto__"}]',
+    '42["constructor"]',
+    '42["__proto__",{}]',
+    '42["disconnect"]',
+    '42["subscribe"]',
+    '421["subscribe",{"collection":{"toString":1}}]',
+    '421["subscribe",{"collection":"things","query":{"__proto__":"x"}}]',
+    `421["subscribe",{"collection":"things","query":"${'a=1&'.repeat(2000)}"}]`,
+    '42'.padEnd(10_000, '9'),
+    `42${'['.repeat(10_000)}`,
+    '451-["x",{"_placeholder":true,"num":0}]',
+    '459999999999-["x"]',
+    '451-["x",{"_placeholder":true,"num":"constructor"}]',
+    '43[]',
+    '430[]',
+    '44',
+    '41',
+    '40/admin,{}',
+    '40/../,',
+    '5',
+    '6',
+    '1',
+    '0{}',
+    'b!!!',
+    'bAAAA',
+    '\u0000',
+    '2probe',
+    '3'.repeat(5000),
+  ]
+  for (const path of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/socket.io/?EIO=3&transport=websocket']) {
+    for (const frame of frames) {
+      const socket = new WebSocket(ws + path)
+      t.after(() => socket.terminate())
+      socket.on('error', () => {})
+      const opened = Promise.race([
+        eventOf(socket, 'open').then(() => true),
+        eventOf(socket, 'close').then(() => false),
+      ])
+      const isOpen = await within('a WebSocket, or its end', opened)
+      if (!isOpen) continue
+      if (path.startsWith('/socket.io')) socket.send('40')
+      socket.send(frame)
+      socket.send(frame)
+      socket.close()
     }
-    for (const bytes of [
-      '\xff\xff\xff\xff',
-      '\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff',
-      '\x81\xfe',
-      '\xc1\x80',
-      '\x01\x80',
-      '\x80\x80',
-      '\x89\xfe\xff\xff',
-    ]) {
-      const raw = await rawUpgrade(t, url, '/ws')
-      raw.write(Buffer.from(bytes, 'latin1'))
-    }
-    const listens = await listener.upTo(await write('still there'))
-    assert.ok(listens.length > 0)
-  },
-)
+  }
+  for (const bytes of [
+    '\xff\xff\xff\xff',
+    '\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff',
+    '\x81\xfe',
+    '\xc1\x80',
+    '\x01\x80',
+    '\x80\x80',
+    '\x89\xfe\xff\xff',
+  ]) {
+    const raw = await rawUpgrade(t, url, '/ws')
+    raw.write(Buffer.from(bytes, 'latin1'))
+  }
+  const listens = await listener.upTo(await write('still there'))
+  assert.ok(listens.length > 0)
+})
 
-test('polling requests that are forged, doubled or malformed', options, async (t) => {
+test('polling requests that are forged, doubled or malformed', async (t) => {
   const base = '/socket.io/?EIO=4&transport=polling'
   const opened = await send(url, 'GET', base)
   const { sid } = JSON.parse(opened.text.slice(1)) as { sid: string }
@@ -223,7 +214,7 @@ test('polling requests that are forged, doubled or malformed', options, async (t
   await until('an honest client to be let in', () => client.connected)
 })
 
-test('upgrades that are aborted half way, on every path', options, async (t) => {
+test('upgrades that are aborted half way, on every path', async (t) => {
   const listener = await plainSocket(t, url)
   for (const target of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/nothing', '/api']) {
     for (const protocol of ['websocket', 'h2c', 'x'.repeat(1000)]) {
@@ -234,6 +225,6 @@ test('upgrades that are aborted half way, on every path', options, async (t) => 
   await listener.upTo(await write('after all of them'))
 })
 
-test('the journal is intact afterwards', options, async (t) => {
+test('the journal is intact afterwards', async (t) => {
   assert.equal((await runToEnd(t, server.directory, ['verify', '--file', server.file])).code, 0)
 })

@@ -7,7 +7,6 @@ import { fetch } from '../support/deadline.ts'
 import { openClosing } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
-const options = { timeout: 600_000 }
 const LIMIT = 64 * 1024
 const flags = ['--Limits.BodyBytes', `${LIMIT}`, '--Limits.FailuresPerMinute', '5']
 const data = { things: [{ id: 1 }] }
@@ -68,7 +67,7 @@ for (const { about, line, fields, body, status, isGuarded } of REFUSED) {
   for (const framing of ['with its length', 'chunked']) {
     for (const way of isGuarded ? [''] : ['', THROUGH_KOA]) {
       const name = `a refused body leaves a connection that works, or that says it ends: ${about} (${status}), ${framing}`
-      test(way === '' ? name : `${name}, through Koa`, options, async (t) => {
+      test(way === '' ? name : `${name}, through Koa`, async (t) => {
         const { url } = isGuarded ? guarded : open
         const framed =
           framing === 'chunked'
@@ -97,7 +96,7 @@ for (const { about, line, fields, body, status, isGuarded } of REFUSED) {
   }
 }
 
-test('requests behind a rejected body are not executed when the connection ends', options, async (t) => {
+test('requests behind a rejected body are not executed when the connection ends', async (t) => {
   const connection = await openClosing(t, open.url)
   const before = await fetch(`${open.url}/api`).then((reply) => reply.headers.get('Journal-Position'))
   const chunk = `${endless.length.toString(16)}\r\n${endless}\r\n0\r\n\r\n`

@@ -21,8 +21,6 @@ const CANARY = {
   keptBody: 'Canary-keptbody-beef',
 } as const
 
-const options = { timeout: 600_000 }
-
 async function started(t: Parameters<typeof startServer>[0]): Promise<RunningServer> {
   const settings = {
     Authentication__Enabled: 'true',
@@ -37,7 +35,7 @@ async function started(t: Parameters<typeof startServer>[0]): Promise<RunningSer
   return startServer(t, { data: { things: [{ id: 1, name: CANARY.keptBody }] }, env: settings })
 }
 
-test('no secret that was configured, sent or guessed appears where it does not belong', options, async (t) => {
+test('no secret that was configured, sent or guessed appears where it does not belong', async (t) => {
   const server = await started(t)
   const { url } = server
   const answers: Reply[] = []
@@ -185,7 +183,7 @@ test('no secret that was configured, sent or guessed appears where it does not b
   }
 })
 
-test('each log line is one JSON object, which escapes whatever clients sent', options, async (t) => {
+test('each log line is one JSON object, which escapes whatever clients sent', async (t) => {
   const server = await startServer(t, {
     data: { things: [] },
     flags: ['--Log.Level', 'debug', '--Api.UpsertOnPut', 'true'],

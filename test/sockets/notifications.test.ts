@@ -14,7 +14,6 @@ const DATA = {
   gone: [{ id: 1 }, { id: 'x' }],
 }
 const FLAGS = ['--Api.UpsertOnPut', 'true']
-const options = { timeout: 600_000 }
 
 /** The server of all tests that do not stop it. */
 const server = await startServer({ after }, { data: DATA, flags: FLAGS })
@@ -42,7 +41,7 @@ async function toldOf(listeners: readonly Listener[], write: () => Promise<Respo
   return first
 }
 
-test('every write over HTTP is notified, in the same way over Socket.IO and plain WebSocket', options, async (t) => {
+test('every write over HTTP is notified, in the same way over Socket.IO and plain WebSocket', async (t) => {
   const listeners = await listened(t)
   const path = `/api/sensors/${MAC}`
   const send = (method: string, target: string, body?: unknown, headers?: Record<string, string>) =>
@@ -63,7 +62,7 @@ test('every write over HTTP is notified, in the same way over Socket.IO and plai
   ])
 })
 
-test('an id keeps its JSON type in a notification', options, async (t) => {
+test('an id keeps its JSON type in a notification', async (t) => {
   const listeners = await listened(t)
   for (const id of [7, '8']) {
     const told = await toldOf(listeners, () => server.fetch(`/api/numbers/${id}`, json('PATCH', { n: 1 })))
@@ -74,7 +73,7 @@ test('an id keeps its JSON type in a notification', options, async (t) => {
   }
 })
 
-test('the path in a notification is percent-encoded as it is served', options, async (t) => {
+test('the path in a notification is percent-encoded as it is served', async (t) => {
   const listeners = await listened(t)
   const ids = ['a/b', '..', '.', '€ %', 'a?b#c', '%2F', '\r\n', '"\'<>\\', "!*'()", 'F4:A5@$,;=&+', '😀', ' ']
   for (const id of ids) {
@@ -88,7 +87,7 @@ test('the path in a notification is percent-encoded as it is served', options, a
   }
 })
 
-test('a rejected write is not notified', options, async (t) => {
+test('a rejected write is not notified', async (t) => {
   const listeners = await listened(t)
   const refused = [
     await server.fetch('/api/numbers/7', json('PATCH', [])),
@@ -105,7 +104,7 @@ test('a rejected write is not notified', options, async (t) => {
   assert.equal(told.length, 1)
 })
 
-test('changes in an edited data file are notified when it is merged, like any other write', options, async (t) => {
+test('changes in an edited data file are notified when it is merged, like any other write', async (t) => {
   const listeners = await listened(t)
   await current(server)
   const file = JSON.parse(readFileSync(server.file, 'utf8')) as Record<string, { id: unknown }[]>
@@ -132,7 +131,6 @@ test('changes in an edited data file are notified when it is merged, like any ot
 })
 
 test('with EagerDataReload an edit of the data file is notified without a request', {
-  ...options,
   skip: ofOneServer('the data file is that of the node that decides'),
 }, async (t) => {
   const server = await startServer(t, { data: DATA, flags: ['--Common.EagerDataReload', 'true'] })
@@ -145,7 +143,7 @@ test('with EagerDataReload an edit of the data file is notified without a reques
   ])
 })
 
-test('a read after a notification shows that write or a later one', options, async (t) => {
+test('a read after a notification shows that write or a later one', async (t) => {
   const listeners = await listened(t)
   const reads: Promise<void>[] = []
   for (const listener of listeners) {
@@ -177,33 +175,28 @@ test('a read after a notification shows that write or a later one', options, asy
   await Promise.all(reads)
 })
 
-test(
-  'notifications of many writers arrive in the order of the journal, none missing, none doubled',
-  options,
-  async (t) => {
-    const listeners = await listened(t)
-    const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
-    const ids = Array.from({ length: 300 }, (_, index) => index)
-    await Promise.all(
-      ids.map((id) => server.fetch(`/api/numbers/${1000 + (id % 10)}`, json('PUT', { id: 1000 + (id % 10) }))),
+test('notifications of many writers arrive in the order of the journal, none missing, none doubled', async (t) => {
+  const listeners = await listened(t)
+  const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  const ids = Array.from({ length: 300 }, (_, index) => index)
+  await Promise.all(
+    ids.map((id) => server.fetch(`/api/numbers/${1000 + (id % 10)}`, json('PUT', { id: 1000 + (id % 10) }))),
+  )
+  const events = (await (await server.fetch(`/events?from=${before + 1}`)).json()) as {
+    position: number
+    id: number
+  }[]
+  assert.equal(events.length, 300)
+  for (const listener of listeners) {
+    const told = await listener.upTo(before + 300)
+    assert.deepEqual(
+      told.map(({ position, itemId }) => [position, itemId]),
+      events.map(({ position, id }) => [position, id]),
     )
-    const events = (await (await server.fetch(`/events?from=${before + 1}`)).json()) as {
-      position: number
-      id: number
-    }[]
-    assert.equal(events.length, 300)
-    for (const listener of listeners) {
-      const told = await listener.upTo(before + 300)
-      assert.deepEqual(
-        told.map(({ position, itemId }) => [position, itemId]),
-        events.map(({ position, id }) => [position, id]),
-      )
-    }
-  },
-)
+  }
+})
 
 test('a notified write survives a kill at that moment', {
-  ...options,
   skip: ofOneServer('one of three is killed, and another one goes on: see test/cluster/kills.long.test.ts'),
 }, async (t) => {
   const server = await startServer(t, { data: DATA, flags: FLAGS })

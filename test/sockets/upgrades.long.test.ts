@@ -7,43 +7,38 @@ import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { json, startServer } from '../support/server.ts'
 
 const DATA = { numbers: [{ id: 7 }] }
-const options = { timeout: 600_000 }
 
 /** The server of all tests except those that edit its data file; the last one stops it. */
 const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
 
-test(
-  'a WebSocket on another path than /ws and /socket.io/ is rejected, and its connection closed',
-  options,
-  async (t) => {
-    const paths = [
-      '/',
-      '/ws/',
-      '/wsx',
-      '/ws/x',
-      '/WS',
-      '//ws',
-      '/x/ws',
-      '/ws%2F',
-      '/%77s',
-      '/api/numbers',
-      '/socket.io',
-      '/constructor',
-    ]
-    for (const path of paths) {
-      const socket = await rawUpgrade(t, server.url, path)
-      const answer = await wholeOf(socket)
-      assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n/, path)
-    }
-    for (const path of ['/ws', '/ws?a=b']) {
-      const socket = await rawUpgrade(t, server.url, path)
-      const [bytes] = await once(socket, 'data')
-      assert.match(String(bytes), /^HTTP\/1\.1 101 /, path)
-    }
-  },
-)
+test('a WebSocket on another path than /ws and /socket.io/ is rejected, and its connection closed', async (t) => {
+  const paths = [
+    '/',
+    '/ws/',
+    '/wsx',
+    '/ws/x',
+    '/WS',
+    '//ws',
+    '/x/ws',
+    '/ws%2F',
+    '/%77s',
+    '/api/numbers',
+    '/socket.io',
+    '/constructor',
+  ]
+  for (const path of paths) {
+    const socket = await rawUpgrade(t, server.url, path)
+    const answer = await wholeOf(socket)
+    assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n/, path)
+  }
+  for (const path of ['/ws', '/ws?a=b']) {
+    const socket = await rawUpgrade(t, server.url, path)
+    const [bytes] = await once(socket, 'data')
+    assert.match(String(bytes), /^HTTP\/1\.1 101 /, path)
+  }
+})
 
-test('a malformed handshake at /ws is rejected', options, async () => {
+test('a malformed handshake at /ws is rejected', async () => {
   const { hostname, port } = new URL(server.url)
   for (const fields of [
     'Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
@@ -58,32 +53,28 @@ test('a malformed handshake at /ws is rejected', options, async () => {
   assert.equal((await server.fetch('/ws')).status, 404)
 })
 
-test(
-  'an upgrade to another protocol is declined: the request gets its response, and the connection stays open',
-  options,
-  async (t) => {
-    const { hostname, port } = new URL(server.url)
-    const socket = connect(Number(port), hostname)
-    t.after(() => socket.destroy())
-    const fields =
-      'Host: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n'
-    const body = JSON.stringify({ text: 'é'.repeat(200_000) })
-    socket.write(`GET /api/numbers/7 HTTP/1.1\r\n${fields}\r\n`)
-    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\{"id":7\}$/)
-    socket.write(
-      `POST /api/numbers HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-    )
-    await answered(socket, /^HTTP\/1\.1 201 Created\r\n(?:.*\r\n)*\{"id":8\}$/)
-    socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n')
-    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\["numbers"\]$/)
-    const { text } = (await (await server.fetch('/api/numbers/8')).json()) as { text: string }
-    assert.equal(text, 'é'.repeat(200_000))
-    socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n')
-    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*Connection: close\r\n/)
-  },
-)
+test('an upgrade to another protocol is declined: the request gets its response, and the connection stays open', async (t) => {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  t.after(() => socket.destroy())
+  const fields =
+    'Host: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n'
+  const body = JSON.stringify({ text: 'é'.repeat(200_000) })
+  socket.write(`GET /api/numbers/7 HTTP/1.1\r\n${fields}\r\n`)
+  await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\{"id":7\}$/)
+  socket.write(
+    `POST /api/numbers HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  )
+  await answered(socket, /^HTTP\/1\.1 201 Created\r\n(?:.*\r\n)*\{"id":8\}$/)
+  socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\["numbers"\]$/)
+  const { text } = (await (await server.fetch('/api/numbers/8')).json()) as { text: string }
+  assert.equal(text, 'é'.repeat(200_000))
+  socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n')
+  await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*Connection: close\r\n/)
+})
 
-test('a client that resets its connection in the middle of an upgrade does not end the server', options, async (t) => {
+test('a client that resets its connection in the middle of an upgrade does not end the server', async (t) => {
   for (const path of [
     '/nowhere',
     '/ws',
@@ -100,9 +91,7 @@ test('a client that resets its connection in the middle of an upgrade does not e
   assert.equal((await server.fetch('/api')).status, 200)
 })
 
-test('a client that never reads is disconnected, and delays no notification of others', {
-  timeout: 600_000,
-}, async (t) => {
+test('a client that never reads is disconnected, and delays no notification of others', async (t) => {
   const stuck = [
     await rawUpgrade(t, server.url, '/ws'),
     await rawUpgrade(t, server.url, '/socket.io/?EIO=4&transport=websocket'),
@@ -139,7 +128,7 @@ test('a client that never reads is disconnected, and delays no notification of o
   }
 })
 
-test('an edit of many items reaches all clients, who had no chance to read in between', options, async (t) => {
+test('an edit of many items reaches all clients, who had no chance to read in between', async (t) => {
   const server = await startServer(t, { data: { numbers: [] } })
   const listeners = [
     await socketIo(t, server.url),
@@ -154,7 +143,7 @@ test('an edit of many items reaches all clients, who had no chance to read in be
   for (const listener of listeners) assert.equal((await listener.upTo(position)).length, count)
 })
 
-test('the server stops soon although clients keep their connections open', options, async (t) => {
+test('the server stops soon although clients keep their connections open', async (t) => {
   await socketIo(t, server.url)
   await socketIo(t, server.url, 'polling')
   const polite = await plainSocket(t, server.url)

@@ -62,21 +62,25 @@ function start(): Promise<Browser> {
 
 /** Opens the address as one who was never there before: with a cache and a storage of its own, which end with the test. */
 export async function openPage(
-  t: Pick<TestContext, 'after'>,
+  t: Pick<TestContext, 'after' | 'diagnostic'>,
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
   browser ??= start()
   const opening = (await browser).newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const context = await within('a context of Chromium', opening)
-  t.after(() => within('the end of a context of Chromium', context.close()))
+  const errors: string[] = []
+  t.after(() => {
+    for (const error of new Set(errors)) t.diagnostic(`In Chromium: ${error}`)
+    return within('the end of a context of Chromium', context.close())
+  })
   const page = await within('a page of Chromium', context.newPage())
   page.setDefaultTimeout(WAIT_MS)
   // The default does not apply to scripts.
   const evaluate = page.evaluate.bind(page) as (...args: readonly unknown[]) => Promise<unknown>
   page.evaluate = ((...args: readonly unknown[]) =>
     within('the result of a script in a page', evaluate(...args))) as Page['evaluate']
-  const errors: string[] = []
+  const missing: string[] = []
   const outside: string[] = []
   const { host } = new URL(url)
   const note = (address: string): void => {
@@ -91,10 +95,17 @@ export async function openPage(
     const text = request.failure()?.errorText
     // Whoever goes on to another page takes back what the one before was still asking for.
     if (text !== 'net::ERR_ABORTED') errors.push(`${request.url()}: ${text}`)
+    if (request.resourceType() === 'script') missing.push(`${request.url()}: ${text}`)
+  })
+  page.on('response', (response) => {
+    const isScript = response.request().resourceType() === 'script'
+    if (isScript && response.status() >= 400) missing.push(`${response.url()}: ${response.status()}`)
   })
   page.on('request', (request) => note(request.url()))
   page.on('websocket', (socket) => note(socket.url()))
   await page.goto(url)
+  // A page that lacks a script waits for nothing, and its test would wait for it.
+  if (missing.length > 0) throw new Error(`${url} lacks scripts: ${missing.join(', ')}`)
   return { page, errors, outside }
 }
 

@@ -33,6 +33,7 @@ export class Problem extends Error {
 export const base = new URL('../..', import.meta.url).href.replace(/\/$/, '')
 
 const GONE_MS = 1500
+const RETRY_MS = 1000
 const ROLES = ['reader', 'writer', 'admin']
 
 class Server extends EventTarget {
@@ -64,7 +65,7 @@ class Server extends EventTarget {
 
   /** Opens the connection. */
   async start() {
-    await this.#lookWho().catch(() => {})
+    await this.#learnWho(() => true)
     this.client = connect(base, { ...authOf(session.credentials), idField: this.idField })
     if (this.access.role === null && this.access.schemes.length > 0) this.#is('refused')
     else this.#connect()
@@ -166,8 +167,8 @@ class Server extends EventTarget {
     if (this.#isOpen) return
     this.#isOpen = true
     this.client.onState(({ state }) => {
-      if (state === 'connected') this.#connected().catch(() => {})
-      else if (state === 'refused') this.#refused().catch(() => {})
+      if (state === 'connected') void this.#connected()
+      else if (state === 'refused') void this.#refused()
       else if (state === 'disconnected' && this.state === 'live') this.#is('gone')
       else if (state === 'disconnected') this.#mayBeGone()
     })
@@ -187,7 +188,7 @@ class Server extends EventTarget {
   async #connected() {
     const before = { head: this.head, journal: this.journal }
     const [isAgain, wasAvailable] = [this.#wasLive, this.#isAvailable]
-    await this.#lookWho()
+    if (!(await this.#learnWho(() => this.client.state === 'connected'))) return
     this.#wasLive = true
     this.caughtUp = isAgain && before.journal === this.journal ? this.head - before.head : undefined
     this.#is('live')
@@ -196,8 +197,7 @@ class Server extends EventTarget {
   }
 
   async #refused() {
-    await this.#lookWho()
-    this.#is('refused')
+    if (await this.#learnWho(() => this.client.state === 'refused')) this.#is('refused')
   }
 
   /** The state of the server, also while it takes no writes or is still starting, which it says by 503. */
@@ -205,6 +205,23 @@ class Server extends EventTarget {
     const { status, body } = await this.ask('/health', { accept: 503 })
     if (!body?.access) throw new Problem(status, body)
     return body
+  }
+
+  /**
+   * Looks who one is until the server says so, for one that is too busy now is asked again.
+   * @param {() => boolean} isWanted
+   * @returns {Promise<boolean>} whether it was said, and is still wanted
+   */
+  async #learnWho(isWanted) {
+    while (isWanted()) {
+      try {
+        await this.#lookWho()
+        return isWanted()
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+      }
+    }
+    return false
   }
 
   /** Who one is to the server, and which journal it has. */
