@@ -54,18 +54,18 @@ test('a change is shown and marked without a reload', options, async (t) => {
   await live(page)
   await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
   await page.evaluate('globalThis.loaded = "once"')
-  // A mark ends after a while: on a busy machine before anybody looks for it.
-  await page.evaluate(`globalThis.marked = new Set()
+  // A flash lasts a second, which may be shorter than the interval between two looks on a busy machine.
+  await page.evaluate(`globalThis.flashed = new Set()
     new MutationObserver(() => {
-      for (const one of document.querySelectorAll('#table .flash')) marked.add(one.textContent)
+      for (const one of document.querySelectorAll('#table .flash')) flashed.add(one.textContent)
     }).observe(document.getElementById('table'), { subtree: true, childList: true, attributes: true })`)
 
   await server.fetch('/api/sensors/DC:25:EF:B0:3A:11', json('PATCH', { data: { humidity: 99.5 } }))
   await page.locator(`${row('DC:25:EF:B0:3A:11')} td:text-is("99.5")`).waitFor()
-  await until('the mark of the value', () => page.evaluate<boolean>("marked.has('99.5')"))
+  await until('the flash of the value', () => page.evaluate<boolean>("flashed.has('99.5')"))
   await server.fetch('/api/sensors', json('POST', { mac: 'new' }))
   await page.locator(row('0')).waitFor()
-  await until('the mark of the row', () => page.evaluate<boolean>('[...marked].some((text) => /^0.*new/.test(text))'))
+  await until('the flash of the row', () => page.evaluate<boolean>('[...flashed].some((text) => /^0.*new/.test(text))'))
   await page.locator(`${line('sensors')}:has-text("6")`).waitFor()
   await server.fetch('/api/sensors/0', { method: 'DELETE' })
   await page.locator(row('0')).waitFor({ state: 'detached' })

@@ -224,9 +224,7 @@ test('markup in events is shown as text', options, async (t) => {
   }
 })
 
-test(`the list of ${EVENTS} events renders only a few dozen rows, wherever it is scrolled to`, {
-  ...options,
-}, async (t) => {
+test(`the list of ${EVENTS} events renders only a few dozen rows, wherever it is scrolled to`, options, async (t) => {
   const rows = Array.from({ length: EVENTS - 1 }, (_, id) => ({ id, n: id % 97 }))
   const server = await startServer(t, { data: { rows } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)

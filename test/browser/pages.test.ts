@@ -117,13 +117,19 @@ test('while the server takes no writes, the pages show its data and say so', { s
   await page.locator('#health').getByText('refused').waitFor()
 })
 
-test('pages ask again who one is, when the server was too busy to say so', { skip: withoutBrowser }, async (t) => {
+test('a page that opens while /health is busy or out of reach connects later', { skip: withoutBrowser }, async (t) => {
   const server = await startServer(t, { data: {}, flags: authentication(['token']) })
   const { page } = await openPage(t, 'about:blank')
   await page.route('**/health', (route) => route.fulfill({ status: 503, json: {} }), { times: 2 })
   await page.goto(`${server.url}/`)
-  await page.getByRole('button', { name: 'Sign in' }).first().waitFor()
-  await page.locator('#state[data-state=refused]').waitFor()
+  await page.getByText('Not signed in').waitFor()
+  await page.locator('#account').getByText('Sign in').waitFor()
+
+  await page.route('**/health', (route) => route.abort())
+  await page.reload()
+  await page.getByText('Server gone, trying again…').waitFor()
+  await page.unroute('**/health')
+  await page.getByText('Not signed in').waitFor()
 })
 
 test('on a phone the sign-in dialog shows every scheme', { skip: withoutBrowser }, async (t) => {

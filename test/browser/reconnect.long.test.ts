@@ -94,7 +94,7 @@ test('a request while the server is gone causes no message beside the state', op
     (await openPage(t, `${server.url}/journal.html`)).page,
   ]
   await sensorsPage.locator('#tiles a').nth(1).waitFor()
-  // Rows without an address wait for their events.
+  // The link of a row has an address once its event is loaded.
   await journalPage.locator('#list a[href]').nth(1).waitFor()
   await server.stop('SIGKILL')
   for (const page of [sensorsPage, journalPage]) await page.getByText('Server gone, trying again…').waitFor()

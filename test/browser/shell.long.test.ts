@@ -44,7 +44,7 @@ test('every page reports that the server was killed, and catches up when it is s
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
   await startServer(t, { directory: first.directory, isBare: true, flags })
-  // Each page says so for a few seconds only.
+  // Each page shows this for only eight seconds.
   await Promise.all(pages.map(({ page }) => page.getByText('Reconnected, 7 changes caught up').waitFor()))
   for (const { page, after } of pages) await page.locator(after).waitFor()
 })

@@ -5,7 +5,7 @@ import { startNats, withoutNats } from '../support/nats.ts'
 import { startProcess } from '../support/process.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** A run of all files takes thousands of requests. */
+/** The files of a torture run take up to an hour, the default ones minutes. */
 const DEADLINE_MS = (process.env.CLUSTER_FILES ? 60 : 8) * 60_000
 /** Tests of test/http by their names, others by their paths. */
 const FILES = (process.env.CLUSTER_FILES ?? 'batches,bulk-deletes,conditions,retries,objects,test/model/model.test.ts')

@@ -104,7 +104,7 @@ export async function openPage(
   page.on('request', (request) => note(request.url()))
   page.on('websocket', (socket) => note(socket.url()))
   await page.goto(url)
-  // A page that lacks a script waits for nothing, and its test would wait for it.
+  // Without all of its scripts a page never shows what its test waits for.
   if (missing.length > 0) throw new Error(`${url} lacks scripts: ${missing.join(', ')}`)
   return { page, errors, outside }
 }

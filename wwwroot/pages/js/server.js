@@ -65,7 +65,7 @@ class Server extends EventTarget {
 
   /** Opens the connection. */
   async start() {
-    await this.#learnWho(() => true)
+    await this.#retryHealth(() => true)
     this.client = connect(base, { ...authOf(session.credentials), idField: this.idField })
     if (this.access.role === null && this.access.schemes.length > 0) this.#is('refused')
     else this.#connect()
@@ -140,7 +140,7 @@ class Server extends EventTarget {
   async signIn(credentials) {
     const before = session.credentials
     session.use(credentials)
-    await this.#lookWho()
+    await this.#readHealth()
     if (this.access.role === null) {
       session.use(before)
       return false
@@ -154,7 +154,7 @@ class Server extends EventTarget {
     if (session.credentials?.scheme === 'token') await this.ask('/logout', { method: 'POST' }).catch(() => {})
     session.use(undefined)
     removeDrafts()
-    await this.#lookWho().catch(() => {})
+    await this.#readHealth().catch(() => {})
     this.#is('refused')
     this.client.authenticate({})
     this.dispatchEvent(new Event('again'))
@@ -188,7 +188,7 @@ class Server extends EventTarget {
   async #connected() {
     const before = { head: this.head, journal: this.journal }
     const [isAgain, wasAvailable] = [this.#wasLive, this.#isAvailable]
-    if (!(await this.#learnWho(() => this.client.state === 'connected'))) return
+    if (!(await this.#retryHealth(() => this.client.state === 'connected'))) return
     this.#wasLive = true
     this.caughtUp = isAgain && before.journal === this.journal ? this.head - before.head : undefined
     this.#is('live')
@@ -197,7 +197,7 @@ class Server extends EventTarget {
   }
 
   async #refused() {
-    if (await this.#learnWho(() => this.client.state === 'refused')) this.#is('refused')
+    if (await this.#retryHealth(() => this.client.state === 'refused')) this.#is('refused')
   }
 
   /** The state of the server, also while it takes no writes or is still starting, which it says by 503. */
@@ -208,24 +208,25 @@ class Server extends EventTarget {
   }
 
   /**
-   * Looks who one is until the server says so, for one that is too busy now is asked again.
+   * Reads /health until the server answers it: a busy one responds with 503, a stopped one not at all.
    * @param {() => boolean} isWanted
-   * @returns {Promise<boolean>} whether it was said, and is still wanted
+   * @returns {Promise<boolean>} whether it was answered, and is still wanted
    */
-  async #learnWho(isWanted) {
+  async #retryHealth(isWanted) {
     while (isWanted()) {
       try {
-        await this.#lookWho()
+        await this.#readHealth()
         return isWanted()
-      } catch {
+      } catch (error) {
+        if (error instanceof Problem && error.status === 0) this.#is('gone')
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
       }
     }
     return false
   }
 
-  /** Who one is to the server, and which journal it has. */
-  async #lookWho() {
+  /** Reads what /health says of the client's identity, the settings and the journal. */
+  async #readHealth() {
     const body = await this.health()
     this.#isAvailable = body.status !== 'unavailable'
     this.access = body.access
