@@ -201,13 +201,14 @@ test('a collection has a natural key, latest items and a schema', () => {
   const { collections, api } = settings({ files: { '/work/appsettings.json': { Collections } } })
   const read = {
     indexes: [],
-    time: ['at'],
+    time: { path: ['at'], isTimeRequired: false, defaultsToReceipt: false, maxAheadMs: 86_400_000 },
     key: [['mac'], ['data', 'at']],
     isReplacing: true,
     latest: { in: 'c', by: ['mac'] },
     schema: false,
   }
-  assert.deepEqual(collections, { 'a.b': read })
+  const latest = { indexes: [], time: read.time }
+  assert.deepEqual(collections, { 'a.b': read, c: latest }, 'latest items have the event time of their readings')
   assert.deepEqual(api.schemas, { 'a.b': false })
   const given = (value: unknown, schemas: object = {}): Given => ({
     files: { '/work/appsettings.json': { Api: { Schemas: schemas }, Collections: value } },
@@ -234,6 +235,40 @@ test('a collection has a natural key, latest items and a schema', () => {
   mistakes(given({ a: { Latest: { in: 'c', by: 'm' } } }), /Collections\.a\.Latest needs Collections\.a\.Time/)
   mistakes(given({ a: { Time: 't', Latest: { in: 'a', by: 'm' } } }), /another collection than "a" itself/)
   mistakes(given({ a: { Time: 't', Latest: { in: 'c', by: 'm' } }, c: { Key: ['x'] } }), /neither Key nor Latest/)
+})
+
+test('event times can be required, default to the time of receipt, and be ahead by so much', () => {
+  const given = (value: unknown): Given => ({ files: { '/work/appsettings.json': { Collections: { a: value } } } })
+  const timeOf = (value: object) => settings(given({ Time: 't', ...value })).collections.a?.time
+  assert.equal(timeOf({ TimeRequired: true })?.isTimeRequired, true)
+  assert.equal(timeOf({ TimeDefault: 'received' })?.defaultsToReceipt, true)
+  for (const [written, ms] of [
+    [90, 90_000],
+    ['90m', 5_400_000],
+    ['2h', 7_200_000],
+    ['1w', 604_800_000],
+  ] as const) {
+    assert.equal(timeOf({ MaxAhead: written })?.maxAheadMs, ms)
+  }
+  for (const wrong of [{ TimeRequired: 'yes' }, { TimeDefault: 'now' }, { MaxAhead: 'soon' }, { MaxAhead: -1 }]) {
+    mistakes(given({ Time: 't', ...wrong }), /Collections must be an object of .*"TimeRequired": true/)
+  }
+  for (const [name, value] of Object.entries({ TimeRequired: true, TimeDefault: 'received', MaxAhead: '1d' })) {
+    mistakes(given({ [name]: value }), new RegExp(`Collections\\.a\\.${name} needs Collections\\.a\\.Time`))
+  }
+  for (const received of [
+    { Time: '$received' },
+    { Key: ['$received'] },
+    { Time: 't', Latest: { in: 'b', by: '$received' } },
+  ]) {
+    mistakes(given(received), /names \$received, which is no field of the items\..*TimeDefault/)
+  }
+  const own = settings({
+    files: {
+      '/work/appsettings.json': { Collections: { a: { Time: 't', Latest: { in: 'b', by: 'm' } }, b: { Time: 'u' } } },
+    },
+  })
+  assert.deepEqual(own.collections.b?.time?.path, ['u'], 'latest items may have another event time')
 })
 
 test('a journal in JetStream needs servers and a valid name, and has three replicas on three servers', () => {

@@ -176,14 +176,15 @@ class Comparison {
   }
 
   /** An incomplete index is ignored: the next start builds it anew. */
-  #index({ isBuilt, tree, paths, name }: StoredIndex, { table, places }: CollectionFacts, quoted: string): void {
+  #index(index: StoredIndex, { table, places }: CollectionFacts, quoted: string): void {
+    const { isBuilt, tree, name } = index
     if (!isBuilt) return
     const items = new Table(this.#expected, table)
     const keys = tree.at(HIGHEST)
     let wanted = 0
     let found = 0
     for (let place = 0; place < places; place++) {
-      for (const key of keysAt(indexedOf(items.uncachedAt(place, HIGHEST)), paths, place)) {
+      for (const key of keysAt(indexedOf(items.uncachedAt(place, HIGHEST)), index, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
         if (atOnce(keys.seek(bytes)).key?.equals(bytes)) found++
@@ -194,14 +195,14 @@ class Comparison {
 
   /** Those that are not complete are built anew by the next start. */
   #naturalKeys({ name, table, places }: CollectionFacts, quoted: string): void {
-    for (const [number, { collection, fields, isComplete }] of storedNaturalKeys(this.#store)) {
-      if (collection !== name || !isComplete) continue
+    for (const [number, facts] of storedNaturalKeys(this.#store)) {
+      if (facts.collection !== name || !facts.isComplete) continue
       const items = new Table(this.#expected, table)
       let wanted = 0
       let found = 0
       for (let place = 0; place < places; place++) {
         const item = items.uncachedAt(place, HIGHEST)
-        const naturalKey = item && naturalKeyOf(item.value, fields)
+        const naturalKey = item && naturalKeyOf(item.value, facts)
         if (naturalKey === undefined) continue
         wanted++
         if (this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() === item?.key) found++

@@ -106,6 +106,10 @@ export class ClusterJournal implements Journal, Sized {
     return this.#tail.head
   }
 
+  get timeMs(): number {
+    return this.replica.timeMs
+  }
+
   /** Whether this node may append. */
   get writable(): boolean {
     return this.#isLeading && !this.#tail.unusable

@@ -1,10 +1,19 @@
 import { hash } from 'node:crypto'
-import { orderKeyAtOnce } from '../json/order-key.ts'
-import { firstAt, formatPath, MANY, type Path, plainAt } from '../json/paths.ts'
+import { instantOf } from '../json/event-time.ts'
+import { RANK } from '../json/order.ts'
+import { keyOfRanked, orderKeyAtOnce } from '../json/order-key.ts'
+import { firstAt, formatPath, type Path } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 
-/** The fields of the natural key of each collection that has one, by the collection's name. */
-export type KeyFields = ReadonlyMap<string, readonly Path[]>
+/** The fields whose values together identify an item. */
+export interface NaturalKey {
+  readonly fields: readonly Path[]
+  /** The index in `fields` of the event time; -1 if it is not there. */
+  readonly timePart: number
+}
+
+/** The natural key of each collection that has one, by the collection's name. */
+export type KeyFields = ReadonlyMap<string, NaturalKey>
 
 /** A natural key of more characters is represented by its hash. */
 const MOST_CHARACTERS = 200
@@ -17,20 +26,21 @@ const MOST_SHOWN = 100
 
 /**
  * The natural key of an item as text. Two items have the same text when their values are equal as in a query: 1 and 1.0 are, and
- * so are two spellings of an instant. Undefined when a field is missing or null: then the item has no natural key.
+ * so are two spellings of an instant, of the event time also as numbers. Undefined when a field is missing or null: then the item has no natural key.
  */
-export function naturalKeyOf(item: JsonObject, fields: readonly Path[]): string | undefined {
+export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey): string | undefined {
   let key = ''
-  for (const path of fields) {
-    const value = valueAt(item, path)
+  for (const [index, path] of fields.entries()) {
+    const value = firstAt(item, path)
     if (value === undefined || value === null) return undefined
-    key += orderKeyAtOnce(value)
+    const instant = index === timePart ? instantOf(value) : undefined
+    key += instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : orderKeyAtOnce(value)
   }
   return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
 }
 
 /** Whether the values of the natural key are too long: their texts and names, and one for each value. */
-export function hasLongKey(item: JsonObject, fields: readonly Path[]): boolean {
+export function hasLongKey(item: JsonObject, { fields }: NaturalKey): boolean {
   let left = MOST_KEY_LENGTH
   const waiting = fields.map((path) => valueToArray(item, path))
   for (let value = waiting.pop(); waiting.length > 0 || value !== undefined; value = waiting.pop()) {
@@ -53,16 +63,11 @@ function valueToArray(item: JsonObject, path: Path): JsonValue | undefined {
 }
 
 /** The natural key of an item for a message. */
-export function describeKey(item: JsonObject, fields: readonly Path[]): string {
+export function describeKey(item: JsonObject, { fields }: NaturalKey): string {
   return fields
     .map((path) => {
-      const text = JSON.stringify(valueAt(item, path))
+      const text = JSON.stringify(firstAt(item, path))
       return `${formatPath(path)} ${text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text}`
     })
     .join(', ')
-}
-
-function valueAt(item: JsonObject, path: Path): JsonValue | undefined {
-  const value = plainAt(item, path)
-  return value === MANY ? firstAt(item, path) : value
 }

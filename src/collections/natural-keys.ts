@@ -1,11 +1,11 @@
-import { formatPath, type Path } from '../json/paths.ts'
+import { formatPath } from '../json/paths.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { positionOf } from '../store/bytes.ts'
 import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { Collection } from './collection.ts'
 import type { Item } from './item.ts'
-import { describeKey, type KeyFields, naturalKeyOf } from './natural-key.ts'
+import { describeKey, type KeyFields, type NaturalKey, naturalKeyOf } from './natural-key.ts'
 import type { ObservedItem, TableObserver } from './observed-item.ts'
 import type { PinnedCollection } from './stored-items.ts'
 
@@ -15,9 +15,8 @@ const FACTS = 0
 const STEP_MS = 4
 
 /** The state of the natural keys of one collection; the store has it beside the keys. */
-export interface NaturalKeyFacts {
+export interface NaturalKeyFacts extends NaturalKey {
   readonly collection: string
-  readonly fields: readonly Path[]
   /** False while they are built, and after two items with one key were stored. */
   readonly isComplete: boolean
 }
@@ -43,8 +42,7 @@ export class NaturalKeys implements TableObserver {
     this.#fields = fields
     for (const [number, facts] of storedNaturalKeys(store)) {
       const wanted = fields.get(facts.collection)
-      if (facts.isComplete && wanted && nameOf(wanted) === nameOf(facts.fields))
-        this.#tables.set(facts.collection, number)
+      if (facts.isComplete && wanted && nameOf(wanted) === nameOf(facts)) this.#tables.set(facts.collection, number)
     }
   }
 
@@ -66,15 +64,15 @@ export class NaturalKeys implements TableObserver {
     collection: string,
   ): void {
     const table = this.#tables.get(collection) as number
-    const fields = this.#fields.get(collection) as readonly Path[]
-    const old = before?.naturalKey(fields)
-    const now = after?.naturalKey(fields)
+    const naturalKey = this.#fields.get(collection) as NaturalKey
+    const old = before?.naturalKey(naturalKey)
+    const now = after?.naturalKey(naturalKey)
     if (old === now) return
     if (before && old !== undefined) {
       const row = keyedKey(TAG.naturalKey, table, old)
       if (this.#store.newest(row)?.toString() === before.key) this.#store.remove(row)
       else if (this.#shared.delete(sharing(table, old, before.key)) && this.#shared.size === 0) {
-        this.#saveFacts(table, { collection, fields, isComplete: true })
+        this.#saveFacts(table, { collection, ...naturalKey, isComplete: true })
       }
     }
     if (!after || now === undefined) return
@@ -86,7 +84,7 @@ export class NaturalKeys implements TableObserver {
     // The other item gives the key up later in this write, or a server without this setting wrote two items with one key.
     // The next start reads all items in the second case.
     this.#shared.add(sharing(table, now, holder))
-    this.#saveFacts(table, { collection, fields, isComplete: false })
+    this.#saveFacts(table, { collection, ...naturalKey, isComplete: false })
     this.#store.set(keyedKey(TAG.naturalKey, table, now), value)
   }
 
@@ -110,17 +108,17 @@ export class NaturalKeys implements TableObserver {
       await this.#store.clear(tableKey(TAG.naturalKey, number))
       await transact(() => this.#store.remove(numberedKey(TAG.naturalKey, FACTS, number)))
     }
-    for (const [collection, fields] of this.#fields) {
+    for (const [collection, naturalKey] of this.#fields) {
       if (this.#tables.has(collection)) continue
       const number = next++
-      await transact(() => this.#saveFacts(number, { collection, fields, isComplete: false }))
+      await transact(() => this.#saveFacts(number, { collection, ...naturalKey, isComplete: false }))
       const items = find(collection)?.held()
       try {
-        if (items) await this.#put(items, number, fields, transact)
+        if (items) await this.#put(items, number, naturalKey, transact)
       } finally {
         items?.release()
       }
-      await transact(() => this.#saveFacts(number, { collection, fields, isComplete: true }))
+      await transact(() => this.#saveFacts(number, { collection, ...naturalKey, isComplete: true }))
       this.#tables.set(collection, number)
     }
   }
@@ -129,7 +127,7 @@ export class NaturalKeys implements TableObserver {
     this.#isEnded = true
   }
 
-  async #put(items: PinnedCollection, table: number, fields: readonly Path[], transact: Transact): Promise<void> {
+  async #put(items: PinnedCollection, table: number, key: NaturalKey, transact: Transact): Promise<void> {
     let place = items.seek(0)
     while (place < items.places) {
       if (this.#isEnded) throw new Ended()
@@ -139,14 +137,14 @@ export class NaturalKeys implements TableObserver {
         for (at = place; at < items.places && performance.now() < until; at = items.seek(at + 1)) {
           const item = items.uncachedAt(at) as Item
           const { value } = item
-          const naturalKey = naturalKeyOf(value, fields)
+          const naturalKey = naturalKeyOf(value, key)
           if (naturalKey === undefined) continue
           const row = keyedKey(TAG.naturalKey, table, naturalKey)
           const holder = this.#store.newest(row)?.toString()
           if (holder !== undefined && holder !== item.key) {
             throw new Refusal(
               'Conflict',
-              `The items ${JSON.stringify(holder)} and ${JSON.stringify(item.key)} of "${items.name}" have the same natural key (${describeKey(value, fields)}). ` +
+              `The items ${JSON.stringify(holder)} and ${JSON.stringify(item.key)} of "${items.name}" have the same natural key (${describeKey(value, key)}). ` +
                 `Delete or change one of them while the setting Collections.${items.name}.Key is not given, then start with it again.`,
             )
           }
@@ -168,7 +166,9 @@ export function storedNaturalKeys(store: Store): Map<number, NaturalKeyFacts> {
   const prefix = tableKey(TAG.naturalKey, FACTS)
   const found = new Map<number, NaturalKeyFacts>()
   for (const { key, value } of store.rows(prefix, prefixEnd(prefix))) {
-    found.set(positionOf(key, PREFIX_BYTES), JSON.parse(value.toString()) as NaturalKeyFacts)
+    const facts = JSON.parse(value.toString()) as Omit<NaturalKeyFacts, 'timePart'> & { readonly timePart?: number }
+    // Earlier versions compared event times as other values.
+    found.set(positionOf(key, PREFIX_BYTES), { ...facts, timePart: facts.timePart ?? -1 })
   }
   return found
 }
@@ -177,6 +177,6 @@ function sharing(table: number, naturalKey: string, key: string): string {
   return `${table}\n${key}\n${naturalKey}`
 }
 
-function nameOf(fields: readonly Path[]): string {
-  return fields.map(formatPath).join(',')
+function nameOf({ fields, timePart }: NaturalKey): string {
+  return `${fields.map(formatPath).join(',')} ${timePart}`
 }

@@ -1,8 +1,7 @@
 import type { Document } from '../json/document.ts'
-import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Item } from './item.ts'
-import { naturalKeyOf } from './natural-key.ts'
+import { type NaturalKey, naturalKeyOf } from './natural-key.ts'
 
 /** An item that is parsed once for all observers. */
 export class ObservedItem {
@@ -22,8 +21,8 @@ export class ObservedItem {
     return this.#value
   }
 
-  naturalKey(fields: readonly Path[]): string | undefined {
-    return this.#document.derived(fields, () => naturalKeyOf(this.value, fields))
+  naturalKey(key: NaturalKey): string | undefined {
+    return this.#document.derived(key, () => naturalKeyOf(this.value, key))
   }
 }
 

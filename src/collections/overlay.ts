@@ -6,11 +6,10 @@ import {
   isItemEvent,
   type Position,
 } from '../events/event.ts'
-import type { Path } from '../json/paths.ts'
 import type { CollectionState } from './collection.ts'
 import { evolve, type FoldTarget } from './evolve.ts'
 import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
-import { type KeyFields, naturalKeyOf } from './natural-key.ts'
+import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-key.ts'
 
 /** The accepted state, which decisions may query. */
 export interface AcceptedState {
@@ -100,7 +99,7 @@ class Layer implements CollectionState, FoldTarget {
   readonly #changed = new Map<string, Item | Tombstone>()
   /** Changes that are not durable yet, oldest first, with the events' positions. */
   readonly #pending: PendingEvent[] = []
-  readonly #keyFields: readonly Path[] | undefined
+  readonly #naturalKey: NaturalKey | undefined
   /** The keys of the items that have natural keys which changed; undefined where none has it any more. */
   readonly #holders = new Map<string, { readonly key: string | undefined; readonly position: Position }>()
   #exists: boolean
@@ -111,10 +110,10 @@ class Layer implements CollectionState, FoldTarget {
     name: string,
     below: () => CollectionState | undefined,
     rely: (position: Position) => void,
-    keyFields: readonly Path[] | undefined,
+    naturalKey: NaturalKey | undefined,
   ) {
     this.name = name
-    this.#keyFields = keyFields
+    this.#naturalKey = naturalKey
     this.#below = below
     this.#rely = rely
     const durable = below()
@@ -127,7 +126,7 @@ class Layer implements CollectionState, FoldTarget {
 
   accept(event: DomainEvent, position: Position): void {
     const naturalKeys =
-      this.#keyFields && isItemEvent(event) ? this.#changeHolders(event, position, this.#keyFields) : []
+      this.#naturalKey && isItemEvent(event) ? this.#changeHolders(event, position, this.#naturalKey) : []
     evolve(this, event, position, 0)
     this.#pending.push({ event, position, naturalKeys })
   }
@@ -174,12 +173,12 @@ class Layer implements CollectionState, FoldTarget {
   }
 
   /** The natural keys that another item has after an event. */
-  #changeHolders(event: ItemEvent, position: Position, fields: readonly Path[]): readonly string[] {
+  #changeHolders(event: ItemEvent, position: Position, naturalKey: NaturalKey): readonly string[] {
     const key = keyOf(event.id)
     const before = isCreation(event) ? undefined : this.get(key)
-    const old = isItem(before) ? naturalKeyOf(before.value, fields) : undefined
+    const old = isItem(before) ? naturalKeyOf(before.value, naturalKey) : undefined
     const item = 'item' in event ? event.item : undefined
-    const now = item?.derived(fields, () => naturalKeyOf(item.value, fields))
+    const now = item?.derived(naturalKey, () => naturalKeyOf(item.value, naturalKey))
     const changed: string[] = []
     if (old === now) return changed
     if (old !== undefined && this.holderOf(old) === key) {

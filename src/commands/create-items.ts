@@ -2,13 +2,16 @@ import { keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { own } from '../json/value.ts'
+import type { Document } from '../json/document.ts'
+import { firstAt } from '../json/paths.ts'
+import { type JsonObject, own } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
+import { withDefault } from './event-times.ts'
 import { withId } from './item-event.ts'
 import { latestItems } from './latest-items.ts'
 import { holderOf } from './natural-keys.ts'
@@ -16,7 +19,7 @@ import type { Rules } from './rules.ts'
 
 export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>
 
-type Created = Extract<DomainEvent, { readonly item: unknown }>
+type Created = Extract<DomainEvent, { readonly item: Document }>
 
 /** Why an item of a batch made no event: it was rejected, or is there already. */
 export type NotCreated = { readonly rejection: Rejection } | { readonly duplicateOf: ItemId }
@@ -89,7 +92,7 @@ export function* notCreatedBefore(
     if ('item' in one) {
       const wanted = rules.clientIdsOnPost && event?.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
       const isId = event && (wanted === undefined || keyOf(wanted as string) === keyOf(event.id))
-      if (isId && (yield* stringifySteps(yield* withId(one.item, event.id, rules))) === event.item.text) {
+      if (isId && (yield* isMadeFrom(one.item, event, rules))) {
         next++
         continue
       }
@@ -114,6 +117,13 @@ export function* notCreatedBefore(
     }
   }
   return notCreated
+}
+
+function* isMadeFrom(body: JsonObject, { collection, id, item }: Created, rules: Rules): Steps<boolean> {
+  const rule = rules.times.get(collection)
+  const received = rule?.defaultsToReceipt ? firstAt(item.value, rule.path) : undefined
+  const timed = rule && received !== undefined ? withDefault(body, rule.path, received) : body
+  return (yield* stringifySteps(yield* withId(timed, id, rules))) === item.text
 }
 
 function itemOf(one: BatchItem) {

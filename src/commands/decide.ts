@@ -11,9 +11,7 @@ import {
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
-import { eventInstant } from '../json/event-time.ts'
 import { compareInstants } from '../json/instant.ts'
-import type { Path } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
@@ -22,6 +20,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Command } from './command.ts'
 import { checkConditions } from './conditions.ts'
+import { checkTime, validTime, withReceipt } from './event-times.ts'
 import { applyPatch, InnerValue } from './inner-value.ts'
 import { stamp, withId } from './item-event.ts'
 import { latestItems } from './latest-items.ts'
@@ -48,26 +47,28 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
   switch (command.type) {
     case 'CreateItem': {
       if (collection.isObject) throw isSingle(collection.name)
-      const holder = holderOf(command.item, collection, rules)
-      if (holder) return yield* createDuplicateKey(holder, command.item, collection, rules)
-      const id = newId(command.item, collection, rules)
-      return yield* createItem(collection, id, command.item, rules)
+      const body = withReceipt(command.item, collection.name, rules)
+      const holder = holderOf(body, collection, rules)
+      if (holder) return yield* createDuplicateKey(holder, body, collection, rules)
+      const id = newId(body, collection, rules)
+      return yield* createItem(collection, id, body, rules)
     }
     case 'ReplaceItem': {
       const before = collection.get(command.key)
+      const body = withReceipt(command.item, collection.name, rules)
       checkConditions(command, () => tagsOf(before))
       if (!isItem(before)) {
-        if (command.key === OBJECT_ID) return yield* createObject(collection, command.item, rules)
+        if (command.key === OBJECT_ID) return yield* createObject(collection, body, rules)
         if (collection.isObject) throw isSingle(collection.name)
         if (!rules.upsertOnPut) throw missing(command.collection, command.key)
-        const id = upsertedId(command.item, command.key, collection, rules)
-        checkKey(command.item, command.key, collection, rules)
-        return yield* createItem(collection, id, command.item, rules)
+        const id = upsertedId(body, command.key, collection, rules)
+        checkKey(body, command.key, collection, rules)
+        return yield* createItem(collection, id, body, rules)
       }
-      if (before.id !== OBJECT_ID) checkSameId(own(command.item, rules.idField), before, 'the body')
-      if (command.onlyIfNewer && !isNewer(command.item, before, rules.times.get(collection.name))) return before
-      checkKey(command.item, before.key, collection, rules)
-      const item = yield* validated(command.item, before.id, collection.name, rules)
+      if (before.id !== OBJECT_ID) checkSameId(own(body, rules.idField), before, 'the body')
+      if (command.onlyIfNewer && !isNewer(body, before, collection.name, rules)) return before
+      checkKey(body, before.key, collection, rules)
+      const item = yield* validated(body, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
     case 'PatchItem': {
@@ -77,11 +78,10 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
       checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-      const patched = yield* inner
-        ? inner.patched(command.patch, limits)
-        : applyPatch(command.patch, before.text, limits)
-      if (!isObject(patched))
+      const value = yield* inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
+      if (!isObject(value))
         throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
+      const patched = withReceipt(value, collection.name, rules)
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
       checkKey(patched, before.key, collection, rules)
       const item = yield* validated(patched, before.id, collection.name, rules)
@@ -108,16 +108,18 @@ function* createDuplicateKey(
 ): Steps<Decision> {
   const { name } = collection
   if (yield* isDuplicate(body, holder, rules.idField)) return holder
-  if (!rules.replacing.has(name)) throw keyConflict(body, holder, name, rules.keyFields.get(name) ?? [])
+  const naturalKey = rules.keyFields.get(name)
+  if (naturalKey && !rules.replacing.has(name)) throw keyConflict(body, holder, name, naturalKey)
   const item = yield* validated(body, holder.id, name, rules)
   return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
 }
 
-/** Whether an item has a later event time than the one that it is to replace, or that one has none. */
-function isNewer(item: JsonObject, before: Item, time: Path | undefined): boolean {
-  const then = time && eventInstant(before.value, time)
+/** Whether an item has a later valid event time than the one that it is to replace, or that one has none. */
+function isNewer(item: JsonObject, before: Item, collection: string, rules: Rules): boolean {
+  const rule = rules.times.get(collection)
+  const then = rule && validTime(before.value, rule, rules.nowMs())
   if (!then) return true
-  const now = eventInstant(item, time)
+  const now = validTime(item, rule, rules.nowMs())
   return now !== undefined && compareInstants(now, then) > 0
 }
 
@@ -218,6 +220,7 @@ function* validated(body: JsonObject, id: ItemId, collection: string, rules: Rul
   const item = yield* withId(body, id, rules)
   const document = new Document(yield* stringifySteps(item), item)
   checkSize(document.text, item, id, rules)
+  checkTime(item, collection, rules)
   const faults = rules.faultsOf(collection, item)
   if (faults.length > 0) {
     throw new Refusal('Unprocessable', `The item does not satisfy the schema of "${collection}".`, faults)

@@ -5,10 +5,11 @@ import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Steps } from '../runtime/time-slices.ts'
+import { faultOfTime } from './event-times.ts'
 import { withId } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
-/** Validates the edited items of a file against the schemas of their collections. */
+/** Validates the edited items of a file: their event times, and the schemas of their collections. */
 export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
   const mistakes = new FileMistakes()
   for (const [name, { edited }] of file) {
@@ -21,13 +22,16 @@ export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
 }
 
 export function* checkSchema(rules: Rules, name: string, index: number, item: FileItem): Steps<void> {
-  if (!rules.hasSchema(name)) return
+  const time = rules.times.get(name)
+  if (!rules.hasSchema(name) && !time?.isTimeRequired) return
   const value = yield* parsedItem(item)
+  const place = pointer(item.id === OBJECT_ID ? [name] : [name, index])
+  const late = time?.isTimeRequired ? faultOfTime(value, time, rules.nowMs()) : undefined
+  if (late) throw invalid(place + late.pointer, late.message)
   // The id that it will get is an integer.
   const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0, rules) : value)
   if (!fault) return
-  const place = pointer(item.id === OBJECT_ID ? [name] : [name, index]) + fault.pointer
-  throw invalid(place, `does not satisfy the collection's schema: ${fault.message}`)
+  throw invalid(place + fault.pointer, `does not satisfy the collection's schema: ${fault.message}`)
 }
 
 export function* parsedItem({ text }: FileItem): Steps<JsonObject> {

@@ -3,22 +3,21 @@ import { faultOfId, type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, existsAfter, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
 import { Document } from '../json/document.ts'
-import { eventInstant } from '../json/event-time.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import { parseSteps } from '../json/parse-steps.ts'
-import { firstAt, type Path } from '../json/paths.ts'
-import type { JsonObject } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
+import { firstAt } from '../json/paths.ts'
+import { type JsonObject, own } from '../json/value.ts'
+import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import type { Steps } from '../runtime/time-slices.ts'
+import { validTime } from './event-times.ts'
 import { stamp, withId } from './item-event.ts'
-import type { Latest, Rules } from './rules.ts'
+import type { EventTimeRule, Latest, Rules } from './rules.ts'
 
 /** A reading that may become the latest item of its id. */
 interface Candidate {
   readonly in: string
   readonly id: ItemId
-  /** Where the reading has its event time, */
-  readonly time: Path
+  readonly time: EventTimeRule
   readonly instant: Instant
   readonly reading: JsonObject
   /** The collection and the key of the reading. */
@@ -82,7 +81,7 @@ function collectionAfter(
   return { exists: existsAfter(life) === true, isObject: isItemEvent(life) }
 }
 
-/** Undefined when the reading has no event time, or no value that can be an id. */
+/** Undefined when the reading has no valid event time, or no value that can be an id. */
 function* candidateOf(
   event: Extract<DomainEvent, { readonly item: Document }>,
   latest: Latest,
@@ -92,7 +91,7 @@ function* candidateOf(
   const time = rules.times.get(event.collection)
   const reading = yield* event.item.steps()
   const id = firstAt(reading, latest.by)
-  const instant = time && eventInstant(reading, time)
+  const instant = time && validTime(reading, time, rules.nowMs())
   if (!instant || id === undefined || faultOfId(id) !== undefined) return undefined
   const before = isCreation(event) ? undefined : accepted.collection(event.collection).get(keyOf(event.id))
   const source = nameOf(event.collection, event.id)
@@ -117,16 +116,32 @@ function* latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules
       item: new Document(yield* latestText(reading, id, rules)),
     }
   }
-  const then = eventInstant((yield* parseSteps(before.text)) as JsonObject, time)
+  const latest = (yield* parseSteps(before.text)) as JsonObject
+  const then = validTime(latest, time, rules.nowMs())
   const order = then ? compareInstants(instant, then) : 1
-  if (order < 0 || (order === 0 && !(corrects && (yield* isMadeOf(before, corrects, rules))))) return undefined
-  const text = yield* latestText(reading, before.id, rules)
+  if (order < 0) return undefined
+  const corrected = corrects && ((yield* parseSteps(corrects.text)) as JsonObject)
+  const replaced = corrected && (yield* isMadeFrom(latest, corrected, rules)) ? corrected : undefined
+  if (order === 0 && !replaced) return undefined
+  const text = yield* latestText(merged(latest, replaced, reading), before.id, rules)
   if (text === before.text) return undefined
   return { type: 'ItemReplaced', ...stamp(name, before.id, before), item: new Document(text) }
 }
 
-function* isMadeOf({ id, text }: Item, reading: Item, rules: Rules): Steps<boolean> {
-  return text === (yield* latestText((yield* parseSteps(reading.text)) as JsonObject, id, rules))
+/** Whether a latest item has each member of a reading. */
+function* isMadeFrom(latest: JsonObject, reading: JsonObject, { idField }: Rules): Steps<boolean> {
+  for (const [name, value] of Object.entries(reading)) {
+    if (name !== idField && !(yield* equalSteps(own(latest, name), value))) return false
+  }
+  return true
+}
+
+/** The latest item with the members of a reading in place of its own, and of those of the reading that this corrects. */
+function merged(latest: JsonObject, corrected: JsonObject = {}, reading: JsonObject): JsonObject {
+  const kept = Object.entries(latest).filter(
+    ([name]) => !Object.hasOwn(corrected, name) || Object.hasOwn(reading, name),
+  )
+  return { ...Object.fromEntries(kept), ...reading }
 }
 
 function* latestText(reading: JsonObject, id: ItemId, rules: Rules): Steps<string> {

@@ -1,10 +1,10 @@
 import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
-import { describeKey, hasLongKey, MOST_KEY_LENGTH, naturalKeyOf } from '../collections/natural-key.ts'
+import { describeKey, hasLongKey, MOST_KEY_LENGTH, type NaturalKey, naturalKeyOf } from '../collections/natural-key.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, isItemEvent } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
-import { formatPath, type Path } from '../json/paths.ts'
+import { formatPath } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
 import { equalSteps } from '../json/value-steps.ts'
@@ -17,15 +17,15 @@ import type { Rules } from './rules.ts'
  * @throws {Refusal} `Unprocessable` when the key is too long.
  */
 export function holderOf(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {
-  const fields = rules.keyFields.get(collection.name)
-  if (fields && hasLongKey(item, fields)) {
-    const names = fields.map(formatPath).join(', ')
+  const wanted = rules.keyFields.get(collection.name)
+  if (wanted && hasLongKey(item, wanted)) {
+    const names = wanted.fields.map(formatPath).join(', ')
     throw new Refusal(
       'Unprocessable',
       `The values of the natural key (${names}) have more than ${MOST_KEY_LENGTH} characters.`,
     )
   }
-  const naturalKey = fields && naturalKeyOf(item, fields)
+  const naturalKey = wanted && naturalKeyOf(item, wanted)
   const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
   const holder = key === undefined ? undefined : collection.get(key)
   return isItem(holder) ? holder : undefined
@@ -40,15 +40,15 @@ export function* isDuplicate(item: JsonObject, holder: Item, idField: string): S
 
 /** Refuses an item that would have the natural key of another item. */
 export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
-  const fields = rules.keyFields.get(collection.name)
+  const naturalKey = rules.keyFields.get(collection.name)
   const holder = holderOf(item, collection, rules)
-  if (fields && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, fields)
+  if (naturalKey && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, naturalKey)
 }
 
-export function keyConflict(item: JsonObject, holder: Item, name: string, fields: readonly Path[]): Refusal {
+export function keyConflict(item: JsonObject, holder: Item, name: string, naturalKey: NaturalKey): Refusal {
   return new Refusal(
     'Conflict',
-    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${describeKey(item, fields)}).`,
+    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${describeKey(item, naturalKey)}).`,
   )
 }
 
@@ -73,18 +73,18 @@ export function* checkKeys(
   const changes = new Map<string, KeyChanges>()
   for (const event of events) {
     yield
-    const fields = rules.keyFields.get(event.collection)
-    if (!fields || !isItemEvent(event)) continue
+    const wanted = rules.keyFields.get(event.collection)
+    if (!wanted || !isItemEvent(event)) continue
     const changed: KeyChanges = changes.get(event.collection) ?? { items: new Set(), holders: new Map(), taken: [] }
     changes.set(event.collection, changed)
     const key = keyOf(event.id)
     changed.items.add(key)
     if (!('item' in event)) continue
     const item = yield* event.item.steps()
-    const naturalKey = naturalKeyOf(item, fields)
+    const naturalKey = naturalKeyOf(item, wanted)
     if (naturalKey === undefined) continue
     const other = changed.holders.get(naturalKey)
-    if (other !== undefined && other !== key) throw sameKey(item, key, other, event.collection, fields, code)
+    if (other !== undefined && other !== key) throw sameKey(item, key, other, event.collection, wanted, code)
     changed.holders.set(naturalKey, key)
     const holder = accepted.collection(event.collection).holderOf(naturalKey)
     if (holder !== undefined && holder !== key) changed.taken.push({ item, key, holder })
@@ -92,7 +92,7 @@ export function* checkKeys(
   for (const [name, { items, taken }] of changes) {
     for (const { item, key, holder } of taken) {
       yield
-      if (!items.has(holder)) throw sameKey(item, key, holder, name, rules.keyFields.get(name) as readonly Path[], code)
+      if (!items.has(holder)) throw sameKey(item, key, holder, name, rules.keyFields.get(name) as NaturalKey, code)
     }
   }
 }
@@ -102,10 +102,10 @@ function sameKey(
   key: string,
   holder: string,
   name: string,
-  fields: readonly Path[],
+  naturalKey: NaturalKey,
   code: RefusalCode,
 ): Refusal {
   const [one, other] = [JSON.stringify(key), JSON.stringify(holder)]
-  const message = `the items ${other} and ${one} would have the same natural key (${describeKey(item, fields)})`
+  const message = `the items ${other} and ${one} would have the same natural key (${describeKey(item, naturalKey)})`
   return new Refusal(code, `In "${name}" ${message}.`, [{ pointer: pointer([name]), message }])
 }

@@ -9,6 +9,17 @@ export interface Latest {
   readonly by: Path
 }
 
+/** How a collection treats the event times of its items. */
+export interface EventTimeRule {
+  readonly path: Path
+  /** Items without a valid event time are refused. */
+  readonly isTimeRequired: boolean
+  /** An item without an event time gets the time of receipt. */
+  readonly defaultsToReceipt: boolean
+  /** Later event times than this after now are not valid. */
+  readonly maxAheadMs: number
+}
+
 export interface Rules {
   readonly idField: string
   readonly upsertOnPut: boolean
@@ -23,8 +34,10 @@ export interface Rules {
   readonly keyFields: KeyFields
   /** The collections in which POST replaces a different item that has the same natural key. */
   readonly replacing: ReadonlySet<string>
-  /** The field of the event time, by collection. */
-  readonly times: ReadonlyMap<string, Path>
+  /** By collection. */
+  readonly times: ReadonlyMap<string, EventTimeRule>
+  /** The later one of the current time and that of the last event, in milliseconds since 1970. */
+  readonly nowMs: () => number
   /** By the collection of the readings. */
   readonly latest: ReadonlyMap<string, Latest>
   /** Whether the collection has a JSON Schema; without one, items need not be parsed. */

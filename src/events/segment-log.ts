@@ -82,6 +82,11 @@ export class SegmentLog {
     return this.#time
   }
 
+  /** Time of the last event in milliseconds since 1970; -Infinity if there is none. */
+  get timeMs(): number {
+    return this.#time === '' ? Number.NEGATIVE_INFINITY : Date.parse(this.#time)
+  }
+
   /** Called for each record that was written at the end. */
   protected note(position: Position, offset: number, end: number): void {
     note(this.#last, position, offset)

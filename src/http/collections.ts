@@ -1,12 +1,10 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
 import type { BulkOutcome } from '../commands/outcome.ts'
 import { type ItemId, isItemEvent } from '../events/event.ts'
-import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
-import { RANGES } from '../query/filter.ts'
 import { parseFlag } from '../query/parameter.ts'
-import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
+import { AS_OF, type Parameter, parseQuery, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
@@ -59,7 +57,6 @@ export async function deleteItems(
   const isAdmin = request.principal.role === 'admin'
   const { filters, isDryRun } = parseDeletion(parametersOf(request, limits))
   const query = parseQuery(filters, limits, { time: queries.timeOf(collection), now: now().getTime() })
-  checkFilters(query)
   if (filters.length === 0 && !isAdmin) {
     throw new Refusal('Forbidden', 'Without filters a DELETE removes the whole collection; the role admin is needed.')
   }
@@ -115,17 +112,6 @@ function parseDeletion(parameters: readonly Parameter[]) {
     } else filters.push(parameter)
   }
   return { filters, isDryRun: parseFlag(parameters, DRY_RUN) }
-}
-
-/** Compared as text, nearly all times are less than `now-30d`: DELETE would delete far more than intended. */
-function checkFilters({ filters }: Query): void {
-  for (const { path, operator, operands } of filters) {
-    if (!RANGES.includes(operator) || !mayBeRelative(operands.map(({ text }) => ({ value: text })))) continue
-    throw new Refusal(
-      'Invalid',
-      `The field ${formatPath(path)} is compared with a time relative to now, but is not the event time of the collection, which the setting Collections.<name>.Time names.`,
-    )
-  }
 }
 
 /** Entity tags of collections do not cover items written since, so conditions are rejected. */

@@ -1,22 +1,61 @@
 import { type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path } from './paths.ts'
-import type { JsonObject } from './value.ts'
+import type { JsonObject, JsonValue } from './value.ts'
 
+/** Microseconds of a second and of a millisecond. */
+const SECOND = 1e6
+const MILLISECOND = 1e3
 /** Smaller numbers are seconds, larger ones milliseconds: 10 ** 11 s are the year 5138, as many ms 1973. */
-export const LEAST_MILLISECONDS = 1e11
-/** About the year 97,000. `Date` ends in the year 275,760, and a window ends later than its items. */
-const MOST_MILLISECONDS = 3e15
+const LEAST_MILLISECONDS = 1e11
+/** Larger numbers are microseconds. */
+const LEAST_MICROSECONDS = 1e14
+/** The year 5138 in microseconds. */
+const LIMIT = 1e17
 
-/** The event time of an item, from ISO 8601 text (UTC without a zone) or from seconds or milliseconds. */
-export function eventInstant(item: JsonObject, path: Path): Instant | undefined {
-  const value = firstAt(item, path)
-  if (typeof value === 'string') return parseInstant(value)
-  const ms = typeof value === 'number' ? timeOfNumber(value) : undefined
-  return ms === undefined ? undefined : { ms, micros: 0 }
+/** Seconds, milliseconds and microseconds of today have so many digits. */
+const DIGITS = /^(?:\d{10}|\d{13})(?:\.\d+)?$|^\d{16}$/
+/** The basic format of ISO 8601, such as `20261120` or `20261120T093000Z`. */
+const BASIC = /^(\d{4})(\d\d)(\d\d)(?:[T ](\d\d)(\d\d)(\d\d(?:[.,]\d+)?)?((?:Z|[+-]\d\d(?::?\d\d)?)?))?$/i
+const SPACE = 0x20
+/** The place of the `T` between date and time. */
+const AFTER_DATE = 10
+
+/**
+ * The instant that a value means as an event time, in any spelling (docs/api.md, "Event time"): ISO 8601, in UTC
+ * without a zone, or seconds, milliseconds or microseconds since 1970. Undefined for all other values.
+ */
+export function instantOf(value: JsonValue | undefined): Instant | undefined {
+  if (typeof value === 'number') return instantOfNumber(value)
+  if (typeof value !== 'string') return undefined
+  if (value.charCodeAt(AFTER_DATE) === SPACE) {
+    return parseInstant(`${value.slice(0, AFTER_DATE)}T${value.slice(AFTER_DATE + 1).replace(/ (?=[Z+-])/i, '')}`)
+  }
+  return parseInstant(value) ?? (DIGITS.test(value) ? instantOfNumber(Number(value)) : basicInstant(value))
 }
 
-/** Undefined for a number that is out of the range of dates. */
-export function timeOfNumber(number: number): number | undefined {
-  const ms = Math.abs(number) < LEAST_MILLISECONDS ? number * 1000 : number
-  return Math.abs(ms) <= MOST_MILLISECONDS ? ms : undefined
+/** The event time of an item. */
+export function eventInstant(item: JsonObject, path: Path): Instant | undefined {
+  return instantOf(firstAt(item, path))
+}
+
+/** The event time of an item in milliseconds since 1970, the microseconds as a fraction. */
+export function eventTime(item: JsonObject, path: Path): number | undefined {
+  const instant = eventInstant(item, path)
+  return instant && instant.ms + instant.micros / 1000
+}
+
+function instantOfNumber(number: number): Instant | undefined {
+  const size = Math.abs(number)
+  if (!(size < LIMIT)) return undefined
+  const unit = size < LEAST_MILLISECONDS ? SECOND : size < LEAST_MICROSECONDS ? MILLISECOND : 1
+  const micros = Math.round(number * unit)
+  const ms = Math.floor(micros / MILLISECOND)
+  return { ms, micros: micros - ms * MILLISECOND }
+}
+
+function basicInstant(text: string): Instant | undefined {
+  const [match, year, month, day, hour, minute, second = '00', zone] = BASIC.exec(text) ?? []
+  if (match === undefined) return undefined
+  const date = `${year}-${month}-${day}`
+  return parseInstant(hour === undefined ? date : `${date}T${hour}:${minute}:${second}${zone}`)
 }

@@ -96,7 +96,12 @@ function twoDigits(text: string, start: number): number {
 
 /** Parses an instant from a query string, where an unescaped "+" of the zone has become a space. */
 export function readInstant(text: string): Instant | undefined {
-  return parseInstant(text.includes(' ') ? text.replace(/ (?=\d\d(:?\d\d)?$)/, '+') : text)
+  return parseInstant(withPlus(text))
+}
+
+/** The text of an instant in which a space stands for the "+" of the zone, with the "+". */
+export function withPlus(text: string): string {
+  return text.replace(/(:\d\d(?:[.,]\d+)?|T\d{4,6}) {1,2}(?=\d\d(:?\d\d)?$)/i, '$1+')
 }
 
 export function compareInstants(a: Instant, b: Instant): number {

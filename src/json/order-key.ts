@@ -1,7 +1,8 @@
 import { atOnce, type Steps } from '../runtime/steps.ts'
 import { parseInstant } from './instant.ts'
 import { mergeSort } from './merge-sort.ts'
-import { RANK, type Ranked } from './order.ts'
+import { RANK, type Ranked, rankedTime } from './order.ts'
+import { firstAt, type Path } from './paths.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'
 
 /*
@@ -41,9 +42,15 @@ export function scalarKey(value: null | boolean | number | string, most = Number
 }
 
 export function keyOfRanked(value: Ranked): string {
-  const writer = new KeyWriter(Number.POSITIVE_INFINITY)
-  writer.ranked(value)
-  return writer.key()
+  scalars.begin(Number.POSITIVE_INFINITY)
+  scalars.ranked(value)
+  return scalars.key()
+}
+
+/** The order key of the first value at a path as an event time; undefined if there is none. */
+export function timeKeyAt(item: JsonValue, path: Path): string | undefined {
+  const value = firstAt(item, path)
+  return value === undefined ? undefined : keyOfRanked(rankedTime(value))
 }
 
 export function rankOfKey(key: string): number {
@@ -245,6 +252,7 @@ class KeyWriter {
   }
 }
 
+/** Writes keys that are made at once, reusing its buffer. */
 const scalars = new KeyWriter()
 /** Scratch space for `#number`. */
 const BITS = new DataView(new ArrayBuffer(8))

@@ -1,3 +1,4 @@
+import { instantOf } from './event-time.ts'
 import { compareInstants, type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path, parsePath } from './paths.ts'
 import { compareText, isArray, type JsonObject, type JsonValue } from './value.ts'
@@ -31,6 +32,15 @@ export function ranked(value: JsonValue): Ranked {
       if (isArray(value)) return { rank: RANK.array, value: value.map(ranked) }
       return { rank: RANK.object, value: members(value) }
   }
+}
+
+/** An event time that is no instant: it comes after all instants, in both directions of a sort. */
+export const UNREADABLE: Ranked = { rank: RANK.text, value: '' }
+
+/** A value as an event time: two spellings of an instant are equal, and so are all values that are no instant. */
+export function rankedTime(value: JsonValue): Ranked {
+  const instant = instantOf(value)
+  return instant ? { rank: RANK.instant, value: instant } : UNREADABLE
 }
 
 function members(object: JsonObject): readonly Ranked[] {
@@ -70,6 +80,8 @@ function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
 export interface Sort {
   readonly path: Path
   readonly descending: boolean
+  /** The values are event times. */
+  readonly isTime?: boolean
 }
 
 /** Parses `field_asc`, `field_desc`, `-field`, `+field` or `field`. The plus sign may arrive as a space. */
@@ -85,9 +97,10 @@ export function parseSort(text: string): Sort {
 export type SortKeys = readonly (Ranked | undefined)[]
 
 export function sortKeys(item: JsonValue, sort: readonly Sort[]): SortKeys {
-  return sort.map(({ path }) => {
+  return sort.map(({ path, isTime }) => {
     const found = firstAt(item, path)
-    return found === undefined ? undefined : ranked(found)
+    if (found === undefined) return undefined
+    return isTime ? rankedTime(found) : ranked(found)
   })
 }
 
@@ -96,7 +109,8 @@ export function compareSortKeys(a: SortKeys, b: SortKeys, sort: readonly Sort[])
     const left = a[index]
     const right = b[index]
     const order = !left || !right ? Number(!left) - Number(!right) : compareRanked(left, right)
-    if (order !== 0) return left && right && descending ? -order : order
+    const isReversed = descending && left && right && left !== UNREADABLE && right !== UNREADABLE
+    if (order !== 0) return isReversed ? -order : order
   }
   return 0
 }

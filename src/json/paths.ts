@@ -84,8 +84,10 @@ export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | ty
   return isArray(at) ? MANY : at
 }
 
-/** The first value at a path, by which items are sorted. */
+/** The first value at a path, by which items are sorted. Of an array at the path, the array itself. */
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
+  const plain = plainAt(item, path)
+  if (plain !== MANY) return plain
   for (const value of valuesAt(item, path)) if (value !== undefined) return value
   return undefined
 }

@@ -146,8 +146,8 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     const without: string[] = []
     const added: string[] = []
     for (const [place, item] of this.#changed) {
-      for (const key of keysAt(indexedOf(this.#now.itemAt(place)), index.paths, place)) without.push(key)
-      for (const key of keysAt(indexedOf(item), index.paths, place)) added.push(key)
+      for (const key of keysAt(indexedOf(this.#now.itemAt(place)), index, place)) without.push(key)
+      for (const key of keysAt(indexedOf(item), index, place)) added.push(key)
       yield
     }
     const tree = index.tree.at(this.#now.at, this.places)

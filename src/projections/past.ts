@@ -206,7 +206,9 @@ export class Past {
 
   /** Folds the state from the journal into a temporary store. */
   async #fold(name: string, at: Position, checkAsked: () => void): Promise<ComputedState> {
-    const views = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
+    const views = Views.temporary(this.#views.store.directory, {
+      wants: ({ collection }) => collection === name,
+    })
     let bytes = 0
     const journal = this.#journal
     const writes = async function* () {

@@ -8,6 +8,7 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import type { Recorded } from '../events/journal.ts'
 import type { Projection, StoredProjection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
+import type { Path } from '../json/paths.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { SpaceRetry } from '../store/space-retry.ts'
@@ -19,10 +20,21 @@ import { TableRemoval } from './table-removal.ts'
 /** Writes stored together while a journal is read. */
 const REPLAYED_TOGETHER = 256
 
+export interface ViewsOptions {
+  /** Which events are of interest; without it all are. */
+  readonly wants?: (event: DomainEvent) => boolean
+  /** The natural keys that commands look up. */
+  readonly keyFields?: KeyFields
+  /** The field of the event time, by collection. */
+  readonly times?: ReadonlyMap<string, Path>
+}
+
 /** The collections as GET reads them: the fold of every durable event, in the store. */
 export class Views implements Projection {
   readonly store: Store
   readonly indexes: StoredIndexes
+  /** The field of the event time, by collection. */
+  readonly times: ReadonlyMap<string, Path>
   readonly #naturalKeys: NaturalKeys
   readonly #projections: StoredProjection[] = []
   readonly #fold: StoreFold
@@ -36,11 +48,11 @@ export class Views implements Projection {
   readonly #space = new SpaceRetry()
   readonly #removal: TableRemoval
 
-  /** `wants` says which events are of interest; without it all are. `keyFields` are the natural keys that commands look up. */
-  constructor(store: Store, wants?: (event: DomainEvent) => boolean, keyFields: KeyFields = new Map()) {
+  constructor(store: Store, { wants, keyFields = new Map(), times = new Map() }: ViewsOptions = {}) {
     this.store = store
+    this.times = times
     this.#naturalKeys = new NaturalKeys(store, keyFields)
-    this.indexes = new StoredIndexes(store, () => this.applied)
+    this.indexes = new StoredIndexes(store, () => this.applied, times)
     this.#fold = new StoreFold({
       store,
       projections: this.#projections,
@@ -62,8 +74,8 @@ export class Views implements Projection {
   }
 
   /** Views in a temporary store, which disappears when it is garbage-collected. */
-  static temporary(directory?: string, wants?: (event: DomainEvent) => boolean): Views {
-    return new Views(Store.temporary(directory), wants)
+  static temporary(directory?: string, options?: ViewsOptions): Views {
+    return new Views(Store.temporary(directory), options)
   }
 
   /** The number of a collection in the store; undefined if it never existed. */

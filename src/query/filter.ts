@@ -1,10 +1,11 @@
 import { RANK } from '../json/order.ts'
-import { keyOfRanked, orderKey, rankOfKey, scalarKey } from '../json/order-key.ts'
+import { keyOfRanked, orderKey, rankOfKey, scalarKey, timeKeyAt } from '../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
 import { contains, containsFolded, fold } from '../json/text-search.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import { interpretations } from './literal.ts'
+import { type Operand, operandOf } from './literal.ts'
+import { traceOf } from './trace.ts'
 import { RECEIVED } from './virtual-field.ts'
 
 /** The suffixes of filters; `in` is `eq` with several values. `like`, `istartswith` and `iendswith` ignore case. */
@@ -32,17 +33,13 @@ export const RANGES: readonly Operator[] = ['gt', 'gte', 'lt', 'lte']
 /** One parameter: any of the operands may match; with `ne`, none may be equal. */
 export interface Filter {
   readonly path: Path
+  /** The path is that of event times, which are compared as instants. */
+  readonly isTime: boolean
   readonly operator: Exclude<Operator, 'in'>
   readonly operands: readonly Operand[]
   readonly keys: OperandKeys
   /** Matches the JSON text of each matching item; undefined if there is no such expression. */
   readonly trace: RegExp | undefined
-}
-
-/** The text of a parameter, read as a value of each type; the type of the item's value decides which one counts. */
-interface Operand {
-  readonly text: string
-  readonly interpretations: ReturnType<typeof interpretations>
 }
 
 /** The order keys of all interpretations, so that many operands cost no more than a few. */
@@ -57,18 +54,19 @@ interface OperandKeys {
 
 const FOLDED: ReadonlySet<Operator> = new Set(['like', 'istartswith', 'iendswith'])
 
-export function filterOf(path: Path, operator: Operator, values: readonly string[]): Filter {
+export function filterOf(path: Path, operator: Operator, values: readonly string[], isTime = false): Filter {
   const isFolded = FOLDED.has(operator)
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(fold) : values
-  const operands = texts.map((text) => ({ text, interpretations: interpretations(text) }))
+  const operands = texts.map((text) => operandOf(text, isTime))
   let keys: OperandKeys | undefined
   let trace: RegExp | undefined | null = null
   return {
     path,
+    isTime,
     operator: operator === 'in' ? 'eq' : operator,
     operands,
     get trace() {
-      if (trace === null) trace = traceOf(path, operator, operands)
+      if (trace === null) trace = isTime ? undefined : traceOf(path, operator, operands)
       return trace
     },
     get keys() {
@@ -76,45 +74,6 @@ export function filterOf(path: Path, operator: Operator, values: readonly string
       return keys
     },
   }
-}
-
-/** Highest number of values for a trace. */
-const MOST_TRACED = 16
-/** Searching a longer text takes as long as parsing it in steps. */
-const MOST_SEARCHED = 4096
-
-/** Matches the text of each matching item, as written by `JSON.stringify`; undefined without such an expression. */
-function traceOf(path: Path, operator: Operator, operands: readonly Operand[]): RegExp | undefined {
-  if (operands.length > MOST_TRACED) return undefined
-  const values: string[] = []
-  for (const { text, interpretations } of operands) {
-    // Instants and containers can equal differently written values.
-    if (interpretations[RANK.instant] || interpretations[RANK.array] || interpretations[RANK.object]) return undefined
-    const quoted = JSON.stringify(text)
-    if (operator === 'eq' || operator === 'in')
-      values.push(quoted, interpretations[RANK.number] ? String(Number(text)) : text)
-    else if (operator === 'startswith') values.push(quoted.slice(0, -1))
-    else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
-    else return undefined
-  }
-  const value = values.map(escaped).join('|')
-  if (operator === 'contains' || operator === 'endswith') return new RegExp(value)
-  // The value may be in an array.
-  return new RegExp(`${escaped(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
-}
-
-function escaped(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-}
-
-/** Whether the text of an item proves that it does not match, so that it need not be parsed. */
-export function isWithoutTrace(text: string, { filters }: Pick<Conditions, 'filters'>): boolean {
-  if (text.length > MOST_SEARCHED) return false
-  for (let index = 0; index < filters.length && index < FILTERS; index++) {
-    const trace = (filters[index] as Filter).trace
-    if (trace && !trace.test(text)) return true
-  }
-  return false
 }
 
 function keysOf(operands: readonly Operand[]): OperandKeys {
@@ -161,9 +120,17 @@ export function* meetsConditions(item: JsonObject, { filters, mentioned }: Condi
 
 /** Whether an item matches a filter; undefined if the check must be time-sliced. */
 function itemMatches(item: JsonValue, filter: Filter): boolean | undefined {
-  const plain = plainAt(item, filter.path)
+  const { path, isTime, operator, keys } = filter
+  if (isTime && isComparison(operator)) return timeMatches(timeKeyAt(item, path), operator, keys)
+  const plain = plainAt(item, path)
   if (plain === undefined) return matchesMissing(filter)
   return plain === MANY ? undefined : valueMatches(plain, filter)
+}
+
+/** A value that is no instant equals no operand, and is in no range. */
+function timeMatches(key: string | undefined, operator: Comparison, keys: OperandKeys): boolean {
+  if (key === undefined) return false
+  return operator === 'ne' ? !keys.all.has(key) : compares(operator, key, keys)
 }
 
 /** Whether an item without a value at the filter's path matches it. */
@@ -239,6 +206,11 @@ function* valueMatchesInSteps(value: JsonValue, { operator, operands, keys }: Fi
 }
 
 type Comparison = keyof typeof COMPARISONS
+
+/** Whether an operator compares values in order, or for equality. */
+export function isComparison(operator: Operator): operator is Comparison {
+  return operator in COMPARISONS
+}
 
 function compares(operator: Comparison, key: string, keys: OperandKeys): boolean {
   const rank = rankOfKey(key)

@@ -1,4 +1,5 @@
-import { readInstant } from '../json/instant.ts'
+import { instantOf } from '../json/event-time.ts'
+import { type Instant, readInstant, withPlus } from '../json/instant.ts'
 import { RANK, type Ranked, ranked } from '../json/order.ts'
 import { violationOf } from '../json/parse.ts'
 import { parseText } from '../json/parse-text.ts'
@@ -6,8 +7,26 @@ import type { JsonValue } from '../json/value.ts'
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
+/** The text of a parameter, read as a value of each type; the type of the item's value decides which one counts. */
+export interface Operand {
+  readonly text: string
+  /** By rank. An event time has only that of the instant. */
+  readonly interpretations: readonly (Ranked | undefined)[]
+}
+
+export function operandOf(text: string, isTime: boolean): Operand {
+  return { text, interpretations: isTime ? timeOf(text) : interpretations(text) }
+}
+
+function timeOf(text: string): Operand['interpretations'] {
+  const instant = readEventTime(text)
+  const byRank: (Ranked | undefined)[] = []
+  if (instant) byRank[RANK.instant] = { rank: RANK.instant, value: instant }
+  return byRank
+}
+
 /** A filter's text as a value of each type, by rank; undefined where it is not one. */
-export function interpretations(text: string): readonly (Ranked | undefined)[] {
+function interpretations(text: string): readonly (Ranked | undefined)[] {
   const instant = readInstant(text)
   const container = /^\s*[[{]/.test(text) ? readContainer(text) : undefined
   const values: (Ranked | undefined)[] = [
@@ -21,6 +40,11 @@ export function interpretations(text: string): readonly (Ranked | undefined)[] {
   const byRank: (Ranked | undefined)[] = new Array(RANK.object + 1).fill(undefined)
   for (const value of values) if (value) byRank[value.rank] = value
   return byRank
+}
+
+/** A filter's text as an event time: any spelling, and any number; undefined for other text. */
+export function readEventTime(text: string): Instant | undefined {
+  return instantOf(withPlus(text)) ?? (JSON_NUMBER.test(text) ? instantOf(Number(text)) : undefined)
 }
 
 function readContainer(text: string): Ranked | undefined {

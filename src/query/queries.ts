@@ -28,6 +28,7 @@ export interface QueriesOptions {
     /** The collection, if it exists. */
     readonly find: (name: string) => Collection | undefined
     readonly indexes: StoredIndexes
+    readonly times: ReadonlyMap<string, Path>
   }
   /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number
@@ -39,8 +40,6 @@ export interface QueriesOptions {
 export interface CollectionOptions {
   /** The paths of each index from the settings. */
   readonly indexes: readonly (readonly Path[])[]
-  /** The field of the event time. */
-  readonly time?: Path
 }
 
 export type PresentCollection = Collection
@@ -124,8 +123,7 @@ export class Queries implements Projection {
 
   /** The field of the event time of a collection. */
   timeOf(name: string): Path | undefined {
-    const { collections = {} } = this.#options
-    return Object.hasOwn(collections, name) ? collections[name]?.time : undefined
+    return this.#options.views.times.get(name)
   }
 
   list(): readonly IndexStatus[] {

@@ -1,9 +1,9 @@
-import { parseSort, RANK, type Sort } from '../json/order.ts'
+import { parseSort, type Sort } from '../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../json/paths.ts'
 import { fold } from '../json/text-search.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { GROUPING_PARAMETERS, type Grouping, parseGrouping } from './aggregate/aggregation.ts'
-import { type Filter, filterOf, OPERATORS, type Operator, RANGES } from './filter.ts'
+import { type Filter, filterOf, isComparison, OPERATORS, type Operator, RANGES } from './filter.ts'
 import {
   colonOperator,
   JSON_SERVER_PARAMETERS,
@@ -12,7 +12,7 @@ import {
   type Relation,
   relationsOf,
 } from './json-server.ts'
-import { interpretations } from './literal.ts'
+import { readEventTime } from './literal.ts'
 import { DEFAULT_PAGE_SIZE, PAGE_PARAMETERS, PAGING, type Page, parsePage } from './paging.ts'
 import { FLAG, type Parameter, type ParameterDescription, TEXT, TEXT_LIST } from './parameter.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
@@ -50,7 +50,7 @@ export interface QueryLimits {
 export interface QueryContext {
   /** The path of the event time. */
   readonly time?: Path | undefined
-  /** The value of `now` in filters of the event time, in milliseconds since 1970. */
+  /** The value of `now` in filters of the event time, in milliseconds since 1970; undefined: they may have none. */
   readonly now?: number | undefined
 }
 
@@ -66,20 +66,19 @@ export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): 
   return parameters.some(({ value }) => LIKE_RELATIVE.test(value))
 }
 
-/**
- * Resolves a time relative to now. Other text cannot be the end of a range: every time is less than text that is none,
- * so that `timestamp_lt=now-1y` or `timestamp_lt=2026-1-1` would match all items.
- */
-function absolute(text: string, now: number, isRange: boolean): string {
+/** Resolves a time relative to now. Other text cannot be the end of a range. */
+function absolute(text: string, now: number | undefined, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) {
-    const values = interpretations(text)
-    const isTime = values[RANK.number] !== undefined || values[RANK.instant] !== undefined
-    if (!LIKE_RELATIVE.test(text) && (!isRange || isTime)) return text
+    if (!LIKE_RELATIVE.test(text) && (!isRange || readEventTime(text))) return text
     throw new Refusal(
       'Invalid',
-      `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds or milliseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,
+      `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds, milliseconds or microseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,
     )
+  }
+  if (now === undefined) {
+    const why = 'an item would leave the list without a change. Subscribe to all times, and leave out what is too old'
+    throw new Refusal('Invalid', `A subscription takes no time relative to now, as ${why}.`)
   }
   const ms = now + (sign === '-' ? -1 : 1) * Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
   if (Math.abs(ms) > MOST_MS) throw new Refusal('Invalid', `The instant ${text} is out of range.`)
@@ -170,6 +169,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   }
   sort.push(...jsonServerSort(parameters))
   if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
+  const order = sort.map((one) => (isEventTime(one.path, context) ? { ...one, isTime: true } : one))
   const grouping = parseGrouping(parameters, context.time)
   if (grouping && grouping.kind !== 'newest' && fields.length > 0) {
     throw new Refusal(
@@ -186,7 +186,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     grouping,
     filters: Array.from(filters, ([name, values]) => parseFilter(name, values, context)),
     mentioned,
-    sort,
+    sort: order,
     page: parsePage(paging, limits.pageSize, grouping ? limits.pageSize : DEFAULT_PAGE_SIZE),
     fields: fields.length > 0 ? selectionOf(fields) : undefined,
     selected: fields,
@@ -194,18 +194,32 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   }
 }
 
-function parseFilter(name: string, values: readonly string[], { time, now }: QueryContext): Filter {
+/** The receipt is an event time, too. */
+function isEventTime(path: Path, { time }: QueryContext): boolean {
+  return isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
+}
+
+function parseFilter(name: string, values: readonly string[], context: QueryContext): Filter {
   const { field, operator } = colonOperator(name) ?? suffixOperator(name)
   if (operator === 'exists' && values.some((value) => value !== 'true' && value !== 'false')) {
     throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
   }
   const path = parsePath(field)
-  const isTime = isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
+  const isTime = isEventTime(path, context)
   const isRange = RANGES.includes(operator)
-  const wanted = isTime && now !== undefined ? values.map((value) => absolute(value, now, isRange)) : values
-  const filter = filterOf(path, operator, wanted)
-  // An item's text does not contain the virtual field.
-  return isReceived(path) ? { ...filter, trace: undefined } : filter
+  if (!isTime && isRange && values.some((value) => LIKE_RELATIVE.test(value))) throw noEventTime(field)
+  if (!isTime || !(operator === 'in' || isComparison(operator))) return filterOf(path, operator, values, isTime)
+  const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
+  const wanted = texts.map((text) => absolute(text, context.now, isRange))
+  return filterOf(path, operator, wanted, true)
+}
+
+/** Compared as text, nearly all times are less than `now-30d`, and none is greater. */
+function noEventTime(field: string): Refusal {
+  return new Refusal(
+    'Invalid',
+    `The field ${field} is compared with a time relative to now, but is not the event time of the collection, which the setting Collections.<name>.Time names.`,
+  )
 }
 
 /** Only the names of operators are suffixes: `data.acceleration_x` is a field. */

@@ -1,9 +1,9 @@
-import { formatPath, type Path } from '../json/paths.ts'
+import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
-import { mayBeRelative, type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
+import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
 import { NO_PAGE } from './result-cursor.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
 
@@ -19,13 +19,7 @@ export function parseSubscriptionFilter(query: unknown, time?: Path): Subscripti
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
   const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
-  for (const { path, operands } of parseQuery(parameters, LIMITS).filters) {
-    const isTime = time !== undefined && formatPath(path) === formatPath(time)
-    if (!isTime || !mayBeRelative(operands.map(({ text }) => ({ value: text })))) continue
-    const why = 'an item would leave the list without a change. Subscribe to all times, and leave out what is too old'
-    throw new Refusal('Invalid', `A subscription takes no time relative to now, as ${why}.`)
-  }
-  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS, { time, now: 0 })
+  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS, { time })
   if (namesReceived && filters.some(({ path }) => isReceived(path)))
     throw new Refusal(
       'Invalid',

@@ -7,6 +7,7 @@ import type { DirectoryOptions } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
+import { formatPath, type Path } from '../json/paths.ts'
 import { checkIdField } from '../projections/id-field.ts'
 import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { Views } from '../projections/views.ts'
@@ -32,6 +33,8 @@ export interface DurableProjectionsOptions {
 /** The parts of an open journal that the store needs. */
 export interface CheckpointedJournal {
   readonly head: Position
+  /** The time of the last event in milliseconds since 1970; -Infinity if there is none. */
+  readonly timeMs: number
   checkpoint(): Checkpoint | undefined
 }
 
@@ -66,7 +69,8 @@ export class DurableProjections extends Projections {
 
   private constructor(options: DurableProjectionsOptions, opened: JournalStore) {
     const { settings, dependencies, dataFileId } = options
-    super(new Views(opened.store, undefined, keyFieldsOf(settings.collections)), dataFileId)
+    const { collections } = settings
+    super(new Views(opened.store, { keyFields: keyFieldsOf(collections), times: timesOf(collections) }), dataFileId)
     this.#options = options
     this.#opened = opened
     this.#maintenance = new StoreMaintenance(opened, settings, dependencies)
@@ -129,7 +133,8 @@ export class DurableProjections extends Projections {
     return new CommandHandler({
       journal,
       durable: this.views.any,
-      rules,
+      // The clock may be behind the last event after it was set back.
+      rules: { ...rules, nowMs: () => Math.max(now().getTime(), journal.timeMs) },
       now,
       idempotencyKeys: this.idempotencyKeys,
       select: (command) => this.#select(command),
@@ -218,7 +223,16 @@ export class DurableProjections extends Projections {
   }
 }
 
-/** The fields of the natural keys that the settings name. */
+/** The natural keys that the settings name. */
 export function keyFieldsOf(collections: Settings['collections']): KeyFields {
-  return new Map(Object.entries(collections).flatMap(([name, { key }]) => (key ? [[name, key]] : [])))
+  const keyed = Object.entries(collections).flatMap(([name, { key: fields, time }]) => {
+    const timePart = time ? fields?.map(formatPath).indexOf(formatPath(time.path)) : undefined
+    return fields ? [[name, { fields, timePart: timePart ?? -1 }] as const] : []
+  })
+  return new Map(keyed)
+}
+
+/** The fields of the event times that the settings name. */
+export function timesOf(collections: Settings['collections']): ReadonlyMap<string, Path> {
+  return new Map(Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, time.path]] : [])))
 }

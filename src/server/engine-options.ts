@@ -28,6 +28,7 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
     keyFields: keyFieldsOf(collections),
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
     times: new Map(all.flatMap(([name, { time }]) => (time ? [[name, time]] : []))),
+    nowMs: Date.now,
     latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
     hasSchema: (collection) => Object.hasOwn(schemas, collection),
     faultsOf: hasSchemas ? (await import('../commands/schemas.ts')).compileSchemas(schemas) : () => [],

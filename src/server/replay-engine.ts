@@ -10,6 +10,7 @@ import { Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
+import { timesOf } from './durable-projections.ts'
 import { Engine, type EngineHealth } from './engine.ts'
 import { Projections } from './projections.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
@@ -93,7 +94,7 @@ export class ReplayEngine extends Engine {
     { from, speed }: Replay,
     dependencies: EngineDependencies,
   ): Promise<ReplayEngine> {
-    const recording = await readRecording(settings.journal, from, dependencies)
+    const recording = await readRecording(settings, from, dependencies)
     const engine = new ReplayEngine(settings, speed, recording, dependencies)
     const until = engine.journal.end
     dependencies.log.info({ from: engine.#from, until, speed }, 'a replay: what was recorded up to now is played')
@@ -156,12 +157,16 @@ function presentMs({ now }: Pick<EngineDependencies, 'now'>, latestMs: number): 
 }
 
 /** Verifies the journal, and folds it up to a position or an instant. */
-async function readRecording(directory: string, from: string, dependencies: EngineDependencies): Promise<Recording> {
+async function readRecording(
+  { journal: directory, collections }: ReplaySettings,
+  from: string,
+  dependencies: EngineDependencies,
+): Promise<Recording> {
   const begin = parseUntil(from)
   if (!begin) {
     throw new Refusal('Invalid', `--from must be a position or an ISO 8601 date-time, not ${JSON.stringify(from)}.`)
   }
-  const projections = new Projections(Views.temporary())
+  const projections = new Projections(Views.temporary(undefined, { times: timesOf(collections) }))
   const { views } = projections
   let first: string | undefined
   let last: string | undefined

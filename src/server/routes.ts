@@ -16,7 +16,7 @@ import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { Slices } from '../runtime/time-slices.ts'
-import type { Settings } from '../settings/settings.ts'
+import { timesOf } from './durable-projections.ts'
 import { healthOf } from './health.ts'
 import type { ServiceContext } from './service-context.ts'
 
@@ -100,7 +100,9 @@ function adminOf(context: ServiceContext): AppOptions['admin'] {
   return {
     health: healthOf(context),
     schemes: gate.access?.schemes ?? [],
-    eventTime: eventTimes(settings.collections),
+    eventTime: Object.fromEntries(
+      Array.from(timesOf(settings.collections), ([name, time]) => [name, formatPath(time)]),
+    ),
     warnings,
     building: () => engine.building(),
     reload: () => engine.reload(),
@@ -128,11 +130,4 @@ function docsOf(context: ServiceContext): AppOptions['docs'] {
     idField: settings.dataStore.idField,
     streams: new FileStreams(descriptors.files),
   }
-}
-
-/** The field of the event time of each collection that has one. */
-function eventTimes(collections: Settings['collections']): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, formatPath(time)]] : [])),
-  )
 }

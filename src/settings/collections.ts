@@ -1,11 +1,14 @@
+import type { EventTimeRule } from '../commands/rules.ts'
 import { formatPath, type Path, parsePath, splitList } from '../json/paths.ts'
-import { isArray, isObject, type JsonValue } from '../json/value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { isReceived, RECEIVED } from '../query/virtual-field.ts'
 
 export interface CollectionSettings {
   /** The fields of each index. */
   readonly indexes: readonly (readonly Path[])[]
-  /** The field of the event time. */
-  readonly time?: Path
+  readonly time?: EventTimeRule
+  /** The settings of the event time that are given without it. */
+  readonly withoutTime?: readonly string[]
   /** The fields of the natural key. */
   readonly key?: readonly Path[]
   /** POST replaces a different item that has the same natural key. */
@@ -18,31 +21,54 @@ export interface CollectionSettings {
 
 const MOST_INDEXES = 16
 const MOST_FIELDS = 4
-const KEYS = ['Indexes', 'Time', 'Key', 'OnConflict', 'Latest', 'Schema']
+const TIME_KEYS = ['TimeRequired', 'TimeDefault', 'MaxAhead']
+const KEYS = ['Indexes', 'Time', ...TIME_KEYS, 'Key', 'OnConflict', 'Latest', 'Schema']
+const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 } as const
+const MAX_AHEAD = '1d'
 
 /** Describes the valid values of `Collections`, for error messages. */
 export const COLLECTIONS_FORM =
-  'an object of {"Indexes": ["<field>,<field>"], "Time": "<field>", "Key": ["<field>"], "OnConflict": "replace", ' +
+  'an object of {"Indexes": ["<field>,<field>"], "Time": "<field>", "TimeRequired": true, "TimeDefault": "received", "MaxAhead": "1d", "Key": ["<field>"], "OnConflict": "replace", ' +
   '"Latest": {"in": "<collection>", "by": "<field>"}, "Schema": {…}} by collection, with at most four fields each and 16 indexes'
 
 /** Undefined for a wrong value. */
 export function readCollection(value: JsonValue): CollectionSettings | undefined {
   if (!isObject(value) || Object.keys(value).some((name) => !KEYS.includes(name))) return undefined
-  const { Indexes, Time, Key, OnConflict, Latest, Schema } = value
+  const { Indexes, Key, OnConflict, Latest, Schema } = value
   const indexes = readIndexes(Indexes ?? [])
   const key = Key === undefined ? [] : readFields(Key)
   const latest = Latest === undefined ? {} : readLatest(Latest)
-  if (!indexes || !key || !latest) return undefined
-  if (Time !== undefined && !isName(Time)) return undefined
+  const time = readTime(value)
+  if (!indexes || !key || !latest || !time) return undefined
   if (OnConflict !== undefined && OnConflict !== 'refuse' && OnConflict !== 'replace') return undefined
   return {
     indexes,
-    ...(Time !== undefined && { time: parsePath(Time) }),
+    ...time,
     ...(key.length > 0 && { key }),
     ...(OnConflict === 'replace' && { isReplacing: true }),
     ...latest,
     ...(Schema !== undefined && { schema: Schema }),
   }
+}
+
+function readTime(value: JsonObject): Pick<CollectionSettings, 'time' | 'withoutTime'> | undefined {
+  const { Time, TimeRequired = false, TimeDefault, MaxAhead = MAX_AHEAD } = value
+  const maxAheadMs = readDuration(MaxAhead)
+  if (typeof TimeRequired !== 'boolean' || maxAheadMs === undefined) return undefined
+  if (TimeDefault !== undefined && TimeDefault !== 'received') return undefined
+  if (Time === undefined) {
+    const withoutTime = TIME_KEYS.filter((name) => Object.hasOwn(value, name))
+    return withoutTime.length > 0 ? { withoutTime } : {}
+  }
+  if (!isName(Time)) return undefined
+  const defaultsToReceipt = TimeDefault === 'received'
+  return { time: { path: parsePath(Time), isTimeRequired: TimeRequired, defaultsToReceipt, maxAheadMs } }
+}
+
+/** Milliseconds of seconds, or of text such as `90m` or `1d`. */
+function readDuration(value: JsonValue): number | undefined {
+  const [, count, unit] = /^(\d{1,9})([smhdw])$/.exec(typeof value === 'number' ? `${value}s` : String(value)) ?? []
+  return count === undefined ? undefined : Number(count) * SECONDS[unit as keyof typeof SECONDS] * 1000
 }
 
 function readIndexes(value: JsonValue): readonly (readonly Path[])[] | undefined {
@@ -51,7 +77,7 @@ function readIndexes(value: JsonValue): readonly (readonly Path[])[] | undefined
   if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
   const paths = fields.map((list) => list.map(parsePath))
   // No item has this field itself.
-  return paths.flat().some(([first]) => first === '$received') ? undefined : paths
+  return paths.flat().some((path) => isReceived(path)) ? undefined : paths
 }
 
 function readFields(value: JsonValue): readonly Path[] | undefined {
@@ -76,9 +102,19 @@ export function checkCollections(
   schemas: ReadonlyMap<string, JsonValue>,
   mistakes: string[],
 ): void {
-  for (const [name, { key, isReplacing, time, latest, schema }] of Object.entries(collections)) {
+  for (const [name, { key = [], isReplacing, time, withoutTime = [], latest, schema }] of Object.entries(collections)) {
     const setting = `Collections.${name}`
-    if (isReplacing && !key) mistakes.push(`${setting}.OnConflict needs ${setting}.Key: the fields of the natural key.`)
+    if (withoutTime.length > 0) {
+      mistakes.push(`${setting}.${withoutTime[0]} needs ${setting}.Time: the field of the event time.`)
+    }
+    const paths = [time?.path, latest?.by, ...key].filter((path) => path !== undefined)
+    if (paths.some(isReceived)) {
+      mistakes.push(
+        `${setting} names ${RECEIVED}, which is no field of the items. "Time": "<field>" with "TimeDefault": "received" writes the time of receipt into a field.`,
+      )
+    }
+    if (isReplacing && key.length === 0)
+      mistakes.push(`${setting}.OnConflict needs ${setting}.Key: the fields of the natural key.`)
     if (schema !== undefined && schemas.has(name)) {
       mistakes.push(`Give the schema of "${name}" either as ${setting}.Schema or as Api.Schemas.${name}.`)
     }
@@ -90,4 +126,19 @@ export function checkCollections(
       mistakes.push(`${setting}.Latest names "${latest.in}", which must have neither Key nor Latest itself.`)
     }
   }
+}
+
+/** Gives each collection of latest items the event time of its readings, unless it has one of its own. */
+export function withTimesOfLatest(
+  collections: Readonly<Record<string, CollectionSettings>>,
+): Readonly<Record<string, CollectionSettings>> {
+  const all = { ...collections }
+  for (const { latest, time } of Object.values(collections)) {
+    if (!latest || !time) continue
+    const target = Object.hasOwn(all, latest.in) ? all[latest.in] : undefined
+    const { path, maxAheadMs } = time
+    const inherited = { path, maxAheadMs, isTimeRequired: false, defaultsToReceipt: false }
+    all[latest.in] = { indexes: [], ...target, time: target?.time ?? inherited }
+  }
+  return all
 }

@@ -4,7 +4,7 @@ import type { SimulationSettings } from '../http/simulation.ts'
 import type { JsonValue } from '../json/value.ts'
 import { type AuthenticationSettings, readAuthentication } from './authentication.ts'
 import { readCluster } from './cluster.ts'
-import { type CollectionSettings, checkCollections } from './collections.ts'
+import { type CollectionSettings, checkCollections, withTimesOfLatest } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
 import { type HttpSettings, readHttp } from './http.ts'
 import type { Section } from './keys.ts'
@@ -126,7 +126,7 @@ function readCollections(
     const read = readSchema(`Collections.${name}.Schema`, schema, '', context, mistakes)
     if (read !== undefined) schemas.set(name, read)
   }
-  return collections
+  return withTimesOfLatest(collections)
 }
 
 function readDataFile(values: SettingValues, mistakes: string[]): WriteSettings {

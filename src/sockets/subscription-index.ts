@@ -74,11 +74,15 @@ export class SubscriptionIndex<Subscriber> {
   }
 }
 
-/** The equality filter with the fewest values; undefined if there is none. */
+/** The equality filter with the fewest values; undefined if there is none. Event times have keys of their own. */
 function mostTelling({ filters }: SubscriptionFilter): Filter | undefined {
   let found: Filter | undefined
   for (const filter of filters) {
-    if (filter.operator === 'eq' && filter.keys.all.size < (found?.keys.all.size ?? Number.POSITIVE_INFINITY))
+    if (
+      filter.operator === 'eq' &&
+      !filter.isTime &&
+      filter.keys.all.size < (found?.keys.all.size ?? Number.POSITIVE_INFINITY)
+    )
       found = filter
   }
   return found

@@ -7,7 +7,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
 import { project, recordOf } from '../support/collections.ts'
 
-const FIELDS = [['mac']]
+const KEY = { fields: [['mac']], timePart: -1 }
 const collection = 'readings'
 
 function created(id: number, mac: string): DomainEvent {
@@ -20,15 +20,14 @@ function replaced(id: number, mac: string): DomainEvent {
 
 /** A store with the items 0 and 1, whose natural keys are "a" and "b", and a write after that. */
 async function afterWrite(...events: readonly DomainEvent[]): Promise<Views> {
-  const views = new Views(Store.temporary(), undefined, new Map([[collection, FIELDS]]))
+  const views = new Views(Store.temporary(), { keyFields: new Map([[collection, KEY]]) })
   await views.buildNaturalKeys()
   project(views, recordOf(1, [{ type: 'CollectionCreated', collection }, created(0, 'a'), created(1, 'b')]))
   project(views, recordOf(4, events))
   return views
 }
 
-const holderOf = (views: Views, mac: string) =>
-  views.find(collection)?.holderOf(naturalKeyOf({ mac }, FIELDS) as string)
+const holderOf = (views: Views, mac: string) => views.find(collection)?.holderOf(naturalKeyOf({ mac }, KEY) as string)
 
 test('items that exchange their natural keys in one write leave nothing for the next start to build', async () => {
   const views = await afterWrite(replaced(0, 'b'), replaced(1, 'a'))

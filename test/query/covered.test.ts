@@ -8,7 +8,7 @@ import { AccessPaths } from '../../src/query/index/access.ts'
 import { Queries, type QuerySource } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
-import { CollectionWriter, collectionOf } from '../support/collections.ts'
+import { collectionOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { storedHistory } from '../support/history.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -18,6 +18,7 @@ import { ORDER } from './order.ts'
 const TIMES = Number(process.env.COVERED_TIMES ?? 1)
 const LIMITS = { parameters: 100, pageSize: 10_000 }
 const TIME = parsePath('time')
+const TIMED = { times: new Map([['things', TIME]]) }
 const START = Date.parse('2026-03-28T20:00:00Z')
 
 function queryOf(search: string) {
@@ -27,8 +28,8 @@ function queryOf(search: string) {
 /** The same items twice: in a collection with indexes and in one without. */
 class World {
   readonly random: Random
-  readonly indexed = new CollectionWriter()
-  readonly plain = new CollectionWriter()
+  readonly indexed = collectionOf([], TIMED)
+  readonly plain = collectionOf([], TIMED)
   readonly #past: readonly Past[]
   readonly #building: Promise<void>[] = []
   readonly #queries: readonly Queries[]
@@ -60,7 +61,9 @@ class World {
     const { random } = this
     const iso = new Date(ms).toISOString()
     const written = [iso, iso.slice(0, -1), `${iso.slice(0, -1)}${random.pick(['001', '999'])}`]
-    return random.pick<JsonValue>([...written, ...written, ms, ms / 1000, -ms, 1e300, 4e15])
+    const spelled = [iso.replace('T', ' '), iso.slice(0, 10), String(ms), String(Math.floor(ms / 1000)), `${ms}000`]
+    const none = ['', 'soon', '2026-02-30', null, true, [iso], { iso }, -ms, 1e300, 4e15]
+    return random.pick<JsonValue>([...written, ...written, ...spelled, ms, ms / 1000, ms * 1000, ...none])
   }
 
   write(): void {
@@ -80,7 +83,7 @@ class World {
     const filters: string[] = []
     if (random.chance(0.4))
       filters.push(random.pick(['mac=a', 'mac_in=a,b,7', 'mac=M%C3%B6kki', 'mac_gt=a', 'mac_exists=false']))
-    const when = (): string => encodeURIComponent(String(this.time(START + random.integer(40) * 900_000)))
+    const when = (): string => encodeURIComponent(new Date(START + random.integer(40) * 900_000).toISOString())
     if (random.chance(0.4)) filters.push(`time_${random.pick(['gte', 'lt', 'gt', 'lte', 'ne'])}=${when()}`)
     if (random.chance(0.2)) filters.push(random.pick(['n_gt=3', 'n_lt=1e15', 'data.t_ne=7', 'n_exists=true']))
     const question = random.integer(10)
@@ -159,19 +162,22 @@ describe('a query with groups that an index covers', () => {
   })
 
   test('distinguishes times to the microsecond, and takes the last item of equal times', async () => {
-    const { collection, views } = collectionOf([
-      { mac: 'a', time: '2026-01-01T00:00:00.000001Z', n: 1 },
-      { mac: 'a', time: '2026-01-01T00:00:00.000002Z', n: 2 },
-      { mac: 'a', time: '2026-01-01T00:00:00', n: 3 },
-      { mac: 'b', time: 1_767_225_600, n: 4 },
-      { mac: 'b', time: 1_767_225_600_000, n: 5 },
-      { mac: 'b', time: '2026-01-01T00:00:00Z', n: 6 },
-      { mac: 'b', time: '2026-01-01', n: 7 },
-      { mac: 'b', time: 1_767_225_599_999.5, n: 8 },
-      // A double has no room for microseconds at such late times.
-      { mac: 'c', time: '9000-01-01T00:00:00.000002Z', n: 9 },
-      { mac: 'c', time: '9000-01-01T00:00:00.000001Z', n: 10 },
-    ])
+    const { collection, views } = collectionOf(
+      [
+        { mac: 'a', time: '2026-01-01T00:00:00.000001Z', n: 1 },
+        { mac: 'a', time: '2026-01-01T00:00:00.000002Z', n: 2 },
+        { mac: 'a', time: '2026-01-01T00:00:00', n: 3 },
+        { mac: 'b', time: 1_767_225_600, n: 4 },
+        { mac: 'b', time: 1_767_225_600_000, n: 5 },
+        { mac: 'b', time: '2026-01-01T00:00:00Z', n: 6 },
+        { mac: 'b', time: '2026-01-01', n: 7 },
+        { mac: 'b', time: 1_767_225_599_999.5, n: 8 },
+        // A double has no room for microseconds at such late times.
+        { mac: 'c', time: '9000-01-01T00:00:00.000002Z', n: 9 },
+        { mac: 'c', time: '9000-01-01T00:00:00.000001Z', n: 10 },
+      ],
+      TIMED,
+    )
     const queries = new Queries({ views, bytes: 1 })
     const asked = async (): Promise<unknown> => {
       const newest = await queries.answer(collection, queryOf('newestBy=mac&fields=n'))
@@ -219,6 +225,7 @@ describe('a query with groups that an index covers', () => {
   test('reads no item when the keys contain everything', async () => {
     const { collection, views } = collectionOf(
       Array.from({ length: 3000 }, (_, n) => ({ mac: `m${n % 5}`, time: START + n * 60_000, data: { t: n % 7 } })),
+      TIMED,
     )
     const queries = new Queries({ views, bytes: 0 })
     const read = async (search: string): Promise<number> => {

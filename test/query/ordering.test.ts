@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compareRanked, RANK, ranked } from '../../src/json/order.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { interpretations } from '../../src/query/literal.ts'
+import { operandOf } from '../../src/query/literal.ts'
 import { ORDER } from './order.ts'
 
 function compare(a: JsonValue, b: JsonValue): number {
@@ -23,10 +23,10 @@ test('any two values compare by the one total order', () => {
 
 test('a text is read as an array or object only if it is valid JSON', () => {
   const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
-  assert.equal(interpretations(nested(100))[RANK.array]?.rank, RANK.array)
+  assert.equal(operandOf(nested(100), false).interpretations[RANK.array]?.rank, RANK.array)
   for (const text of [nested(101), nested(4000), '[1e999]', '{"__proto__":1}', '[1', '{a:1}']) {
     assert.deepEqual(
-      [interpretations(text)[RANK.array], interpretations(text)[RANK.object]],
+      [operandOf(text, false).interpretations[RANK.array], operandOf(text, false).interpretations[RANK.object]],
       [undefined, undefined],
       text.slice(0, 20),
     )

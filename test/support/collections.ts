@@ -4,7 +4,7 @@ import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { Views } from '../../src/projections/views.ts'
+import { Views, type ViewsOptions } from '../../src/projections/views.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
@@ -29,8 +29,8 @@ export function project(views: Views, ...writes: readonly Recorded[]): void {
 }
 
 /** The collections that events make, the first having position 1. */
-export function viewsOf(events: readonly DomainEvent[]): Views {
-  const views = Views.temporary()
+export function viewsOf(events: readonly DomainEvent[], options?: ViewsOptions): Views {
+  const views = Views.temporary(undefined, options)
   project(views, ...events.map((event, index) => recordOf(index + 1, [event])))
   return views
 }
@@ -106,8 +106,8 @@ export function sliceOf(collection: Collection, offset: number, size: number): I
 }
 
 /** A collection of these items, their ids being 0, 1, 2… where they name none. */
-export function collectionOf(bodies: readonly JsonObject[]): CollectionWriter {
-  const writer = new CollectionWriter()
+export function collectionOf(bodies: readonly JsonObject[], options?: ViewsOptions): CollectionWriter {
+  const writer = new CollectionWriter('things', Views.temporary(undefined, options))
   writer.putAll(bodies.map((body, id) => ({ id, ...body })))
   return writer
 }

@@ -20,6 +20,7 @@ export const RULES: Rules = {
   keyFields: new Map(),
   replacing: new Set(),
   times: new Map(),
+  nowMs: () => Date.parse('2026-01-01T00:00:00Z'),
   latest: new Map(),
   hasSchema: () => false,
   faultsOf: () => [],

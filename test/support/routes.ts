@@ -39,6 +39,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
     keyFields: new Map(),
     replacing: new Set<string>(),
     times: new Map(),
+    nowMs: Date.now,
     latest: new Map(),
     hasSchema: () => false,
     faultsOf: () => [],

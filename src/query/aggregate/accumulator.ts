@@ -1,4 +1,5 @@
-import { scalarKey } from '../../json/order-key.ts'
+import { RANK } from '../../json/order.ts'
+import { rankOfKey, scalarKey } from '../../json/order-key.ts'
 import type { JsonValue } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
@@ -128,6 +129,8 @@ class Extreme implements Accumulator {
       if (this.#number === undefined || this.#sign * (value - this.#number) > 0) this.#number = value
     } else if (value !== null && typeof value !== 'boolean' && this.#number === undefined) {
       const key = typeof value === 'string' ? scalarKey(value, MOST_KEY) : value.key
+      // An event time that is no instant.
+      if (typeof value !== 'string' && rankOfKey(key) !== RANK.instant) return
       const isBeyond = key === this.#key ? place < this.#place : this.#sign > 0 === key > this.#key
       if (this.#text !== undefined && !isBeyond) return
       this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#text))

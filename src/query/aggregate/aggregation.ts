@@ -16,6 +16,8 @@ export interface Aggregate {
   readonly path: Path | undefined
   /** For percentiles: from 0 to 100. */
   readonly percent: number
+  /** The values are event times, and are compared, but not computed with. */
+  readonly isTime: boolean
 }
 
 export const FILLS = ['none', 'null', 'previous'] as const
@@ -101,7 +103,7 @@ function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undef
       `The parameter ${[...given.keys()][0]} needs aggregate, for example aggregate=count. Possible are ${POSSIBLE}.`,
     )
   }
-  const aggregates = splitList(aggregate).map(parseAggregate)
+  const aggregates = splitList(aggregate).map((text) => parseAggregate(text, time))
   if (aggregates.length === 0) throw invalid(`The parameter aggregate is empty. Possible are ${POSSIBLE}.`)
   if (aggregates.length > MOST_AGGREGATES) throw invalid(`At most ${MOST_AGGREGATES} aggregates are possible at once.`)
   const groupBy = splitList(given.get('groupBy') ?? '').map(parsePath)
@@ -130,7 +132,7 @@ function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undef
   }
 }
 
-function parseAggregate(text: string): Aggregate {
+function parseAggregate(text: string, time: Path | undefined): Aggregate {
   const [, name = '', field] = /^([A-Za-z]+[\d.]*)(?:\((.*)\))?$/.exec(text) ?? []
   const percent = /^p(\d{1,3}(?:\.\d+)?)$/.exec(name)?.[1]
   const isCount = name === 'count'
@@ -143,11 +145,14 @@ function parseAggregate(text: string): Aggregate {
       isCount ? 'count takes no field.' : `The aggregate ${name} needs a field, for example ${name}(data.temperature).`,
     )
   }
+  const function_ = percent !== undefined ? 'percentile' : (name as FunctionName)
+  const path = field ? parsePath(field) : undefined
   return {
     name: text,
-    function: percent !== undefined ? 'percentile' : (name as FunctionName),
-    path: field ? parsePath(field) : undefined,
+    function: function_,
+    path,
     percent: Number(percent ?? 0),
+    isTime: ORDERED.has(function_) && isSame(path, time),
   }
 }
 
@@ -157,17 +162,28 @@ export interface Needs {
   /** Undefined if the answer does not depend on event times. */
   readonly time: Path | undefined
   readonly values: readonly Path[]
+  /** It computes with event times as numbers, which only the items have: an index has their instants. */
+  readonly countsTimes: boolean
 }
 
 export function needsOf(grouping: Grouping): Needs {
-  if (grouping.kind === 'distinct') return { groups: [grouping.path], time: undefined, values: [] }
-  if (grouping.kind === 'newest') return { groups: [grouping.path], time: grouping.time, values: [] }
+  if (grouping.kind === 'distinct') return { groups: [grouping.path], time: undefined, values: [], countsTimes: false }
+  if (grouping.kind === 'newest')
+    return { groups: [grouping.path], time: grouping.time, values: [], countsTimes: false }
   const { aggregates, groupBy, time, window } = grouping
   return {
     groups: groupBy,
     time: window || aggregates.some(isByTime) ? time : undefined,
     values: aggregates.flatMap(({ path }) => (path ? [path] : [])),
+    countsTimes: aggregates.some((one) => !one.isTime && isSame(one.path, time)),
   }
+}
+
+/** The functions that compare values and do not compute with them. */
+const ORDERED: ReadonlySet<FunctionName> = new Set(['min', 'max', 'first', 'last'])
+
+function isSame(path: Path | undefined, other: Path | undefined): boolean {
+  return path !== undefined && other !== undefined && formatPath(path) === formatPath(other)
 }
 
 export function isByTime({ function: name }: Aggregate): boolean {

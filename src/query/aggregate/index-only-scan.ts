@@ -1,4 +1,3 @@
-import { LEAST_MILLISECONDS } from '../../json/event-time.ts'
 import { RANK } from '../../json/order.ts'
 import { keyOfRanked } from '../../json/order-key.ts'
 import type { JsonObject } from '../../json/value.ts'
@@ -61,11 +60,11 @@ export class IndexOnlyScan {
       }
       const at = window ? parts.time(time) : undefined
       if (window && at === undefined) {
-        yield* scan.jump(isTimed ? scan.prefix + this.#withTime(key, scan) : scan.prefix + END)
+        yield* scan.jump(scan.prefix + END)
         continue
       }
       let { to } = scan
-      if (window && isTimed) to = lower(to, this.#until(window.until(at as number), key, scan))
+      if (window && isTimed) to = lower(to, timeKey(window.until(at as number)))
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
       const cell = (): readonly Accumulator[] => {
@@ -133,12 +132,12 @@ export class IndexOnlyScan {
         continue
       }
       if (parts.time(time) === undefined) {
-        yield* scan.jump(isTimed ? scan.prefix + this.#withTime(key, scan) : scan.prefix + END)
+        yield* scan.jump(scan.prefix + END)
         continue
       }
       const group = parts.groups()[0] as Scalar
       if (isTimed && this.#layout.last === shared + 1) {
-        yield* scan.jump(scan.prefix + lower(scan.to, this.#orderedUntil()))
+        yield* scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS))
         yield* this.#lastOf(key, group, scan, newest)
         continue
       }
@@ -225,37 +224,19 @@ export class IndexOnlyScan {
     }
   }
 
-  /** The bytes after the prefix of the next keys that may have an event time, if this key has none. */
-  #withTime(key: Buffer, scan: KeyScan): string {
-    const rank = this.#parts.rank(this.#layout.time)
-    if (rank < RANK.number) return String.fromCharCode(RANK.number)
-    return rank > RANK.instant ? END : this.#partEnd(key, scan)
-  }
-
   /** The bytes after the prefix that are above all keys with the same part as this key. */
   #partEnd(key: Buffer, { starts }: KeyScan): string {
     const { shared } = this.#layout
     return key.toString('latin1', starts[shared], starts[shared + 1]) + END
   }
+}
 
-  /** The bytes after the prefix up to which keys have event times before an instant. */
-  #until(ms: number, key: Buffer, scan: KeyScan): string {
-    const { time } = this.#layout
-    if (this.#parts.rank(time) === RANK.instant)
-      return keyOfRanked({ rank: RANK.instant, value: { ms: Math.floor(ms), micros: 0 } })
-    const isMs = (this.#parts.number(time) as number) >= LEAST_MILLISECONDS
-    return isMs ? keyOfRanked({ rank: RANK.number, value: ms }) : this.#partEnd(key, scan)
-  }
+/** Above the order keys of all instants. */
+const AFTER_INSTANTS = String.fromCharCode(RANK.instant + 1)
 
-  /** The bytes after the prefix up to which keys have the order of their event times. */
-  #orderedUntil(): string {
-    const { time } = this.#layout
-    if (this.#parts.rank(time) === RANK.instant) return String.fromCharCode(RANK.instant + 1)
-    const number = this.#parts.number(time) as number
-    if (number <= -LEAST_MILLISECONDS) return keyOfRanked({ rank: RANK.number, value: -LEAST_MILLISECONDS }) + END
-    if (number < LEAST_MILLISECONDS) return keyOfRanked({ rank: RANK.number, value: LEAST_MILLISECONDS })
-    return String.fromCharCode(RANK.instant)
-  }
+/** The order key of an instant in milliseconds. */
+function timeKey(ms: number): string {
+  return keyOfRanked({ rank: RANK.instant, value: { ms: Math.floor(ms), micros: 0 } })
 }
 
 function isBelow(key: Buffer | undefined, bound: Buffer): boolean {

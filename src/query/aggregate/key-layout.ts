@@ -1,4 +1,3 @@
-import { timeOfNumber } from '../../json/event-time.ts'
 import { RANK } from '../../json/order.ts'
 import { type KeyPart, partEnd, readPart } from '../../json/order-key-parts.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
@@ -20,6 +19,8 @@ export interface Layout {
   readonly groups: readonly number[]
   /** NONE if no event time is needed. */
   readonly time: number
+  /** The event time, needed or not; NONE if the index does not have it. */
+  readonly timePart: number
   /** By column of a row, or COUNT. */
   readonly columns: readonly number[]
   /** Whether a column depends on the order of event times. */
@@ -60,6 +61,7 @@ export function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layo
   return {
     groups,
     time,
+    timePart: index.timePart,
     columns,
     isOrdered,
     isTimeRead,
@@ -102,7 +104,7 @@ export class Parts {
       this.#starts[part] = starts[part] as number
       readPart(key, starts[part] as number, into)
     }
-    return this.#layout.groups.every((part) => this.rank(part) !== RANK.instant)
+    return this.#layout.groups.every((part) => this.#isSpelled(part))
   }
 
   /** Reads the other parts of a key, which begin at `start`. */
@@ -137,11 +139,17 @@ export class Parts {
   /** The value of a part of the key that was read last; undefined if it is missing. */
   value(part: number, key: Buffer, place: number): Scalar | Unspelled | undefined {
     const { rank, value, end } = this.#parts[part] as KeyPart
-    if (rank === RANK.instant) return new Unspelled(key.toString('latin1', this.#starts[part], end), place)
+    if (!this.#isSpelled(part)) return new Unspelled(key.toString('latin1', this.#starts[part], end), place)
     return rank === MISSING_RANK ? undefined : value
   }
 
-  /** The values of the groups, none of which is an instant. */
+  /** Whether the key of a part has the value as the item spells it. */
+  #isSpelled(part: number): boolean {
+    const rank = this.rank(part)
+    return rank !== RANK.instant && (part !== this.#layout.timePart || rank === MISSING_RANK)
+  }
+
+  /** The values of the groups, all of which are spelled. */
   groups(): readonly Scalar[] {
     return this.#layout.groups.map((part) => this.number(part))
   }
@@ -150,7 +158,7 @@ export class Parts {
   time(part: number): number | undefined {
     const { rank, value } = this.#parts[part] as KeyPart
     if (rank === RANK.instant) return value as number
-    return rank === RANK.number ? timeOfNumber(value as number) : undefined
+    return undefined
   }
 }
 

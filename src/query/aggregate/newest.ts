@@ -1,9 +1,9 @@
+import { eventTime } from '../../json/event-time.ts'
 import { scalarKey } from '../../json/order-key.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import { Budget } from './accumulator.ts'
-import { eventTime } from './event-time.ts'
 import { firstScalar, type Scalar } from './scalars.ts'
 
 interface Newest {

@@ -1,5 +1,6 @@
 import type { Item } from '../../collections/item.ts'
-import { scalarKey } from '../../json/order-key.ts'
+import { eventTime } from '../../json/event-time.ts'
+import { scalarKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import type { Path } from '../../json/paths.ts'
 import { type JsonObject, type JsonValue, put } from '../../json/value.ts'
@@ -7,7 +8,6 @@ import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type Accumulator, accumulatorOf, Budget } from './accumulator.ts'
 import { type Aggregation, groupNames } from './aggregation.ts'
-import { eventTime } from './event-time.ts'
 import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
 
 /** Groups or windows processed in one step. */
@@ -46,10 +46,13 @@ export class Rows {
     if (aggregation.window && at === undefined) return
     const groups = aggregation.groupBy.map((path) => firstScalar(item, path))
     const accumulators = this.accumulators(this.groupOf(groups), at)
-    for (const [index, { path }] of aggregation.aggregates.entries()) {
+    for (const [index, { path, isTime }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators[index] as Accumulator
       if (!path) accumulator.add(null, 0, place)
-      else
+      else if (isTime) {
+        const key = timeKeyAt(item, path)
+        if (key !== undefined) accumulator.add(new Unspelled(key, place), at ?? Number.NEGATIVE_INFINITY, place)
+      } else
         for (const value of scalarsAt(item, path)) {
           if (value === undefined) yield
           else accumulator.add(value, at ?? Number.NEGATIVE_INFINITY, place)

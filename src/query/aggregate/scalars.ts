@@ -3,7 +3,7 @@ import { isArray, isObject, type JsonValue } from '../../json/value.ts'
 
 export type Scalar = null | boolean | number | string
 
-/** A text value that is an instant, known from an index: its spelling is only in the item. */
+/** A text that is an instant, or an event time, known by its order key: its spelling is only in the item. */
 export class Unspelled {
   /** Its order key. */
   readonly key: string

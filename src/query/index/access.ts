@@ -6,7 +6,7 @@ import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { isReceived } from '../virtual-field.ts'
 import { END, intersect, type Range, rangesOf } from './ranges.ts'
-import { KIND, MISSING, MOST_PATHS, mostPart } from './tuples.ts'
+import { KIND, MOST_PATHS, mostPart } from './tuples.ts'
 
 /** Keys of an index from `from` to before `to`, as latin1. */
 export interface KeyRange {
@@ -164,7 +164,8 @@ export class AccessPaths {
 
   #coveredBy(paths: readonly Path[]): Access['covered'] {
     if (!this.#needs || this.#usable < this.#filters) return undefined
-    const { groups, time, values } = this.#needs
+    const { groups, time, values, countsTimes } = this.#needs
+    if (countsTimes) return undefined
     const names = new Set(paths.map(formatPath))
     const isThere = (path: Path): boolean => names.has(formatPath(path))
     const filtered = [...this.#paths.values()]
@@ -257,10 +258,9 @@ function cutAfter({ from, to, isPoint }: Range, most: number): Range {
   return { from: from.slice(0, most), to: to.slice(0, most) + END, isPoint: false }
 }
 
-/** Splits a range into the keys with a value after a prefix, and those without. */
-export function dividedAtMissing({ from, to }: KeyRange, prefix: string): readonly [KeyRange, KeyRange] {
-  const missing = prefix + MISSING
-  const middle = from > missing ? from : to < missing ? to : missing
+/** Splits a range at a key. */
+export function dividedAt(key: string, { from, to }: KeyRange): readonly [KeyRange, KeyRange] {
+  const middle = from > key ? from : to < key ? to : key
   return [
     { from, to: middle },
     { from: middle, to },

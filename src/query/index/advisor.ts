@@ -4,7 +4,7 @@ import type { AccessPaths } from './access.ts'
 import { FEW, type IndexPlan } from './plan.ts'
 import { indexedOf, keysAt, nameOf, type StoredIndex } from './stored-index.ts'
 import type { StoredIndexes } from './stored-indexes.ts'
-import { KIND } from './tuples.ts'
+import { type IndexFields, KIND } from './tuples.ts'
 
 /** Highest number of indexes of a collection. */
 const MOST_INDEXES = 16
@@ -121,9 +121,9 @@ export class IndexAdvisor {
 
   /** The indexes to drop for a new one; undefined if there is no room for it, or it would be useless. */
   #roomFor(collection: Collection, { paths, times }: Demand): readonly StoredIndex[] | undefined {
-    const { keyBytes, itemBytes, isOfUse } = estimate(collection, paths)
-    if (!isOfUse) return undefined
     const { bytes, indexes } = this.#options
+    const { keyBytes, itemBytes, isOfUse } = estimate(collection, indexes.fieldsOf(collection.name, paths))
+    if (!isOfUse) return undefined
     const existing = indexes.of(collection.facts.table)
     const most = bytes > 0 ? bytes : Math.max(LEAST_BYTES, (itemBytes * collection.size) / 2)
     let left = most - keyBytes * collection.size
@@ -162,7 +162,7 @@ function keyOf(collection: string, index: string): string {
 }
 
 /** Estimates the size of an index and of the items, per item, from a sample. */
-function estimate(collection: Collection, paths: readonly Path[]) {
+function estimate(collection: Collection, fields: IndexFields) {
   let keyBytes = 0
   let itemBytes = 0
   let useful = 0
@@ -170,7 +170,7 @@ function estimate(collection: Collection, paths: readonly Path[]) {
   for (let at = 0; at < SAMPLE; at++) {
     const place = collection.seek(Math.floor(at * places))
     const item = collection.itemAt(place)
-    const keys = keysAt(indexedOf(item), paths, place)
+    const keys = keysAt(indexedOf(item), fields, place)
     itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
     for (const key of keys) keyBytes += (KEY_BYTES + key.length) / FILLED
     if (keys[0]?.charCodeAt(0) !== KIND.unknown) useful++

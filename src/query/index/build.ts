@@ -145,7 +145,7 @@ export class IndexBuild {
   }
 
   #keysOf(entry: Item | Tombstone | undefined, place: number): readonly string[] {
-    return keysAt(indexedOf(entry instanceof Item ? entry : undefined), this.#index.paths, place)
+    return keysAt(indexedOf(entry instanceof Item ? entry : undefined), this.#index, place)
   }
 
   /** Calls `committed` at once after the commit: the next write may come before the promise resolves. */

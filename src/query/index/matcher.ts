@@ -3,7 +3,7 @@ import type { CollectionItems } from '../../collections/stored-items.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
-import { type Conditions, isWithoutTrace, meetsConditions } from '../filter.ts'
+import { type Conditions, type Filter, meetsConditions } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { withReceived } from '../virtual-field.ts'
 
@@ -17,6 +17,21 @@ export interface Places {
 const STEP_CHARACTERS = 4096
 /** The overhead of reading one item, expressed in characters. */
 const ITEM_CHARACTERS = 100
+
+/** Searching a longer text takes as long as parsing it in steps. */
+const MOST_SEARCHED = 4096
+/** Filters whose traces are searched in a text. */
+const TRACED_FILTERS = 8
+
+/** Whether the text of an item proves that it does not match, so that it need not be parsed. */
+function isWithoutTrace(text: string, { filters }: Conditions): boolean {
+  if (text.length > MOST_SEARCHED) return false
+  for (let index = 0; index < filters.length && index < TRACED_FILTERS; index++) {
+    const trace = (filters[index] as Filter).trace
+    if (trace && !trace.test(text)) return true
+  }
+  return false
+}
 
 /** Reads items and checks them against conditions, time-sliced. */
 export class Matching {

@@ -1,13 +1,14 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
+import type { Sort } from '../../json/order.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
-import { dividedAtMissing, type Order } from './access.ts'
+import { dividedAt, type Order } from './access.ts'
 import { Matching, type Places } from './matcher.ts'
 import { bytesOf, type IndexPlan } from './plan.ts'
 import { END } from './ranges.ts'
-import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
-import { KIND, MISSING, placeKey } from './tuples.ts'
+import { comparing, lastFrom, type SortEntry, sortEntryOf } from './sort-keys.ts'
+import { KIND, placeKey } from './tuples.ts'
 
 /** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */
 const MANY = 64
@@ -49,12 +50,12 @@ interface Run {
 }
 
 /** The runs in the order of reading: items without a value come last, in the collection's order. */
-function* runsOf({ tree, single }: IndexPlan, { descending }: Order): Steps<Run[]> {
+function* runsOf({ tree, single }: IndexPlan, { descending, sort }: Order): Steps<Run[]> {
   if (!descending) return single.map(({ range, size }) => ({ from: bytesOf(range.from), size, descending }))
   const values: Run[] = []
   const missing: Run[] = []
   for (const { range, prefix, size } of single) {
-    const [, rest] = dividedAtMissing(range, String.fromCharCode(KIND.single) + prefix)
+    const [, rest] = dividedAt(String.fromCharCode(KIND.single) + prefix + lastFrom(sort[0] as Sort), range)
     const from = bytesOf(range.from)
     const middle = bytesOf(rest.from)
     const count = yield* tree.count(from, middle)
@@ -166,18 +167,24 @@ function* placedOthers(items: CollectionItems, query: Query, plan: IndexPlan, ru
   matches.sort(comparing(order.sort))
   const placed: Placed[] = []
   for (const match of matches) {
-    placed.push({ place: match.place, before: yield* keysBefore(match, plan, runs) })
+    placed.push({ place: match.place, before: yield* keysBefore(match, order.sort, plan, runs) })
     yield
   }
   return placed
 }
 
 /** The number of keys of the runs before an item. */
-function* keysBefore({ keys, place }: SortEntry, { tree, single }: IndexPlan, runs: readonly Run[]): Steps<number> {
+function* keysBefore(
+  { keys, place }: SortEntry,
+  [sort]: readonly Sort[],
+  { tree, single }: IndexPlan,
+  runs: readonly Run[],
+): Steps<number> {
+  const isLast = sort !== undefined && (keys[0] as string) >= lastFrom(sort)
   const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
   let count = 0
   for (const { from, size, descending } of runs) {
-    if (descending && keys[0] === MISSING) {
+    if (descending && isLast) {
       count += size
       continue
     }

@@ -1,4 +1,4 @@
-import { RANK } from '../../json/order.ts'
+import { RANK, UNREADABLE } from '../../json/order.ts'
 import { keyOfRanked } from '../../json/order-key.ts'
 import { isWellFormed } from '../../json/value.ts'
 import type { Filter } from '../filter.ts'
@@ -33,7 +33,7 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'iendswith':
       return undefined
     case 'startswith':
-      return beginning(filter)
+      return filter.isTime ? undefined : beginning(filter)
     case 'exists': {
       const texts = filter.operands.map(({ text }) => text)
       return exact([
@@ -44,7 +44,7 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'eq':
       return exact(keysOfOperands(filter).map(({ key }) => point(key)))
     case 'ne':
-      return exact(rangesWithout(keysOfOperands(filter)))
+      return exact(filter.isTime ? timesWithout(keysOfOperands(filter)) : rangesWithout(keysOfOperands(filter)))
     default: {
       const { operator } = filter
       return exact(keysOfOperands(filter).map(({ rank, key }) => rangeBeside(rank, key, operator)))
@@ -105,6 +105,13 @@ function rangesWithout(operands: readonly RankedKey[]): readonly Range[] {
       return { from: before === undefined ? firstOf(rank) : above(before), to, isPoint: false }
     })
   })
+}
+
+/** The ranges of all event times other than the operands, also of those that are no instant. */
+function timesWithout(operands: readonly RankedKey[]): readonly Range[] {
+  const unreadable = firstOf(UNREADABLE.rank)
+  const instants = operands.length > 0 ? rangesWithout(operands) : [{ from: '', to: unreadable, isPoint: false }]
+  return [...instants, { from: unreadable, to: MISSING, isPoint: false }]
 }
 
 /**

@@ -1,5 +1,5 @@
-import type { Sort } from '../../json/order.ts'
-import { orderKey, scalarKey } from '../../json/order-key.ts'
+import { type Sort, UNREADABLE } from '../../json/order.ts'
+import { keyOfRanked, orderKey, scalarKey, timeKeyAt } from '../../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
@@ -17,8 +17,18 @@ export interface SortEntry {
 
 export function* sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<SortEntry> {
   const keys: string[] = []
-  for (const { path } of sort) keys.push(plainKey(item, path) ?? (yield* firstKey(item, path)))
+  for (const { path, isTime } of sort) {
+    if (isTime) keys.push(timeKeyAt(item, path) ?? MISSING)
+    else keys.push(plainKey(item, path) ?? (yield* firstKey(item, path)))
+  }
   return { place, keys }
+}
+
+const UNREADABLE_KEY = keyOfRanked(UNREADABLE)
+
+/** Keys from this one on come last in both directions: of no value, or of an event time that is no instant. */
+export function lastFrom({ isTime }: Sort): string {
+  return isTime ? UNREADABLE_KEY : MISSING
 }
 
 /** The key of a scalar at a path without arrays; undefined if the key takes steps. */
@@ -38,13 +48,16 @@ function* firstKey(item: JsonObject, path: Path): Steps<string> {
 
 /** The order of results: by the sorts, items without a value last, then by place. */
 export function comparing(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) => number {
+  const last = sort.map(lastFrom)
   return (a, b) => {
     for (let index = 0; index < sort.length; index++) {
       const left = a.keys[index] as string
       const right = b.keys[index] as string
       if (left === right) continue
       const order = left < right ? -1 : 1
-      return (sort[index] as Sort).descending && left !== MISSING && right !== MISSING ? -order : order
+      const isReversed =
+        (sort[index] as Sort).descending && left < (last[index] as string) && right < (last[index] as string)
+      return isReversed ? -order : order
     }
     return a.place - b.place
   }

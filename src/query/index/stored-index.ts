@@ -5,13 +5,13 @@ import type { JsonObject } from '../../json/value.ts'
 import { numberedKey, TAG } from '../../store/keys.ts'
 import type { Store } from '../../store/store.ts'
 import type { StoredTree } from '../../store/stored-tree.ts'
-import { keysOf, LONG_ITEM } from './tuples.ts'
+import { type IndexFields, keysOf, LONG_ITEM } from './tuples.ts'
 
 /** Approximate bytes of a node on disk. */
 const NODE_BYTES = 4096
 
 /** The stored properties of an index. */
-export interface IndexFacts {
+export interface IndexFacts extends Partial<Pick<IndexFields, 'timePart'>> {
   readonly collection: string
   readonly paths: readonly Path[]
   /** The index is complete from this position on; undefined while it is being built. */
@@ -42,15 +42,16 @@ export function indexedOf(item: Pick<Item, 'text' | 'value'> | undefined): Index
 }
 
 /** The keys of the item at a place; none if there is no item. */
-export function keysAt(indexed: Indexed | undefined, paths: readonly Path[], place: number): readonly string[] {
-  return indexed ? keysOf(indexed.value, paths, place) : []
+export function keysAt(indexed: Indexed | undefined, fields: IndexFields, place: number): readonly string[] {
+  return indexed ? keysOf(indexed.value, fields, place) : []
 }
 
 /** An index of one table: the keys of all its items, in the store. */
-export class StoredIndex {
+export class StoredIndex implements IndexFields {
   readonly table: number
   readonly collection: string
   readonly paths: readonly Path[]
+  readonly timePart: number
   readonly name: string
   readonly tree: StoredTree
   readonly #store: Store
@@ -68,11 +69,12 @@ export class StoredIndex {
   /** While it is built: the number of places read, and whether the keys of the item at a place were inserted. */
   building: { readonly read: number; wasInserted(place: number, before: readonly string[]): boolean } | undefined
 
-  constructor(store: Store, table: number, tree: StoredTree, { collection, paths, since }: IndexFacts) {
+  constructor(store: Store, table: number, tree: StoredTree, { collection, paths, timePart = -1, since }: IndexFacts) {
     this.#store = store
     this.table = table
     this.collection = collection
     this.paths = paths
+    this.timePart = timePart
     this.name = nameOf(paths)
     this.tree = tree
     this.#since = since
@@ -98,9 +100,9 @@ export class StoredIndex {
 
   /** The item at a place was replaced or removed. In the same transaction. */
   changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
-    const old = keysAt(before, this.paths, place)
+    const old = keysAt(before, this, place)
     if (this.building && !this.building.wasInserted(place, old)) return
-    this.replace(old, keysAt(after, this.paths, place))
+    this.replace(old, keysAt(after, this, place))
   }
 
   /** Changes the keys of a place, in the tree with `apply`. In a transaction. */
@@ -148,7 +150,7 @@ export class StoredIndex {
 
   /** Stores the properties; with `since` when the index is complete. In a transaction. */
   saveFacts(since: Position | undefined): void {
-    const facts: IndexFacts = { collection: this.collection, paths: this.paths, since }
+    const facts: IndexFacts = { collection: this.collection, paths: this.paths, timePart: this.timePart, since }
     this.#store.set(numberedKey(TAG.index, this.table, this.tree.number), Buffer.from(JSON.stringify(facts)))
   }
 

@@ -1,12 +1,13 @@
 import type { ObservedItem, TableObserver } from '../../collections/observed-item.ts'
 import type { Position } from '../../events/event.ts'
-import type { Path } from '../../json/paths.ts'
+import { formatPath, type Path } from '../../json/paths.ts'
 import { positionOf } from '../../store/bytes.ts'
 import { numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../../store/keys.ts'
 import type { Store } from '../../store/store.ts'
 import { NodeCache, StoredTree } from '../../store/stored-tree.ts'
 import { IndexBuild } from './build.ts'
 import { type IndexFacts, indexedOf, nameOf, StoredIndex } from './stored-index.ts'
+import type { IndexFields } from './tuples.ts'
 
 /** How often to check whether an index to be removed is still being read. */
 const READERS_MS = 100
@@ -16,23 +17,35 @@ export class StoredIndexes implements TableObserver {
   readonly #store: Store
   readonly #cache = new NodeCache()
   readonly #byTable = new Map<number, StoredIndex[]>()
+  /** Indexes of the last start whose keys were made with another event time. */
+  readonly #outdated: StoredIndex[] = []
   readonly #builds = new Map<StoredIndex, { readonly build: IndexBuild; readonly done: Promise<void> }>()
   #next = 1
   /** Above the numbers of all trees that existed at the start. */
   readonly #first: number
   readonly #applied: () => Position
+  readonly #times: ReadonlyMap<string, Path> | undefined
   #isEnded = false
 
-  /** Incomplete indexes are built again when needed. `applied` is the position of the last event in the store. */
-  constructor(store: Store, applied: () => Position) {
+  /**
+   * Incomplete indexes are built again when needed. `applied` is the position of the last event in the store, `times` are
+   * the paths of the event times by collection; undefined: those that the stored indexes were built with.
+   */
+  constructor(store: Store, applied: () => Position, times?: ReadonlyMap<string, Path>) {
     this.#store = store
+    this.#times = times
     this.#applied = applied
     const tag = Buffer.from([TAG.index])
     for (const { key, value } of store.rows(tag, prefixEnd(tag))) {
       const number = positionOf(key, PREFIX_BYTES)
       const facts = JSON.parse(value.toString()) as IndexFacts
       this.#next = Math.max(this.#next, number + 1)
-      this.#add(new StoredIndex(store, key.readUInt32BE(1), this.#treeOf(number), facts))
+      const index = new StoredIndex(store, key.readUInt32BE(1), this.#treeOf(number), facts)
+      if (index.isBuilt && this.#isOutdated(index)) {
+        index.isDropped = true
+        this.#outdated.push(index)
+      }
+      this.#add(index)
     }
     const trees = Buffer.from([TAG.tree])
     for (const { key } of store.rows(trees, prefixEnd(trees)))
@@ -70,12 +83,23 @@ export class StoredIndexes implements TableObserver {
     for (const index of this.all) index.rollBack()
   }
 
+  /** The fields of an index of these paths. */
+  fieldsOf(collection: string, paths: readonly Path[]): IndexFields {
+    const time = this.#times?.get(collection)
+    return { paths, timePart: time ? paths.map(formatPath).indexOf(formatPath(time)) : -1 }
+  }
+
+  /** Whether an index was built with another event time. */
+  #isOutdated({ collection, paths, timePart }: StoredIndex): boolean {
+    return this.#times !== undefined && this.fieldsOf(collection, paths).timePart !== timePart
+  }
+
   /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
   build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
     if (this.#isEnded) return Promise.resolve()
     const known = this.of(table).find(({ name }) => name === nameOf(paths))
     if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
-    const facts: IndexFacts = { collection, paths, since: undefined }
+    const facts: IndexFacts = { collection, ...this.fieldsOf(collection, paths), since: undefined }
     const index = new StoredIndex(this.#store, table, this.#treeOf(this.#next++), facts)
     const build = new IndexBuild(this.#store, index, this.#applied)
     const done = build.run().finally(() => this.#builds.delete(index))
@@ -105,12 +129,18 @@ export class StoredIndexes implements TableObserver {
     for (const index of this.of(table)) await this.drop(index)
   }
 
-  /** Removes incomplete indexes, and the remains of indexes and tables that no longer exist. */
+  /**
+   * Removes incomplete indexes, and the remains of indexes and tables that no longer exist. Builds outdated
+   * indexes again.
+   */
   async tidy(tables: ReadonlySet<number>): Promise<void> {
     const known = new Set(this.all.map(({ tree }) => tree.number))
-    const useless = this.all.filter((index) => !tables.has(index.table) || !index.isBuilt)
+    const useless = this.all.filter((index) => !tables.has(index.table) || !index.isBuilt || index.isDropped)
     // All become unavailable at once: one that is configured is built again before their rows are removed.
     await Promise.all(useless.map((index) => this.drop(index)))
+    for (const { table, collection, paths } of this.#outdated.splice(0)) {
+      if (tables.has(table)) await this.build(table, collection, paths)
+    }
     if (this.#isEnded) return
     const trees = Buffer.from([TAG.tree])
     for (const { key } of this.#store.rows(trees, prefixEnd(trees))) {

@@ -1,4 +1,4 @@
-import { orderKeyAtOnce } from '../../json/order-key.ts'
+import { orderKeyAtOnce, timeKeyAt } from '../../json/order-key.ts'
 import { MANY, PAUSE, type Path, plainAt, valuesAt } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { POSITION_BYTES, putPosition } from '../../store/bytes.ts'
@@ -6,7 +6,8 @@ import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
 
 /*
  * A key of an index is a kind (1 byte), a tuple and a place. The tuple has for each path of the index the order key of the
- * value there (json/order-key.ts); none of these begins another, so that tuples have the order of their values.
+ * value there (json/order-key.ts); none of these begins another, so that tuples have the order of their values. At the
+ * path of the event time it has a single key, of an instant or of UNREADABLE.
  *
  *   single    each path leads to one value at most, or to none, and the tuple is whole
  *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is looked at
@@ -28,15 +29,22 @@ const MOST_TUPLES = 1000
 /** Highest number of values visited to find them. */
 const MOST_LOOKED_AT = 16_384
 
+/** The fields from whose values the keys of an index are made. */
+export interface IndexFields {
+  readonly paths: readonly Path[]
+  /** The index in `paths` of the event time; -1 if it is not there. */
+  readonly timePart: number
+}
+
 /** The length to which the parts of a tuple are cut. */
 export function mostPart(paths: number): number {
   return Math.floor((MOST_KEY_BYTES - POSITION_BYTES - 1) / paths)
 }
 
 /** The keys of an item at a place, as latin1. */
-export function keysOf(item: JsonObject | undefined, paths: readonly Path[], place: number): readonly string[] {
+export function keysOf(item: JsonObject | undefined, fields: IndexFields, place: number): readonly string[] {
   const end = placeKey(place)
-  const tuples = item && tuplesOf(item, paths)
+  const tuples = item && tuplesOf(item, fields)
   if (!tuples) return [String.fromCharCode(KIND.unknown) + end]
   const kind = String.fromCharCode(tuples.kind)
   // Unlike a concatenation, the result of `join` is flat, which makes sorting keys twice as fast.
@@ -56,12 +64,12 @@ interface Tuples {
 }
 
 /** Undefined if there are too many. */
-function tuplesOf(item: JsonObject, paths: readonly Path[]): Tuples | undefined {
+function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | undefined {
   const most = mostPart(paths.length)
   let kind: Kind = KIND.single
   let tuples: string[] = ['']
-  for (const path of paths) {
-    const parts = partsOf(item, path, most)
+  for (const [index, path] of paths.entries()) {
+    const parts = index === timePart ? [timeKeyAt(item, path) ?? MISSING] : partsOf(item, path, most)
     if (!parts || tuples.length * parts.length > MOST_TUPLES) return undefined
     if (parts.length > 1) kind = KIND.several
     const longer: string[] = []

@@ -1,0 +1,71 @@
+import { eventInstant, instantOf } from '../json/event-time.ts'
+import type { Instant } from '../json/instant.ts'
+import { firstAt, formatPath, type Path } from '../json/paths.ts'
+import { pointer } from '../json/pointer.ts'
+import { isObject, type JsonObject, type JsonValue, own, put } from '../json/value.ts'
+import { type Fault, Refusal } from '../runtime/errors.ts'
+import type { EventTimeRule, Rules } from './rules.ts'
+
+/** Characters of a value that a message repeats. */
+const MOST_SHOWN = 100
+
+/** Why an item has no valid event time; undefined if it has one. */
+export function faultOfTime(item: JsonObject, rule: EventTimeRule, nowMs: number): Fault | undefined {
+  const value = firstAt(item, rule.path)
+  const instant = instantOf(value)
+  if (instant && !isAhead(instant, rule, nowMs)) return undefined
+  const message =
+    value === undefined
+      ? 'has no event time'
+      : instant
+        ? `has an event time that is more than ${rule.maxAheadMs / 1000} seconds ahead of the server's clock, ${new Date(nowMs).toISOString()}`
+        : `must be an event time, as ISO 8601 or as seconds, milliseconds or microseconds since 1970, not ${shown(value)}`
+  return { pointer: pointer(rule.path), message }
+}
+
+function isAhead({ ms }: Instant, { maxAheadMs }: EventTimeRule, nowMs: number): boolean {
+  return ms > nowMs + maxAheadMs
+}
+
+/** The event time of an item by which it can be newer than another one; undefined if that is not valid. */
+export function validTime(item: JsonObject, rule: EventTimeRule, nowMs: number): Instant | undefined {
+  const instant = eventInstant(item, rule.path)
+  return instant && !isAhead(instant, rule, nowMs) ? instant : undefined
+}
+
+function shown(value: JsonValue): string {
+  const text = JSON.stringify(value)
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text
+}
+
+/** @throws {Refusal} `Unprocessable` where the collection requires a valid event time. */
+export function checkTime(item: JsonObject, collection: string, { times, nowMs }: Rules): void {
+  const rule = times.get(collection)
+  const fault = rule?.isTimeRequired ? faultOfTime(item, rule, nowMs()) : undefined
+  if (!rule || !fault) return
+  throw new Refusal(
+    'Unprocessable',
+    `Items of "${collection}" need an event time: the field "${formatPath(rule.path)}" ${fault.message}.`,
+    [fault],
+  )
+}
+
+/** The item, with the time of receipt where the collection wants that in place of a missing event time. */
+export function withReceipt(item: JsonObject, collection: string, { times, nowMs }: Rules): JsonObject {
+  const rule = times.get(collection)
+  return rule?.defaultsToReceipt ? withDefault(item, rule.path, new Date(nowMs()).toISOString()) : item
+}
+
+/** The item with a value at a path where it has none, or null. */
+export function withDefault(item: JsonObject, path: Path, value: JsonValue): JsonObject {
+  return (firstAt(item, path) ?? null) === null ? withValue(item, path, value) : item
+}
+
+function withValue(object: JsonObject, [name = '', ...rest]: Path, value: JsonValue): JsonObject {
+  const inner = own(object, name) ?? {}
+  // There is no place for it within another value.
+  if (rest.length > 0 && !isObject(inner)) return object
+  const changed: Record<string, JsonValue> = { ...object }
+  put(changed, name, rest.length > 0 ? withValue(inner as JsonObject, rest, value) : value)
+  return changed
+}

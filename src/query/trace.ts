@@ -1,0 +1,30 @@
+import { RANK } from '../json/order.ts'
+import type { Path } from '../json/paths.ts'
+import type { Operand } from './literal.ts'
+
+/** Highest number of values for a trace. */
+const MOST_TRACED = 16
+
+/** Matches the text of each matching item, as written by `JSON.stringify`; undefined without such an expression. */
+export function traceOf(path: Path, operator: string, operands: readonly Operand[]): RegExp | undefined {
+  if (operands.length > MOST_TRACED) return undefined
+  const values: string[] = []
+  for (const { text, interpretations } of operands) {
+    // Instants and containers can equal differently written values.
+    if (interpretations[RANK.instant] || interpretations[RANK.array] || interpretations[RANK.object]) return undefined
+    const quoted = JSON.stringify(text)
+    if (operator === 'eq' || operator === 'in')
+      values.push(quoted, interpretations[RANK.number] ? String(Number(text)) : text)
+    else if (operator === 'startswith') values.push(quoted.slice(0, -1))
+    else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
+    else return undefined
+  }
+  const value = values.map(escaped).join('|')
+  if (operator === 'contains' || operator === 'endswith') return new RegExp(value)
+  // The value may be in an array.
+  return new RegExp(`${escaped(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+}
