@@ -164,25 +164,149 @@ test('windows of hours follow each other around changes of the clock, without ga
   ])
 })
 
-test('each instant is in one window of each length, and the windows follow each other, in zones with odd changes', () => {
-  const hour = 3_600_000
-  for (const [tz, change] of [
-    ['America/Havana', '2026-11-01'],
-    ['America/Sao_Paulo', '2017-10-15'],
-    ['Antarctica/Troll', '2026-03-29'],
-    ['Australia/Lord_Howe', '2026-04-04'],
-    ['Pacific/Apia', '2011-12-30'],
-  ] as const) {
-    for (const length of ['15m', '45m', '1h', '5h', '6h', '24h', '1d', '2d']) {
+test('a window longer than the shift is one row when the clock is set back to before its border', async () => {
+  const rows = async (from: string, search: string) => {
+    const items = Array.from({ length: 12 }, (_, n) => ({ timestamp: Date.parse(from) + n * 1_800_000 }))
+    const found = await rowsOf(items, `aggregate=count&${search}`)
+    return (found as { window: string; count: number }[]).map(({ window, count }) => [
+      window.replace(':00.000', ''),
+      count,
+    ])
+  }
+  assert.deepEqual(await rows('2026-10-24T22:00:00Z', 'window=2h&tz=Europe/Berlin'), [
+    ['2026-10-25T00:00+02:00', 4],
+    ['2026-10-25T02:00+02:00', 6],
+    ['2026-10-25T04:00+01:00', 2],
+  ])
+  assert.deepEqual(await rows('2026-10-24T23:00:00Z', 'window=3h&tz=Europe/Helsinki'), [
+    ['2026-10-25T00:00+03:00', 2],
+    ['2026-10-25T03:00+03:00', 8],
+    ['2026-10-25T06:00+02:00', 2],
+  ])
+  // In the Azores the clock is set back from 1:00 to 0:00.
+  assert.deepEqual(await rows('2026-10-24T22:00:00Z', 'window=24h&tz=Atlantic/Azores'), [
+    ['2026-10-24T00:00+00:00', 4],
+    ['2026-10-25T00:00+00:00', 8],
+  ])
+  assert.deepEqual(await rows('2026-10-24T22:00:00Z', 'window=90m&tz=Europe/Berlin'), [
+    ['2026-10-25T00:00+02:00', 3],
+    ['2026-10-25T01:30+02:00', 5],
+    ['2026-10-25T03:00+01:00', 3],
+    ['2026-10-25T04:30+01:00', 1],
+  ])
+  // On Lord Howe Island it is set back by half an hour, from 2:00 to 1:30.
+  assert.deepEqual((await rows('2026-04-04T13:30:00Z', 'window=45m&tz=Australia/Lord_Howe')).slice(0, 4), [
+    ['2026-04-05T00:00+11:00', 1],
+    ['2026-04-05T00:45+11:00', 1],
+    ['2026-04-05T01:30+11:00', 3],
+    ['2026-04-05T02:15+10:30', 1],
+  ])
+  assert.deepEqual((await rows('2026-04-04T14:30:00Z', 'window=30m&tz=Australia/Lord_Howe')).slice(0, 3), [
+    ['2026-04-05T01:30+11:00', 1],
+    ['2026-04-05T01:30+10:30', 1],
+    ['2026-04-05T02:00+10:30', 1],
+  ])
+})
+
+const ODD_CHANGES = [
+  ['Europe/Berlin', '2026-10-25'],
+  ['Europe/Helsinki', '2026-03-29'],
+  ['Atlantic/Azores', '2026-10-25'],
+  ['America/Havana', '2026-11-01'],
+  ['America/Sao_Paulo', '2017-10-15'],
+  ['America/Sao_Paulo', '2018-02-18'],
+  ['America/Scoresbysund', '2023-10-29'],
+  ['Antarctica/Troll', '2026-03-29'],
+  ['Antarctica/Troll', '2026-10-25'],
+  ['Asia/Beirut', '2026-10-25'],
+  ['Australia/Lord_Howe', '2026-04-05'],
+  ['Pacific/Apia', '2011-12-30'],
+  ['America/Juneau', '1867-10-18'],
+] as const
+const LENGTHS = { '15m': 15, '45m': 45, '1h': 60, '90m': 90, '2h': 120, '5h': 300, '24h': 1440, '1d': 1440, '2d': 2880 }
+const MINUTE = 60_000
+
+test('each instant is in one window, windows follow each other, and those longer than the shift begin once', () => {
+  for (const [tz, change] of ODD_CHANGES) {
+    const zone = IANAZone.create(tz)
+    const instants = Array.from({ length: 6 * 96 }, (_, n) => Date.parse(change) - 72 * 60 * MINUTE + n * 15 * MINUTE)
+    const locals = instants.map((at) => at + zone.offset(at) * MINUTE)
+    const shift = Math.max(...locals.map((local, index) => (locals[index - 1] ?? local) - local)) + 15 * MINUTE
+    for (const [length, minutes] of Object.entries(LENGTHS)) {
       const window = parseWindow(length, tz)
-      let start = window.start(Date.parse(change) - 72 * hour)
-      for (let at = start; at < Date.parse(change) + 72 * hour; at += hour / 12) {
-        if (at === window.next(start)) start = at
-        assert.equal(window.start(at), start, `${length} ${tz} ${new Date(at).toISOString()}`)
-        assert.equal(window.start(window.until(at) - 1), start)
+      const other = parseWindow(length, tz)
+      let highest = Number.NEGATIVE_INFINITY
+      let last: { readonly number: number; readonly start: number } | undefined
+      for (const [index, at] of instants.entries()) {
+        const start = window.start(at)
+        const until = window.until(at)
+        const message = `${length} ${tz} ${new Date(at).toISOString()}`
+        assert.ok(start <= at && at < until, message)
+        assert.deepEqual(
+          [other.start(until), other.start(until - 1), other.until(start)],
+          [until, start, until],
+          message,
+        )
+        highest = Math.max(highest, locals[index] as number)
+        // A window of the local clock begins when the clock first reaches it.
+        const number = Math.floor(highest / (minutes * MINUTE))
+        if (minutes * MINUTE > shift && last) assert.equal(number !== last.number, start !== last.start, message)
+        last = { number, start }
       }
     }
   }
+})
+
+test('windows of months and years begin on their first day, in UTC and in a time zone', async () => {
+  const timestamps = ['2025-12-31T23:30:00Z', '2026-01-31T22:30:00Z', '2026-02-28T23:00:00Z', '2026-03-31T21:00:00Z']
+  const windows = async (search: string) => {
+    const items = timestamps.map((timestamp) => ({ timestamp }))
+    const rows = (await rowsOf(items, `aggregate=count&${search}`)) as { window: string; count: number }[]
+    return rows.map(({ window, count }) => [window.replace('T00:00:00.000', ' '), count])
+  }
+  assert.deepEqual(await windows('window=1mo'), [
+    ['2025-12-01 Z', 1],
+    ['2026-01-01 Z', 1],
+    ['2026-02-01 Z', 1],
+    ['2026-03-01 Z', 1],
+  ])
+  assert.deepEqual(await windows('window=1mo&tz=Europe/Helsinki'), [
+    ['2026-01-01 +02:00', 1],
+    ['2026-02-01 +02:00', 1],
+    ['2026-03-01 +02:00', 1],
+    ['2026-04-01 +03:00', 1],
+  ])
+  assert.deepEqual(await windows('window=3mo&tz=Europe/Helsinki'), [
+    ['2026-01-01 +02:00', 3],
+    ['2026-04-01 +03:00', 1],
+  ])
+  assert.deepEqual(await windows('window=1y'), [
+    ['2025-01-01 Z', 1],
+    ['2026-01-01 Z', 3],
+  ])
+  assert.deepEqual(await windows('window=1y&tz=America/New_York&fill=null'), [
+    ['2025-01-01 -05:00', 1],
+    ['2026-01-01 -05:00', 3],
+  ])
+  assert.equal(parseWindow('1000y').text(parseWindow('1000y').start(-3e15)), '-094030-01-01T00:00:00.000Z')
+})
+
+test('a time zone may be an offset, whose plus sign may have become a space', async () => {
+  const items = [{ timestamp: '2026-01-01T21:45:00Z' }, { timestamp: '2026-01-01T22:15:00Z' }]
+  const days = [
+    { window: '2026-01-01T00:00:00.000+02:00', count: 1 },
+    { window: '2026-01-02T00:00:00.000+02:00', count: 1 },
+  ]
+  for (const tz of ['+02:00', '%2B02:00', '+0200', '%2B02']) {
+    assert.deepEqual(await rowsOf(items, `aggregate=count&window=1d&tz=${tz}`), days, tz)
+  }
+  assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1mo&tz=-03:30'), [
+    { window: '2026-01-01T00:00:00.000-03:30', count: 2 },
+  ])
+  assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1h&tz=%2B00:00'), [
+    { window: '2026-01-01T21:00:00.000Z', count: 1 },
+    { window: '2026-01-01T22:00:00.000Z', count: 1 },
+  ])
 })
 
 test('an hour starts with the local clock in zones with half hours, and a week on Monday', async () => {
@@ -252,7 +376,11 @@ const REFUSED: Readonly<Record<string, RegExp>> = {
   'aggregate=count(n)': /takes no field/,
   'aggregate=count&window=soon': /15m, 1h or 1d/,
   'aggregate=count&window=0h': /15m, 1h or 1d/,
-  'aggregate=count&window=1h&tz=Mars': /Europe\/Helsinki/,
+  'aggregate=count&window=1month': /mo or y/,
+  'aggregate=count&window=1001y': /at most 1000 years/,
+  'aggregate=count&window=1h&tz=Mars': /Europe\/Helsinki, UTC or \+02:00/,
+  'aggregate=count&window=1h&tz=-24:00': /Europe\/Helsinki/,
+  'aggregate=count&window=1h&tz=%2B2': /Europe\/Helsinki/,
   'aggregate=count&groupBy=mac,count': /field "count", and another column has that name/,
   'aggregate=count&groupBy=window&window=1h': /field "window", and another column/,
   'aggregate=count&tz=UTC': /needs window/,

@@ -142,7 +142,7 @@ export class Rows {
 
   *#between([first, last]: readonly [number, number]): Generator<number> {
     const { window } = this.#options.aggregation
-    for (let start = first; start <= last; start = window ? window.next(start) : last + 1) yield start
+    for (let start = first; start <= last; start = window ? window.until(start) : last + 1) yield start
   }
 
   #tooMany(): Refusal {

@@ -1,224 +1,195 @@
-import { DateTime, IANAZone } from 'luxon'
+import { IANAZone } from 'luxon'
 import { Refusal } from '../../runtime/errors.ts'
+import { Clock } from './clock.ts'
 
 /** Divides time into consecutive windows. Instants are milliseconds since 1970. */
 export interface Window {
   /** The beginning of the window of an instant. */
   start(ms: number): number
-  /** Instants from `ms` up to this one, exclusive, are in the same window. */
+  /** The end of the window of an instant, which is the beginning of the next one. */
   until(ms: number): number
-  /** The beginning of the next window. */
-  next(start: number): number
   /** The beginning of a window as ISO 8601, with the offset of the time zone. */
   text(start: number): string
+}
+
+/** Divides local time, as milliseconds since 1970 of a clock that is never changed. */
+interface Calendar {
+  start(local: number): number
+  next(start: number): number
+  /** The length of the shortest window. */
+  readonly ms: number
 }
 
 const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const
 type Unit = keyof typeof UNITS
 
+const MOST_YEARS = 1000
+
 /**
- * Parses `15m`, `1h` or `1d`. Windows of days and weeks begin at midnight (of Mondays) in the time zone, also on days
- * of 23 or 25 hours. Those of seconds, minutes and hours follow the local clock.
+ * Parses `15m`, `1h`, `1d`, `1mo` or `1y`. Windows begin where the local clock shows a whole multiple of their length
+ * since 1970-01-01, those of weeks on Mondays, those of months and years on their first day.
  */
 export function parseWindow(text: string, zone = 'UTC'): Window {
-  const [, digits = '', unit = ''] = /^([1-9]\d{0,5})([smhdw])$/.exec(text) ?? []
+  const [, digits = '', unit = ''] = /^([1-9]\d{0,5})([smhdwy]|mo)$/.exec(text) ?? []
   if (digits === '') {
     throw new Refusal(
       'Invalid',
-      `The parameter window must be a number of s, m, h, d or w, for example 15m, 1h or 1d, not ${JSON.stringify(text)}.`,
+      `The parameter window must be a number of s, m, h, d, w, mo or y, for example 15m, 1h or 1d, not ${JSON.stringify(text)}.`,
     )
   }
-  const count = Number(digits)
-  const zoned = zone === 'UTC' ? undefined : zoneOf(zone)
-  if (!zoned) return new FixedWindow(count * UNITS[unit as Unit], unit === 'w' ? MONDAY : 0)
-  if (unit === 'd' || unit === 'w')
-    return new DayWindow(count * (unit === 'w' ? 7 : 1), unit === 'w' ? FIRST_MONDAY : 0, zoned)
-  const ms = count * UNITS[unit as Unit]
-  if (ms > UNITS.d) {
+  const clock = clockOf(zone)
+  const calendar = calendarOf(Number(digits), unit)
+  if (typeof clock === 'number') return new FixedWindow(calendar, clock)
+  if (calendar.ms > UNITS.d && /[smh]$/.test(text)) {
     throw new Refusal(
       'Invalid',
       `In a time zone, windows of more than 24 hours are of d or w, for example 2d, not ${JSON.stringify(text)}.`,
     )
   }
-  return new ZonedWindow(ms, zoned)
+  return new ZonedWindow(calendar, clock)
 }
 
-/** Luxon keeps every zone by its name for ever, so it gets one spelling of each. */
-function zoneOf(name: string): IANAZone {
+function calendarOf(count: number, unit: string): Calendar {
+  if (unit !== 'mo' && unit !== 'y') return lengths(count * UNITS[unit as Unit], unit === 'w' ? MONDAY : 0)
+  const months = unit === 'y' ? 12 * count : count
+  // Dates end in the year 275,760.
+  if (months > 12 * MOST_YEARS) throw new Refusal('Invalid', `A window of mo or y has at most ${MOST_YEARS} years.`)
+  return calendarMonths(months)
+}
+
+/** 1970 began on a Thursday. */
+const MONDAY = 4 * UNITS.d
+
+function lengths(ms: number, first: number): Calendar {
+  return {
+    ms,
+    start: (local) => Math.floor((local - first) / ms) * ms + first,
+    next: (start) => start + ms,
+  }
+}
+
+function calendarMonths(count: number): Calendar {
+  const first = (month: number): number => Date.UTC(1970, month)
+  const monthOf = (local: number): number => {
+    const date = new Date(Math.floor(local))
+    return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
+  }
+  return {
+    ms: 28 * UNITS.d,
+    start: (local) => first(Math.floor(monthOf(local) / count) * count),
+    next: (start) => first(monthOf(start) + count),
+  }
+}
+
+/** A fixed offset in milliseconds, or the clock of a time zone. An unescaped plus sign has become a space. */
+function clockOf(zone: string): number | Clock {
+  const [, sign, hours, minutes = '0'] = /^([-+ ])([01]\d|2[0-3])(?::?([0-5]\d))?$/.exec(zone) ?? []
+  if (sign !== undefined) return (sign === '-' ? -1 : 1) * (Number(hours) * UNITS.h + Number(minutes) * UNITS.m)
   try {
-    return IANAZone.create(new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone)
+    // Luxon keeps every zone by its name for ever, so it gets one spelling of each.
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions()
+    return timeZone === 'UTC' ? 0 : new Clock(IANAZone.create(timeZone))
   } catch {
     throw new Refusal(
       'Invalid',
-      `The parameter tz must be a time zone, for example Europe/Helsinki or UTC, not ${JSON.stringify(name)}.`,
+      `The parameter tz must be a time zone, for example Europe/Helsinki, UTC or +02:00, not ${JSON.stringify(zone)}.`,
     )
   }
 }
 
-/** 1970 began on a Thursday. */
-const FIRST_MONDAY = 4
-const MONDAY = FIRST_MONDAY * UNITS.d
-
-/** Windows of fixed length in UTC. */
+/** Windows at a fixed offset from UTC. */
 class FixedWindow implements Window {
-  readonly #ms: number
-  readonly #first: number
+  readonly #calendar: Calendar
+  readonly #offset: number
 
-  constructor(ms: number, first: number) {
-    this.#ms = ms
-    this.#first = first
+  constructor(calendar: Calendar, offset: number) {
+    this.#calendar = calendar
+    this.#offset = offset
   }
 
   start(ms: number): number {
-    return Math.floor((ms - this.#first) / this.#ms) * this.#ms + this.#first
+    return this.#calendar.start(ms + this.#offset) - this.#offset
   }
 
   until(ms: number): number {
-    return this.start(ms) + this.#ms
-  }
-
-  next(start: number): number {
-    return start + this.#ms
+    return this.#calendar.next(this.#calendar.start(ms + this.#offset)) - this.#offset
   }
 
   text(start: number): string {
-    return new Date(start).toISOString()
+    return this.#offset === 0 ? new Date(start).toISOString() : localText(start, this.#offset)
   }
 }
 
-const QUARTER = 900_000
-const MOST_OFFSETS = 65_536
+/** Local time is at most this far from UTC. */
+const MOST_OFFSET = 16 * UNITS.h
 
 /**
- * Windows of at most 24 hours. They begin where the local clock shows a whole multiple of their length since
- * midnight of 1970-01-01, so those around a change of the clock are shorter or longer.
+ * Windows in a time zone. A window begins when the local clock first shows its beginning, or a later time, and lasts
+ * until the next one begins: a time that the clock shows again, after it was set back, begins no window. Only windows
+ * that are not longer than the shift begin again.
  */
 class ZonedWindow implements Window {
-  readonly #ms: number
-  readonly #zone: IANAZone
-  /** Offsets by quarter of an hour: no zone changes its offset within one. */
-  readonly #offsets = new Map<number, number>()
-
-  constructor(ms: number, zone: IANAZone) {
-    this.#ms = ms
-    this.#zone = zone
-  }
-
-  start(ms: number): number {
-    const offset = this.#offset(ms)
-    const start = this.#multiple(ms + offset) - offset
-    if (this.#offset(start) === offset) return start
-    const change = this.#change(start, ms)
-    return this.#isSkippedAt(change) ? change : this.start(change - 1)
-  }
-
-  /** At most the end of the quarter of an hour, after which the offset may differ. */
-  until(ms: number): number {
-    const offset = this.#offset(ms)
-    return Math.min(this.#multiple(ms + offset) + this.#ms - offset, (Math.floor(ms / QUARTER) + 1) * QUARTER)
-  }
-
-  next(start: number): number {
-    const offset = this.#offset(start)
-    const next = this.#multiple(start + offset) + this.#ms - offset
-    if (this.#offset(next) === offset) return next
-    const change = this.#change(start, next)
-    if (this.start(change) === change) return change
-    const offsetAfter = this.#offset(change)
-    return this.#multiple(change + offsetAfter) + this.#ms - offsetAfter
-  }
-
-  text(start: number): string {
-    return iso(start, this.#zone)
-  }
-
-  /** The last multiple of the length up to a local time. */
-  #multiple(local: number): number {
-    return Math.floor(local / this.#ms) * this.#ms
-  }
-
-  /** An instant after `from`, up to `to`, at which the offset becomes that of `to`. */
-  #change(from: number, to: number): number {
-    const offset = this.#offset(to)
-    let before = Math.floor(from / QUARTER)
-    let after = Math.floor(to / QUARTER)
-    while (after - before > 1) {
-      const middle = Math.floor((before + after) / 2)
-      if (this.#offset(middle * QUARTER) === offset) after = middle
-      else before = middle
-    }
-    return after * QUARTER
-  }
-
-  /** Whether the local clock skips the beginning of a window when its offset changes. */
-  #isSkippedAt(change: number): boolean {
-    return this.#multiple(change - 1 + this.#offset(change)) > this.#multiple(change - 1 + this.#offset(change - 1))
-  }
-
-  #offset(ms: number): number {
-    const quarter = Math.floor(ms / QUARTER)
-    let offset = this.#offsets.get(quarter)
-    if (offset === undefined) {
-      offset = this.#zone.offset(quarter * QUARTER) * UNITS.m
-      if (this.#offsets.size === MOST_OFFSETS) this.#offsets.clear()
-      this.#offsets.set(quarter, offset)
-    }
-    return offset
-  }
-}
-
-/** Windows of whole days in a time zone. */
-class DayWindow implements Window {
-  readonly #days: number
-  readonly #firstDay: number
-  readonly #zone: IANAZone
+  readonly #calendar: Calendar
+  readonly #clock: Clock
   /** The last window found, since most instants are in the same one. */
   #known = { start: 0, end: 0 }
 
-  constructor(days: number, firstDay: number, zone: IANAZone) {
-    this.#days = days
-    this.#firstDay = firstDay
-    this.#zone = zone
+  constructor(calendar: Calendar, clock: Clock) {
+    this.#calendar = calendar
+    this.#clock = clock
   }
 
   start(ms: number): number {
-    if (ms >= this.#known.start && ms < this.#known.end) return this.#known.start
-    const day = this.#firstDayAt(ms)
-    this.#known = { start: this.#midnight(day), end: this.#midnight(day + this.#days) }
-    return this.#known.start
+    return this.#at(ms).start
   }
 
   until(ms: number): number {
-    this.start(ms)
-    return this.#known.end
-  }
-
-  next(start: number): number {
-    return this.#midnight(this.#firstDayAt(start) + this.#days)
+    return this.#at(ms).end
   }
 
   text(start: number): string {
-    return iso(start, this.#zone)
+    return localText(start, this.#clock.offset(start))
   }
 
-  /** The first day of the window of an instant, as its number since 1970-01-01. */
-  #firstDayAt(ms: number): number {
-    const local = DateTime.fromMillis(Math.floor(ms), { zone: this.#zone })
-    const day = Math.floor(Date.UTC(local.year, local.month - 1, local.day) / UNITS.d) - this.#firstDay
-    return Math.floor(day / this.#days) * this.#days + this.#firstDay
+  #at(ms: number): { readonly start: number; readonly end: number } {
+    if (ms < this.#known.start || ms >= this.#known.end) this.#known = this.#find(ms)
+    return this.#known
   }
 
-  #midnight(day: number): number {
-    const date = new Date(day * UNITS.d)
-    const parts = { year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate() }
-    const midnight = DateTime.fromObject(parts, { zone: this.#zone }).startOf('day')
-    // Where the clock is set back at 1:00, midnight comes twice.
-    const before = midnight.minus(1)
-    // `hasSame` is wrong on the eve of a day without 23:59.
-    return (before.day === midnight.day ? before.startOf('day') : midnight).toMillis()
+  #find(ms: number): { start: number; end: number } {
+    const calendar = this.#calendar
+    const { at, before, after } = this.#clock.lastChange(ms - 2 * UNITS.d, ms)
+    if (calendar.ms <= before - after) {
+      const local = calendar.start(ms + after)
+      const start = local - after
+      return { start: start >= at ? start : this.start(at - 1), end: calendar.next(local) - after }
+    }
+    // The highest time that the clock has shown. Windows begin at whole milliseconds.
+    const local = calendar.start(Math.max(ms + after, at + before - 1))
+    return { start: this.#firstAt(local), end: this.#endOf(ms, calendar.next(local)) }
+  }
+
+  /** The end of the window of an instant: `next` is the local beginning of the next one, unless the clock is set back. */
+  #endOf(ms: number, next: number): number {
+    const end = this.#firstAt(next)
+    if (this.#calendar.ms > UNITS.d) return end
+    const { at, before, after } = this.#clock.lastChange(ms, end)
+    if (this.#calendar.ms > before - after) return end
+    const again = this.#calendar.next(this.#calendar.start(at + after - 1)) - after
+    return Math.min(end, again)
+  }
+
+  /** The first instant at which the clock shows a local time or a later one. */
+  #firstAt(local: number): number {
+    const { at, before, after } = this.#clock.lastChange(local - MOST_OFFSET, local + MOST_OFFSET)
+    return local - before < at ? local - before : Math.max(at, local - after)
   }
 }
 
-function iso(ms: number, zone: IANAZone): string {
-  return DateTime.fromMillis(ms, { zone }).toISO() ?? new Date(ms).toISOString()
+/** Local time with its offset, such as `2026-01-01T02:00:00.000+02:00`. */
+function localText(ms: number, offset: number): string {
+  const minutes = Math.trunc(Math.abs(offset) / UNITS.m)
+  const two = (number: number): string => String(number).padStart(2, '0')
+  const zone = `${offset < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
+  return new Date(ms + offset).toISOString().slice(0, -1) + zone
 }
