@@ -57,11 +57,25 @@ test('numbers are summed by sensor and hour; an item without a time is in no win
   ])
 })
 
-test('without groups and windows there is one row, and none without items', async () => {
+test('without groups and windows there is one row, also of no items', async () => {
+  const search =
+    'aggregate=count,sum(data.temperature),count(mac),stddev(data.temperature),max(mac),delta(data.temperature)'
+  const row = (count: number, sum: number | null, macs: number, others: readonly JsonValue[]) => ({
+    count,
+    'sum(data.temperature)': sum,
+    'count(mac)': macs,
+    'stddev(data.temperature)': others[0],
+    'max(mac)': others[1],
+    'delta(data.temperature)': others[2],
+  })
   assert.deepEqual(await rowsOf(READINGS, 'aggregate=count,sum(data.temperature)'), [
     { count: 6, 'sum(data.temperature)': 173 },
   ])
-  assert.deepEqual(await rowsOf(READINGS, 'aggregate=count&mac=none'), [])
+  assert.deepEqual(await rowsOf(READINGS, `${search}&mac=none`), [row(0, null, 0, [null, null, null])])
+  assert.deepEqual(await rowsOf([], search), [row(0, null, 0, [null, null, null])])
+  assert.deepEqual(await rowsOf(READINGS, `${search}&mac=none&groupBy=mac`), [])
+  assert.deepEqual(await rowsOf(READINGS, `${search}&mac=none&window=1h`), [])
+  assert.deepEqual(await rowsOf([], 'distinct=mac'), [])
 })
 
 test('first and last are the values of the earliest and the latest item, in any order of arrival', async () => {
@@ -79,6 +93,92 @@ test('percentiles are exact, interpolated between two numbers', async () => {
   ])
   const hundred = Array.from({ length: 101 }, (_, n) => ({ n }))
   assert.deepEqual(await rowsOf(hundred, 'aggregate=p29(n),p57(n)'), [{ 'p29(n)': 29, 'p57(n)': 57 }])
+})
+
+test('the standard deviation is that of a sample, also of large numbers that hardly differ', async () => {
+  const of = async (...numbers: readonly JsonValue[]) => {
+    const [row] = (await rowsOf([{ n: numbers }], 'aggregate=stddev(n) as s')) as { readonly s: number | null }[]
+    return row?.s
+  }
+  assert.equal(await of(2, 4, 4, 4, 5, 5, 7, 9), Math.sqrt(32 / 7))
+  assert.equal(await of(1e15, 1e15 + 1, 1e15 + 2), 1)
+  assert.equal(await of(0.1, 0.1, 0.1), 0)
+  assert.equal(await of(-1.5, 'x', true, 1.5), Math.sqrt(4.5))
+  assert.equal(await of(7), null)
+  assert.equal(await of('x', null), null)
+})
+
+test('count of a field is the number of its values that are not null, in lists of each', async () => {
+  const items = [{ n: 1 }, { n: null }, {}, { n: 'x' }, { n: [true, null, [2]] }, { n: { m: 1 } }]
+  assert.deepEqual(await rowsOf(items, 'aggregate=count,count(n),count(n.m),count(nothing)'), [
+    { count: 6, 'count(n)': 4, 'count(n.m)': 1, 'count(nothing)': 0 },
+  ])
+})
+
+/** Readings of two meters in no order; that of `a` restarts at 0 after 03:00. */
+const METERS: readonly JsonObject[] = [
+  { mac: 'a', timestamp: '2026-01-01T03:50:00', n: 4 },
+  { mac: 'a', timestamp: '2026-01-01T00:10:00', n: 100 },
+  { mac: 'b', timestamp: '2026-01-01T00:15:00', n: 7 },
+  { mac: 'a', timestamp: '2026-01-01T00:40:00', n: 103 },
+  { mac: 'a', timestamp: '2026-01-01T03:00:00', n: 110.5 },
+  { mac: 'a', timestamp: '2026-01-01T01:20:00', n: 'broken' },
+  { mac: 'a', timestamp: '2026-01-01T03:10:00', n: 1 },
+  { mac: 'b', timestamp: '2026-01-01T03:15:00', n: 7 },
+]
+
+test('delta is the increase of a counter between readings in the order of event time, also after a restart', async () => {
+  assert.deepEqual(await rowsOf(METERS, 'aggregate=delta(n)&groupBy=mac'), [
+    { mac: 'a', 'delta(n)': 14.5 },
+    { mac: 'b', 'delta(n)': 0 },
+  ])
+  assert.deepEqual(await rowsOf(METERS, 'aggregate=delta(n)&mac=a&timestamp_lt=2026-01-01T00:30'), [
+    { 'delta(n)': null },
+  ])
+  const places = [5, 8, 2, 3].map((n) => ({ n }))
+  assert.deepEqual(await rowsOf(places, 'aggregate=delta(n)'), [{ 'delta(n)': 6 }], 'without times, by place')
+  const same = [5, 8, 2, 3].map((n) => ({ n, timestamp: '2026-01-01' }))
+  assert.deepEqual(await rowsOf(same, 'aggregate=delta(n)'), [{ 'delta(n)': 6 }], 'of equal times, by place')
+  const many = Array.from({ length: 10_000 }, (_, n) => ({
+    n: ((n * 4001) % 10_000) / 10,
+    timestamp: (n * 4001) % 10_000,
+  }))
+  assert.deepEqual(await rowsOf(many, 'aggregate=delta(n)'), [{ 'delta(n)': 999.9 }])
+})
+
+test('the increase between two windows is that of the window with the later reading', async () => {
+  const rows = async (search: string) => {
+    const found = (await rowsOf(METERS, `aggregate=delta(n) as d&groupBy=mac&window=1h&${search}`)) as {
+      readonly window: string
+      readonly mac: string
+      readonly d: number | null
+    }[]
+    return found.map(({ mac, window, d }) => [mac, window.slice(11, 16), d])
+  }
+  const windows = [
+    ['a', '00:00', 3],
+    ['a', '01:00', null],
+    ['a', '03:00', 11.5],
+    ['b', '00:00', null],
+    ['b', '03:00', 0],
+  ]
+  assert.deepEqual(await rows(''), windows)
+  assert.deepEqual(await rows('fill=null&mac=a'), [...windows.slice(0, 2), ['a', '02:00', null], windows[2]])
+})
+
+test('a column has the name of its alias, by which rows are sorted', async () => {
+  const search =
+    'aggregate=count AS readings,max(data.temperature)+as+highest,p50(data.temperature) as t.p50&groupBy=mac'
+  const rows = [
+    { mac: 'a', readings: 4, highest: 26, 't.p50': 22 },
+    { mac: 'b', readings: 2, highest: 100, 't.p50': 52.5 },
+  ]
+  assert.deepEqual(await rowsOf(READINGS, search), rows)
+  for (const column of ['highest', 't.p50'])
+    assert.deepEqual(await rowsOf(READINGS, `${search}&sort=-${column}`), [...rows].reverse())
+  assert.deepEqual(await rowsOf(READINGS, 'aggregate=count as __proto__'), [JSON.parse('{"__proto__":6}')])
+  const both = 'aggregate=max(data.temperature),%20max(data.temperature) as max&mac=b'
+  assert.deepEqual(await rowsOf(READINGS, both), [{ 'max(data.temperature)': 100, max: 100 }])
 })
 
 test('values that are no numbers are ignored, and a result of none is null', async () => {
@@ -103,6 +203,33 @@ test('empty windows are omitted, included, or filled with the previous values', 
   assert.deepEqual(await rowsOf(READINGS, `${search}&fill=previous`), filled(22))
   const [first, , , last] = filled(null)
   assert.deepEqual(await rowsOf(READINGS, search), [first, last])
+})
+
+test('empty windows are filled from the beginning to the end of the range of event times', async () => {
+  const hours = async (search: string) => {
+    const rows = await rowsOf(READINGS, `aggregate=count,max(data.temperature) as t&window=1h&fill=null&${search}`)
+    return (rows as { window: string; count: number }[]).map(({ window, count }) => `${window.slice(8, 13)} ${count}`)
+  }
+  const until4 = ['01T00 4', '01T01 0', '01T02 0', '01T03 1']
+  const range = 'timestamp_gte=2025-12-31T22:00:00Z&timestamp_lt=2026-01-01T04:00:00Z'
+  assert.deepEqual(await hours(range), ['31T22 0', '31T23 0', ...until4])
+  assert.deepEqual(await hours('timestamp_gt=2025-12-31T23:59&timestamp_lte=2026-01-01T04:00'), [
+    '31T23 0',
+    ...until4,
+    '01T04 0',
+  ])
+  assert.deepEqual(await hours('timestamp_lt=2026-01-01T04:00:00.000001Z'), [...until4, '01T04 0'])
+  assert.deepEqual(await hours('timestamp_gte=2025-12-31T23:00:00Z'), ['31T23 0', ...until4])
+  assert.deepEqual(await hours('timestamp_lt=1767232800&timestamp_gte=1767225600000'), ['01T00 0', '01T01 0'])
+  assert.deepEqual(await hours(`${range}&timestamp_gt=2026-01-01T02:30Z&mac=b`), ['01T02 0', '01T03 0'])
+  assert.deepEqual(await hours('timestamp_gte=2026-01-01T00:50Z&timestamp_lt=2026-01-01T00:10Z'), [])
+  assert.deepEqual(await hours('mac=none&timestamp_gte=2026-01-01'), [])
+  assert.deepEqual(await hours(`mac=none&groupBy=mac&${range}`), [])
+  const previous = await rowsOf(READINGS, `aggregate=max(data.temperature) as t&window=2h&fill=previous&mac=b&${range}`)
+  assert.deepEqual(
+    (previous as { t: number | null }[]).map(({ t }) => t),
+    [null, 5, 5],
+  )
 })
 
 test('a day is one of the time zone, also when the clock changes', async () => {
@@ -373,7 +500,17 @@ const REFUSED: Readonly<Record<string, RegExp>> = {
   'aggregate=median(n)': /not known. Possible are count, avg\(field\)/,
   'aggregate=p101(n)': /not known/,
   'aggregate=avg': /avg\(data.temperature\)/,
-  'aggregate=count(n)': /takes no field/,
+  'aggregate=count()': /count needs a field/,
+  'aggregate=count,count': /column "count", and another column has that name; name it otherwise, as in max\(field\) as/,
+  'aggregate=max(n),min(n) as max(n)': /column "max\(n\)", and another/,
+  'aggregate=max(n) as window&window=1h': /column "window", and another/,
+  'aggregate=count as mac&groupBy=mac': /field "mac", and another column/,
+  'aggregate=count&groupBy=mac,mac': /field "mac", and another column/,
+  'aggregate=max(n) as ': /not known/,
+  'aggregate=max(n) highest': /not known/,
+  'aggregate=max(n) as highest&sort=max(n)': /have no column "max\(n\)"; they have highest/,
+  'aggregate=count&window=1s&fill=null&timestamp_gte=2026-01-01T00:00&timestamp_lt=2026-01-01T01:00':
+    /more than 1000 rows/,
   'aggregate=count&window=soon': /15m, 1h or 1d/,
   'aggregate=count&window=0h': /15m, 1h or 1d/,
   'aggregate=count&window=1month': /mo or y/,
@@ -437,27 +574,48 @@ test('windows and the newest items need an event time field', () => {
 
 /** Sums as anybody would write them. */
 function naive(items: readonly JsonObject[], windowMs: number): JsonValue[] {
-  const groups = new Map<string, { mac: JsonValue; start: number; numbers: number[]; texts: string[]; count: number }>()
+  interface Group {
+    readonly mac: JsonValue
+    readonly start: number
+    readonly numbers: number[]
+    readonly texts: string[]
+    count: number
+    values: number
+    increase: number | null
+  }
+  const groups = new Map<string, Group>()
   for (const item of items) {
     const timestamp = item.timestamp as number
     const start = Math.floor(timestamp / windowMs) * windowMs
     const mac = item.mac ?? null
     const key = JSON.stringify([mac, start])
-    const group = groups.get(key) ?? { mac, start, numbers: [], texts: [], count: 0 }
+    const group = groups.get(key) ?? { mac, start, numbers: [], texts: [], count: 0, values: 0, increase: null }
     groups.set(key, group)
     group.count++
     if (typeof item.n === 'number') group.numbers.push(item.n)
     if (typeof item.n === 'string') group.texts.push(item.n)
+    if (item.n !== null) group.values++
+  }
+  const counters = items.filter(({ n }) => typeof n === 'number') as { mac: JsonValue; n: number; timestamp: number }[]
+  counters.sort((a, b) => a.timestamp - b.timestamp)
+  const last = new Map<JsonValue, number>()
+  for (const { mac, n, timestamp } of counters) {
+    const group = groups.get(JSON.stringify([mac, Math.floor(timestamp / windowMs) * windowMs]))
+    const before = last.get(mac)
+    if (group && before !== undefined) group.increase = (group.increase ?? 0) + (n < before ? n : n - before)
+    last.set(mac, n)
   }
   const order = [null, 'a', 'b']
   return [...groups.values()]
     .sort((a, b) => order.indexOf(a.mac as string) - order.indexOf(b.mac as string) || a.start - b.start)
-    .map(({ mac, start, numbers, texts, count }) => ({
+    .map(({ mac, start, numbers, texts, count, values, increase }) => ({
       mac,
       window: new Date(start).toISOString(),
       count,
       'sum(n)': numbers.length > 0 ? numbers.reduce((a, b) => a + b) : null,
       'max(n)': numbers.length > 0 ? Math.max(...numbers) : (texts.at(-1) ?? null),
+      'count(n)': values,
+      'delta(n)': increase,
     }))
 }
 
@@ -469,7 +627,7 @@ test('random readings give the result of a naive model, with an index and withou
   })
   await fc.assert(
     fc.asyncProperty(fc.array(reading, { maxLength: 60 }), fc.constantFrom(1, 6), async (items, hours) => {
-      const search = `aggregate=count,sum(n),max(n)&groupBy=mac&window=${hours}h`
+      const search = `aggregate=count,sum(n),max(n),count(n),delta(n)&groupBy=mac&window=${hours}h`
       const writer = collectionOf(items)
       const expected = naive(items, hours * 3_600_000)
       assert.deepEqual((await ask(writer, search)).rows, expected)

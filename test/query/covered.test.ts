@@ -89,17 +89,19 @@ class World {
     const question = random.integer(10)
     if (question < 2) return [...filters, `newestBy=${random.pick(['mac', 'mac', 'n'])}`].join('&')
     if (question < 3) return [...filters, `distinct=${field()}`].join('&')
-    const functions = ['avg', 'sum', 'min', 'max', 'first', 'last', 'p50', 'p99']
+    const functions = ['avg', 'sum', 'min', 'max', 'first', 'last', 'p50', 'p99', 'stddev', 'delta', 'count']
     const values = random.pick([['n'], ['data.t'], ['n', 'data.t'], ['time']])
-    const columns = Array.from({ length: random.integer(3) }, () => `${random.pick(functions)}(${random.pick(values)})`)
+    const column = (_: unknown, index: number): string =>
+      `${random.pick(functions)}(${random.pick(values)}) as c${index}`
+    const columns = Array.from({ length: random.integer(3) }, column)
     const asked = [
       ...filters,
       `aggregate=${[...(columns.length === 0 || random.chance(0.5) ? ['count'] : []), ...columns].join(',')}`,
     ]
     if (random.chance(0.6)) asked.push(`groupBy=${random.pick(['mac', 'mac', 'n', 'mac,n'])}`)
     if (random.chance(0.6)) {
-      asked.push(`window=${random.pick(['15m', '1h', '12h', '1d', '1w'])}`)
-      if (random.chance(0.5)) asked.push(`tz=${random.pick(['Europe/Helsinki', 'Asia/Kolkata', 'UTC'])}`)
+      asked.push(`window=${random.pick(['15m', '1h', '12h', '1d', '1w', '1mo'])}`)
+      if (random.chance(0.5)) asked.push(`tz=${random.pick(['Europe/Helsinki', 'Asia/Kolkata', 'UTC', '-09:30'])}`)
     }
     return asked.join('&')
   }
@@ -196,6 +198,20 @@ describe('a query with groups that an index covers', () => {
     assert.deepEqual(await asked(), expected)
     await views.indexes.build(collection.facts.table, collection.name, ['mac', 'time', 'n'].map(parsePath))
     assert.deepEqual(await asked(), expected)
+  })
+
+  test('has the order of the collection without event times, also if some items are read', async () => {
+    const { collection, views } = collectionOf([...Array(600).fill(5), 8, [2], 3, [9, 1]].map((n) => ({ mac: 'a', n })))
+    const search = 'aggregate=first(n),last(n),delta(n)&groupBy=mac'
+    const query = parseQuery(parseParameters(search, 100), LIMITS)
+    const queries = new Queries({ views, bytes: 1 })
+    const expected = [{ mac: 'a', 'first(n)': 5, 'last(n)': 1, 'delta(n)': 13 }]
+    const check = async (): Promise<void> => {
+      assert.deepEqual(JSON.parse(whole((await queries.answer(collection, query)).text)), expected)
+    }
+    await check()
+    await views.indexes.build(collection.facts.table, collection.name, ['mac', 'n'].map(parsePath))
+    await check()
   })
 
   test('reads the items for the time of their last event, which no index has', async () => {

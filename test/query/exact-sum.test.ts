@@ -32,3 +32,19 @@ test('a sum does not depend on the order of numbers', () => {
     assert.equal(sumOf(other), sumOf(numbers))
   })
 })
+
+test('a product is added exactly', () => {
+  const sum = new ExactSum()
+  sum.addProduct(2 ** 53 - 1, 2 ** 53 - 1)
+  sum.add(-(2 ** 106))
+  sum.add(2 ** 54)
+  assert.equal(sum.total, 1)
+  forAll(300, (random) => {
+    const [a, b] = [random.integer(2 ** 31) * 2 ** 20 + random.integer(2 ** 20), random.integer(2 ** 31) - 2 ** 30]
+    const exact = new ExactSum()
+    exact.addProduct(a, b / 2 ** 40)
+    const rest = BigInt(a) * BigInt(b) - BigInt(Math.round(a * b))
+    exact.add((-a * b) / 2 ** 40)
+    assert.equal(exact.total, Number(rest) / 2 ** 40)
+  })
+})

@@ -5,17 +5,18 @@ import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { Aggregate } from './aggregation.ts'
 import { ExactSum } from './exact-sum.ts'
+import { CHUNK, Numbers, sortedNumbers } from './numbers.ts'
 import type { Scalar, Unspelled } from './scalars.ts'
 
 /** Accumulates the values of a group. */
 export interface Accumulator {
-  /** `time` is the event time of the item, 0 if the collection has none, and `place` its place. */
+  /** `time` is the event time of the item, less than all others if it has none, and `place` its place. */
   add(value: Scalar | Unspelled, time: number, place: number): void
-  /** Null without values. */
-  result(): Steps<JsonValue | Unspelled>
+  /** Null without values. `before` is that of the group's previous window with items, whose result was taken. */
+  result(before?: Accumulator): Steps<JsonValue | Unspelled>
 }
 
-/** 32 MiB of numbers for percentiles. */
+/** 32 MiB of numbers for percentiles and increases. */
 const MOST_VALUES = 4 * 1024 * 1024
 /** 32 MiB of text. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
@@ -25,8 +26,9 @@ export class Budget {
   #values = MOST_VALUES
   #characters = MOST_CHARACTERS
 
-  takeValue(): void {
-    if (--this.#values < 0) throw tooMuch('values for exact percentiles')
+  takeValues(count: number): void {
+    this.#values -= count
+    if (this.#values < 0) throw tooMuch('values for percentiles and delta')
   }
 
   /** A negative number returns characters. */
@@ -47,10 +49,10 @@ function lengthOf(value: Scalar | Unspelled | undefined): number {
   return typeof value === 'string' ? value.length : 0
 }
 
-export function accumulatorOf({ function: name, percent }: Aggregate, budget: Budget): Accumulator {
+export function accumulatorOf({ function: name, path, percent }: Aggregate, budget: Budget): Accumulator {
   switch (name) {
     case 'count':
-      return new Count()
+      return new Count(path !== undefined)
     case 'sum':
       return new Sum(false)
     case 'avg':
@@ -63,6 +65,10 @@ export function accumulatorOf({ function: name, percent }: Aggregate, budget: Bu
       return new ByTime(-1, budget)
     case 'last':
       return new ByTime(1, budget)
+    case 'stddev':
+      return new Deviation()
+    case 'delta':
+      return new Increase(budget)
     case 'percentile':
       return new Percentile(percent, budget)
     default:
@@ -70,11 +76,17 @@ export function accumulatorOf({ function: name, percent }: Aggregate, budget: Bu
   }
 }
 
+/** Counts items, or values that are not null. */
 export class Count implements Accumulator {
+  readonly #isOfValues: boolean
   #count = 0
 
-  add(): void {
-    this.#count++
+  constructor(isOfValues: boolean) {
+    this.#isOfValues = isOfValues
+  }
+
+  add(value: Scalar | Unspelled): void {
+    if (!this.#isOfValues || value !== null) this.#count++
   }
 
   addItems(items: number): void {
@@ -107,6 +119,31 @@ class Sum implements Accumulator {
   *result(): Steps<number | null> {
     if (this.#count === 0) return null
     return this.#isMean ? this.#sum.total / this.#count : this.#sum.total
+  }
+}
+
+/** The standard deviation of a sample, from exact sums of the numbers and their squares. Null for fewer than two. */
+class Deviation implements Accumulator {
+  readonly #sum = new ExactSum()
+  readonly #squares = new ExactSum()
+  #count = 0
+
+  add(value: Scalar | Unspelled): void {
+    if (typeof value !== 'number') return
+    this.#sum.add(value)
+    this.#squares.addProduct(value, value)
+    this.#count++
+  }
+
+  // biome-ignore lint/correctness/useYield: only percentiles take long
+  *result(): Steps<number | null> {
+    const count = this.#count
+    if (count < 2) return null
+    // The difference of these sums may be much smaller than they are, so it is exact, too.
+    const difference = new ExactSum()
+    for (const part of this.#squares.parts) difference.addProduct(count, part)
+    for (const a of this.#sum.parts) for (const b of this.#sum.parts) difference.addProduct(-a, b)
+    return Math.sqrt(Math.max(0, difference.total) / (count * (count - 1)))
   }
 }
 
@@ -176,12 +213,68 @@ class ByTime implements Accumulator {
   }
 }
 
+/**
+ * The increase of a counter in the order of event times, each from the reading before, which may be in an earlier
+ * window. A value lower than the one before means that the counter restarted at 0.
+ */
+class Increase implements Accumulator {
+  readonly #budget: Budget
+  readonly #times = new Numbers()
+  readonly #places = new Numbers()
+  readonly #values = new Numbers()
+  #isOrdered = true
+  /** The value of the last reading; only known after the result. */
+  #last: number | undefined
+
+  constructor(budget: Budget) {
+    this.#budget = budget
+  }
+
+  add(value: Scalar | Unspelled, time: number, place: number): void {
+    if (typeof value !== 'number') return
+    this.#budget.takeValues(3)
+    this.#times.push(time)
+    this.#places.push(place)
+    this.#values.push(value)
+    const index = this.#values.length - 1
+    this.#isOrdered &&= index === 0 || this.#compare(index - 1, index) <= 0
+  }
+
+  *result(before?: Accumulator): Steps<number | null> {
+    const values = this.#values
+    const order = this.#isOrdered ? undefined : yield* this.#order()
+    const increase = new ExactSum()
+    let last = before instanceof Increase ? before.#last : undefined
+    const isKnown = values.length >= (last === undefined ? 2 : 1)
+    for (let index = 0; index < values.length; index++) {
+      if (index % CHUNK === CHUNK - 1) yield
+      const value = values.at(order?.[index] ?? index)
+      if (last !== undefined) {
+        increase.add(value)
+        if (value >= last) increase.add(-last)
+      }
+      last = value
+    }
+    this.#last = last
+    return isKnown ? increase.total : null
+  }
+
+  /** The indexes of the values by time; those of one item keep their order. */
+  #order(): Steps<Float64Array> {
+    const indexes = Float64Array.from({ length: this.#values.length }, (_, index) => index)
+    return sortedNumbers(indexes, (a, b) => this.#compare(a, b) || a - b)
+  }
+
+  #compare(a: number, b: number): number {
+    return this.#times.at(a) - this.#times.at(b) || this.#places.at(a) - this.#places.at(b)
+  }
+}
+
 /** Exact, with linear interpolation between two numbers. */
 class Percentile implements Accumulator {
   readonly #percent: number
   readonly #budget: Budget
-  #values = new Float64Array(16)
-  #count = 0
+  readonly #values = new Numbers()
 
   constructor(percent: number, budget: Budget) {
     this.#percent = percent
@@ -190,51 +283,18 @@ class Percentile implements Accumulator {
 
   add(value: Scalar | Unspelled): void {
     if (typeof value !== 'number') return
-    this.#budget.takeValue()
-    if (this.#count === this.#values.length) {
-      const larger = new Float64Array(2 * this.#count)
-      larger.set(this.#values)
-      this.#values = larger
-    }
-    this.#values[this.#count++] = value
+    this.#budget.takeValues(1)
+    this.#values.push(value)
   }
 
   *result(): Steps<number | null> {
-    if (this.#count === 0) return null
-    const sorted = yield* sortedNumbers(this.#values.subarray(0, this.#count))
-    const last = this.#count - 1
+    const sorted = yield* sortedNumbers(this.#values.all)
+    const last = sorted.length - 1
+    if (last < 0) return null
     // 0.29 is no double, so that 0.29 * 100 is less than 29.
     const rank = Number.isInteger(this.#percent) ? (this.#percent * last) / 100 : (this.#percent / 100) * last
     const low = sorted[Math.floor(rank)] as number
     const high = sorted[Math.ceil(rank)] as number
     return low + (high - low) * (rank - Math.floor(rank))
   }
-}
-
-/** Numbers sorted or merged in one step. */
-const CHUNK = 4096
-
-/** A merge sort in steps, since sorting millions of numbers would block the event loop. */
-function* sortedNumbers(values: Float64Array): Steps<Float64Array> {
-  for (let start = 0; start < values.length; start += CHUNK) {
-    values.subarray(start, start + CHUNK).sort()
-    yield
-  }
-  let from = values
-  for (let length = CHUNK; length < values.length; length *= 2) {
-    const to = new Float64Array(values.length)
-    for (let start = 0; start < values.length; start += 2 * length) {
-      const middle = Math.min(start + length, values.length)
-      const end = Math.min(middle + length, values.length)
-      let left = start
-      let right = middle
-      for (let at = start; at < end; at++) {
-        const takesLeft = left < middle && (right === end || (from[left] as number) <= (from[right] as number))
-        to[at] = from[takesLeft ? left++ : right++] as number
-        if (at % CHUNK === 0) yield
-      }
-    }
-    from = to
-  }
-  return from
 }

@@ -4,15 +4,15 @@ import { type Parameter, type ParameterDescription, TEXT, TEXT_LIST } from '../p
 import { parseWindow, type Window } from './window.ts'
 
 /** Functions of a field, besides percentiles (`p50`, `p99.9`). */
-export const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last'] as const
-export type FunctionName = (typeof FUNCTIONS)[number] | 'count' | 'percentile'
+export const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last', 'stddev', 'delta', 'count'] as const
+export type FunctionName = (typeof FUNCTIONS)[number] | 'percentile'
 
 /** One column of the result, for example `avg(data.temperature)`. */
 export interface Aggregate {
-  /** The name of the column, as requested. */
+  /** The name of the column: the alias, or the aggregate as requested. */
   readonly name: string
   readonly function: FunctionName
-  /** Undefined for `count`. */
+  /** Undefined for a count of items. */
   readonly path: Path | undefined
   /** For percentiles: from 0 to 100. */
   readonly percent: number
@@ -46,18 +46,25 @@ const POSSIBLE = ['count', ...[...FUNCTIONS, 'p50', 'p95'].map((name) => `${name
 
 /** Parameters of queries for groups. */
 export const GROUPING_PARAMETERS = {
-  aggregate: { description: `Rows instead of items. Possible are ${POSSIBLE}.`, schema: TEXT_LIST },
+  aggregate: {
+    description: `Rows instead of items. Possible are ${POSSIBLE}; \`avg(field) as name\` names the column.`,
+    schema: TEXT_LIST,
+  },
   groupBy: {
     description: 'A row for each combination of values of these fields. With `aggregate`.',
     schema: TEXT_LIST,
   },
   window: {
-    description: 'A row for each window of event time, such as `15m`, `1h` or `1d`. With `aggregate`.',
+    description: 'A row for each window of event time, such as `15m`, `1h`, `1d`, `1mo` or `1y`. With `aggregate`.',
     schema: TEXT,
   },
-  tz: { description: 'The time zone of the windows, such as `Europe/Helsinki`. With `window`.', schema: TEXT },
+  tz: {
+    description: 'The time zone of the windows, such as `Europe/Helsinki` or `+02:00`. With `window`.',
+    schema: TEXT,
+  },
   fill: {
-    description: 'Rows of windows without items: none, with null, or with the values before. With `window`.',
+    description:
+      'Rows of windows without items, in the range of the filters on the event time: none, with null, or with the values before. With `window`.',
     schema: { type: 'string', enum: FILLS },
   },
   distinct: { description: 'The values of this field instead of items, in their order.', schema: TEXT },
@@ -109,11 +116,11 @@ function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undef
   const groupBy = splitList(given.get('groupBy') ?? '').map(parsePath)
   if (groupBy.length > MOST_GROUPS) throw invalid(`The parameter groupBy may have at most ${MOST_GROUPS} fields.`)
   const window = given.get('window')
-  const others = [...aggregates.map(({ name }) => name), ...(window === undefined ? [] : ['window'])]
-  const taken = groupBy.map(formatPath).find((name) => others.includes(name))
-  if (taken !== undefined) {
-    throw invalid(`The parameter groupBy names the field ${JSON.stringify(taken)}, and another column has that name.`)
-  }
+  checkNames(
+    groupBy.map(formatPath),
+    aggregates.map(({ name }) => name),
+    window === undefined ? [] : ['window'],
+  )
   const fill = given.get('fill')
   for (const name of ['tz', 'fill']) {
     if (window === undefined && given.has(name))
@@ -132,28 +139,42 @@ function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undef
   }
 }
 
-function parseAggregate(text: string, time: Path | undefined): Aggregate {
-  const [, name = '', field] = /^([A-Za-z]+[\d.]*)(?:\((.*)\))?$/.exec(text) ?? []
-  const percent = /^p(\d{1,3}(?:\.\d+)?)$/.exec(name)?.[1]
-  const isCount = name === 'count'
-  const known = isCount || FUNCTIONS.find((one) => one === name)
-  if (!known && (percent === undefined || Number(percent) > 100)) {
-    throw invalid(`The aggregate ${JSON.stringify(text)} is not known. Possible are ${POSSIBLE}.`)
+function checkNames(groups: readonly string[], columns: readonly string[], others: readonly string[]): void {
+  const group = groups.find((name, index) => [...groups.slice(index + 1), ...columns, ...others].includes(name))
+  if (group !== undefined) {
+    throw invalid(`The parameter groupBy names the field ${JSON.stringify(group)}, and another column has that name.`)
   }
-  if (isCount ? field !== undefined : !field) {
+  const column = columns.find((name, index) => [...columns.slice(index + 1), ...others].includes(name))
+  if (column !== undefined) {
     throw invalid(
-      isCount ? 'count takes no field.' : `The aggregate ${name} needs a field, for example ${name}(data.temperature).`,
+      `The parameter aggregate names the column ${JSON.stringify(column)}, and another column has that name; name it otherwise, as in max(field) as highest.`,
     )
   }
-  const function_ = percent !== undefined ? 'percentile' : (name as FunctionName)
-  const path = field ? parsePath(field) : undefined
-  return {
-    name: text,
-    function: function_,
-    path,
-    percent: Number(percent ?? 0),
-    isTime: ORDERED.has(function_) && isSame(path, time),
+}
+
+function parseAggregate(text: string, time: Path | undefined): Aggregate {
+  const [, column = '', name = '', field, alias] =
+    /^(([A-Za-z]+[\d.]*)(?:\((.*?)\))?)(?:\s+as\s+(.+))?$/is.exec(text.trim()) ?? []
+  const known = functionOf(name)
+  if (!known) throw invalid(`The aggregate ${JSON.stringify(text)} is not known. Possible are ${POSSIBLE}.`)
+  if (!field && (name !== 'count' || field === '')) {
+    throw invalid(`The aggregate ${name} needs a field, for example ${name}(data.temperature).`)
   }
+  const path = field ? parsePath(field) : undefined
+  return { name: alias ?? column, path, ...known, isTime: ORDERED.has(known.function) && isSame(path, time) }
+}
+
+function functionOf(name: string): Pick<Aggregate, 'function' | 'percent'> | undefined {
+  const known = FUNCTIONS.find((one) => one === name)
+  if (known) return { function: known, percent: 0 }
+  const percent = Number(/^p(\d{1,3}(?:\.\d+)?)$/.exec(name)?.[1])
+  return percent <= 100 ? { function: 'percentile', percent } : undefined
+}
+
+/** Whether a column without an alias may have this name, such as `avg(data.temperature)`. */
+export function isFunctionOfField(column: string): boolean {
+  const name = /^([^(]+)\(.+\)$/s.exec(column)?.[1]
+  return name !== undefined && functionOf(name) !== undefined
 }
 
 /** The fields that a question about groups depends on. */
@@ -187,7 +208,7 @@ function isSame(path: Path | undefined, other: Path | undefined): boolean {
 }
 
 export function isByTime({ function: name }: Aggregate): boolean {
-  return name === 'first' || name === 'last'
+  return name === 'first' || name === 'last' || name === 'delta'
 }
 
 /** The columns that identify the group of a row. */

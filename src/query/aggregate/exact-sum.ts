@@ -4,8 +4,12 @@
  * Arithmetic", 1997, as in Python's `math.fsum`). Nothing overflows, as no item has a number beyond 2 ** 53.
  */
 export class ExactSum {
-  /** In ascending order. */
+  /** In ascending order. Their exact sum is that of all numbers. */
   readonly #parts: number[] = []
+
+  get parts(): readonly number[] {
+    return this.#parts
+  }
 
   add(number: number): void {
     const parts = this.#parts
@@ -20,6 +24,15 @@ export class ExactSum {
     }
     parts[kept] = carried
     if (parts.length > kept + 1) parts.length = kept + 1
+  }
+
+  /** Adds an exact product (Dekker, "A Floating-Point Technique for Extending the Available Precision", 1971). */
+  addProduct(a: number, b: number): void {
+    const product = a * b
+    const [highA, highB] = [highBits(a), highBits(b)]
+    const [lowA, lowB] = [a - highA, b - highB]
+    this.add(product)
+    this.add(lowA * lowB - (product - highA * highB - lowA * highB - highA * lowB))
   }
 
   get total(): number {
@@ -40,4 +53,10 @@ export class ExactSum {
     const other = sum + twice
     return other - sum === twice ? other : sum
   }
+}
+
+/** The upper 26 bits of a double: products of halves are exact. */
+function highBits(number: number): number {
+  const scaled = number * (2 ** 27 + 1)
+  return scaled - (scaled - number)
 }

@@ -15,6 +15,7 @@ import type { Aggregation, Grouping } from './aggregation.ts'
 import { IndexOnlyScan } from './index-only-scan.ts'
 import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
+import { timeBounds } from './time-bounds.ts'
 
 /** Items of a page read in one step. */
 const STEP = 16
@@ -34,7 +35,12 @@ export function* groupText(
     return yield* itemsText(snapshot, query, newest.places())
   }
   const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping.path)
-  const rows = new Rows({ aggregation, mostRows: most, itemAt: (place) => snapshot.items.uncachedAt(place) })
+  const rows = new Rows({
+    aggregation,
+    bounds: timeBounds(query.filters, aggregation.time),
+    mostRows: most,
+    itemAt: (place) => snapshot.items.uncachedAt(place),
+  })
   if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation)
   else yield* matches(snapshot, query, plan, (item, place) => rows.add(item, place))
   const found = yield* sortedRows(yield* rows.rows(), query.sort)

@@ -93,7 +93,7 @@ export class IndexOnlyScan {
       if (read === READ) {
         accumulators ??= cell()
         const { place } = scan.cursor
-        const at = isOrdered ? (parts.time(time) ?? Number.NEGATIVE_INFINITY) : 0
+        const at = (isOrdered ? parts.time(time) : undefined) ?? Number.NEGATIVE_INFINITY
         for (let index = 0; index < columns.length; index++) {
           const column = columns[index] as number
           const value = column === COUNT ? null : parts.value(column, key, place)

@@ -9,6 +9,7 @@ import type { Steps } from '../../runtime/time-slices.ts'
 import { type Accumulator, accumulatorOf, Budget } from './accumulator.ts'
 import { type Aggregation, groupNames } from './aggregation.ts'
 import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
+import type { TimeBounds } from './time-bounds.ts'
 
 /** Groups or windows processed in one step. */
 const STEP = 256
@@ -17,6 +18,8 @@ const MOST_KEY = 1024
 
 export interface RowsOptions {
   readonly aggregation: Aggregation
+  /** The range in which empty windows are filled, besides that of the items. */
+  readonly bounds: TimeBounds
   readonly mostRows: number
   readonly itemAt: (place: number) => Item | undefined
 }
@@ -63,6 +66,11 @@ export class Rows {
   /** In the order of groups, then of time. */
   *rows(): Steps<JsonObject[]> {
     const { aggregation } = this.#options
+    // Without groups there is one, also of no items.
+    if (aggregation.groupBy.length === 0) {
+      const group = this.groupOf([])
+      if (!aggregation.window) this.accumulators(group, undefined)
+    }
     // Values that compare as equal are sorted by their text.
     const groups = Array.from(this.#groups, ([text, group]) => ({
       group,
@@ -73,10 +81,10 @@ export class Rows {
     const rows: JsonObject[] = []
     for (const { group } of groups) {
       let previous: JsonObject | undefined
-      for (const start of aggregation.fill === 'none' || !range
-        ? [...group.windows.keys()].sort((a, b) => a - b)
-        : this.#between(range)) {
-        const row = yield* this.#rowOf(group, start, previous)
+      let before: readonly Accumulator[] | undefined
+      for (const start of range ? this.#between(range) : [...group.windows.keys()].sort((a, b) => a - b)) {
+        const row = yield* this.#rowOf(group, start, previous, before)
+        before = group.windows.get(start) ?? before
         rows.push(row)
         if (rows.length > this.#options.mostRows) throw this.#tooMany()
         previous = row
@@ -108,7 +116,13 @@ export class Rows {
     return accumulators
   }
 
-  *#rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): Steps<JsonObject> {
+  /** `previous` is the row of the window before, and `before` the accumulators of the last one with items. */
+  *#rowOf(
+    { values, windows }: Group,
+    start: number,
+    previous: JsonObject | undefined,
+    before: readonly Accumulator[] | undefined,
+  ): Steps<JsonObject> {
     const { aggregation } = this.#options
     const row: Record<string, JsonValue> = {}
     for (const [index, name] of groupNames(aggregation).entries()) put(row, name, values[index] as Scalar)
@@ -116,21 +130,24 @@ export class Rows {
     const accumulators = windows.get(start)
     for (const [index, { name, path, function: function_ }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators?.[index]
-      const found = accumulator && (yield* accumulator.result())
+      const found = accumulator && (yield* accumulator.result(before?.[index]))
       if (found instanceof Unspelled) {
         const item = (yield* parseSteps(this.#options.itemAt(found.place)?.text ?? 'null')) as JsonObject
-        row[name] = firstScalar(item, path as Path)
-      } else if (found !== undefined) row[name] = found
-      else if (function_ === 'count') row[name] = 0
-      else row[name] = (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null
+        put(row, name, firstScalar(item, path as Path))
+      } else if (found !== undefined) put(row, name, found)
+      else if (function_ === 'count') put(row, name, 0)
+      else put(row, name, (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null)
     }
     return row
   }
 
-  /** The first and the last window of all groups. */
+  /** The first and the last window that are filled; undefined if none is. */
   #range(): readonly [number, number] | undefined {
-    let first = Number.POSITIVE_INFINITY
-    let last = Number.NEGATIVE_INFINITY
+    const { bounds, aggregation } = this.#options
+    const { window, fill } = aggregation
+    if (!window || fill === 'none' || bounds.from > bounds.to) return undefined
+    let first = Number.isFinite(bounds.from) ? window.start(bounds.from) : Number.POSITIVE_INFINITY
+    let last = Number.isFinite(bounds.to) ? window.start(bounds.to) : Number.NEGATIVE_INFINITY
     for (const { windows } of this.#groups.values()) {
       for (const start of windows.keys()) {
         first = Math.min(first, start)
