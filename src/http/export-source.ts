@@ -89,7 +89,7 @@ export function* columnsOf(
   }
 }
 
-/** The names of the columns of a row may contain dots, as `avg(data.temperature)` does. */
+/** The column of distinct values is named by a path already. */
 export function plainName(path: Path): string {
   return path.join('.')
 }

@@ -17,6 +17,7 @@ import {
   rowsOf,
   selectedFrom,
 } from './export-source.ts'
+import { columnOfRows } from './formats/csv-names.ts'
 import { type Form, TYPES } from './formats/forms.ts'
 import { TextStream } from './formats/text-stream.ts'
 import { csvWriter, type ItemsWriter, type ItemText, jsonWriter, linesWriter } from './formats/writers.ts'
@@ -183,7 +184,7 @@ export class Exports {
     if (form === 'json') return jsonWriter(fields)
     if (form === 'ndjson') return linesWriter(fields)
     const papa = await this.#papa()
-    const nameOf = grouping && grouping.kind !== 'newest' ? plainName : formatPath
+    const nameOf = grouping?.kind === 'rows' ? columnOfRows : grouping?.kind === 'distinct' ? plainName : formatPath
     // The header row comes first, so all items are read for it.
     const { columns, shapes } = await this.#slices.run(() => columnsOf(open(false), fields, nameOf), asker)
     return csvWriter(papa, columns, shapes, fields)

@@ -174,6 +174,46 @@ test('aggregates are exported in each format, on one page', async () => {
   )
 })
 
+test('the CSV of aggregates can be posted again, and gives items like the rows', async () => {
+  const flags = ['--Collections', JSON.stringify({ readings: { Indexes: [], Time: 'data.time' } })]
+  const data = {
+    readings: readings.slice(0, 9).map(({ data: { temperature }, ...rest }) => ({
+      ...rest,
+      data: { temperature, 'a.b': rest.id, time: rest.id * 1800, room: `r${rest.id % 2}` },
+    })),
+  }
+  const own = await startHere({ after }, { data, flags })
+  const posted = async (name: string, query: string) => {
+    const csv = await send(own.url, 'GET', `/api/readings?${query}`, { headers: CSV })
+    const headers = { 'Content-Type': 'text/csv' }
+    const { status, text } = await send(own.url, 'POST', `/api/${name}`, { headers, body: csv.text })
+    assert.equal(status, 201, text)
+    const items = (await send(own.url, 'GET', `/api/${name}`)).json<{ readonly id: number }[]>()
+    const rows = (await send(own.url, 'GET', `/api/readings?${query}`)).json<object[]>()
+    assert.deepEqual(
+      items.map(({ id, ...item }) => item),
+      rows,
+      csv.text,
+    )
+    return csv.text.slice(0, csv.text.indexOf('\r\n'))
+  }
+  const columns = 'count,avg(data.temperature),p99.9(data.temperature),count(data.room),last(mac)'
+  assert.equal(await posted('hourly', `aggregate=${columns}&groupBy=mac&window=1h`), `mac,window,${columns}`)
+  assert.equal(
+    await posted('rooms', 'aggregate=max(data.temperature)+as+t.max,count+as+n&groupBy=data.room'),
+    'data\\.room,t\\.max,n',
+  )
+  assert.equal(await posted('escaped', 'aggregate=max(data.a\\.b)'), 'max(data\\.a\\\\\\.b)')
+  // A stored member of such a name is written as any other.
+  const again = await send(own.url, 'GET', '/api/hourly?fields=avg(data\\.temperature)&pageSize=1', { headers: CSV })
+  assert.equal(again.text, 'avg(data\\.temperature)\r\n0\r\n')
+  const nested = { headers: { 'Content-Type': 'text/csv' }, body: 'size(in.cm),a.p50\r\n1,2\r\n' }
+  await send(own.url, 'POST', '/api/nested', nested)
+  assert.deepEqual((await send(own.url, 'GET', '/api/nested')).json(), [
+    { id: 0, 'size(in': { 'cm)': 1 }, a: { p50: 2 } },
+  ])
+})
+
 test('each format has its own ETag, which gets 304', async () => {
   const tags = new Set<string>()
   for (const headers of [{}, CSV, NDJSON]) {

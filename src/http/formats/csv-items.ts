@@ -1,8 +1,9 @@
 import type Papa from 'papaparse'
 import { MAX_NESTING } from '../../json/parse-steps.ts'
-import { formatPath, type Path, parsePath } from '../../json/paths.ts'
+import { formatPath, type Path } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
+import { pathOfColumn } from './csv-names.ts'
 
 /** Characters of CSV parsed at once. The length is doubled for longer rows, */
 const PART_CHARACTERS = 32 * 1024
@@ -140,7 +141,7 @@ function columnsOf({ cells, line }: Row): readonly Column[] {
   }
   const known = new Set<string>()
   return cells.map((name, index) => {
-    const path = parsePath(name)
+    const path = pathOfColumn(name)
     const fault = known.has(name)
       ? 'is there twice'
       : path.some((part) => part === '')
