@@ -113,6 +113,14 @@ test('the client gets rows, values and the newest items', async (t) => {
   const sum: number = (row?.count ?? 0) * (row?.['avg(data.temperature)'] ?? 0)
   assert.equal(sum, (47 * 48) / 2)
   assert.equal(row?.['first(mac)'], 'a')
+  const columns = ['count as n', 'max(data.temperature) as highest', 'delta(data.temperature)', 'count(mac)'] as const
+  const aliased = await answered(readings.aggregate(columns, { window: '1y', tz: '+02:00' }))
+  const [year] = aliased.items
+  const counts: number = (year?.n ?? 0) + (year?.['count(mac)'] ?? 0) + (year?.['delta(data.temperature)'] ?? 0)
+  assert.equal(counts, 48 + 48 + 47)
+  assert.deepEqual([year?.highest, year?.window], [47, '2026-01-01T00:00:00.000+02:00'])
+  // @ts-expect-error There is no such function.
+  await assert.rejects(answered(readings.aggregate(['mode(mac) as m'])))
   assert.deepEqual(await answered(readings.distinct('mac')), ['a', 'b'])
   const newest = await answered(readings.newestBy('mac'))
   assert.deepEqual(
