@@ -1,9 +1,9 @@
 import { RANK } from '../../json/order.ts'
 import { rankOfKey, scalarKey } from '../../json/order-key.ts'
 import type { JsonValue } from '../../json/value.ts'
-import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { Aggregate } from './aggregation.ts'
+import type { Budget } from './budget.ts'
 import { ExactSum } from './exact-sum.ts'
 import { CHUNK, Numbers, sortedNumbers } from './numbers.ts'
 import type { Scalar, Unspelled } from './scalars.ts'
@@ -14,35 +14,6 @@ export interface Accumulator {
   add(value: Scalar | Unspelled, time: number, place: number): void
   /** Null without values. `before` is that of the group's previous window with items, whose result was taken. */
   result(before?: Accumulator): Steps<JsonValue | Unspelled>
-}
-
-/** 32 MiB of numbers for percentiles and increases. */
-const MOST_VALUES = 4 * 1024 * 1024
-/** 32 MiB of text. */
-const MOST_CHARACTERS = 16 * 1024 * 1024
-
-/** The memory that one response may use. */
-export class Budget {
-  #values = MOST_VALUES
-  #characters = MOST_CHARACTERS
-
-  takeValues(count: number): void {
-    this.#values -= count
-    if (this.#values < 0) throw tooMuch('values for percentiles and delta')
-  }
-
-  /** A negative number returns characters. */
-  takeCharacters(characters: number): void {
-    this.#characters -= characters
-    if (this.#characters < 0) throw tooMuch('long texts')
-  }
-}
-
-function tooMuch(what: string): Refusal {
-  return new Refusal(
-    'Invalid',
-    `There are too many ${what} in one answer: ask with more filters, or for fewer groups or windows at once.`,
-  )
 }
 
 function lengthOf(value: Scalar | Unspelled | undefined): number {

@@ -3,7 +3,7 @@ import { scalarKey } from '../../json/order-key.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import { Budget } from './accumulator.ts'
+import { Budget } from './budget.ts'
 import { firstScalar, type Scalar } from './scalars.ts'
 
 interface Newest {
