@@ -89,7 +89,7 @@ export class Collection<T extends object> extends Query<T> {
 
   /** Deletes the collection with all its items. Requires the role admin. */
   drop(options: DeleteOptions = {}): Promise<Deleted> {
-    return deleteItems(this.server.requests, this.collection, new URLSearchParams(), options)
+    return deleteItems(this.server.requests, this.collection, new URLSearchParams({ all: 'true' }), options)
   }
 
   item(id: ItemId): Item<T> {

@@ -19,7 +19,7 @@ export interface Deleted {
   readonly position: number
 }
 
-/** Deletes the items that match the filters; without filters, the collection. */
+/** Deletes the items that match the filters; with `all=true` instead, the collection. */
 export async function deleteItems(
   requests: Requests,
   collection: string,

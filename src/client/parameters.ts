@@ -110,10 +110,12 @@ const JSON_SERVER =
 export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(where).flatMap(([name, value]) => {
     const asked = RESERVED.includes(name) || JSON_SERVER.test(name) ? `${name}_eq` : name
-    const values = (Array.isArray(value) ? value : [value]) as readonly unknown[]
+    const values = ((Array.isArray(value) ? value : [value]) as readonly unknown[]).filter((one) => one !== undefined)
     // The server knows no filter that nothing matches; without the filter, everything would match.
-    if (values.length === 0 && !name.endsWith('_ne')) throw new TypeError(`No item matches ${name}: [].`)
-    return values.filter((one) => one !== undefined).map((one) => [asked, textOf(one)] as const)
+    if (Array.isArray(value) && values.length === 0 && !name.endsWith('_ne')) {
+      throw new TypeError(`No item matches ${name}: [].`)
+    }
+    return values.map((one) => [asked, textOf(one)] as const)
   })
 }
 

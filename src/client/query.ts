@@ -23,6 +23,8 @@ export interface Page<T> {
 /** The immutable parts of a query. */
 export interface QueryParts {
   readonly where: readonly (readonly [string, string])[]
+  /** Names of filters whose value is undefined, which select nothing. */
+  readonly unset: readonly string[]
   readonly sort: readonly string[]
   readonly fields: readonly string[]
   /** Names and values of the parameters `_embed` and `_expand`. */
@@ -31,7 +33,15 @@ export interface QueryParts {
   readonly asOf: string | undefined
 }
 
-const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], related: [], page: undefined, asOf: undefined }
+const EVERYTHING: QueryParts = {
+  where: [],
+  unset: [],
+  sort: [],
+  fields: [],
+  related: [],
+  page: undefined,
+  asOf: undefined,
+}
 
 export interface Server {
   readonly requests: Requests
@@ -67,7 +77,11 @@ export class Query<T extends object> {
 
   /** Only items that match all filters. Filters on the same field are alternatives. */
   where(filters: Where<T>): Query<T> {
-    return this.#with({ where: [...this.#parts.where, ...filtersOf(filters)] })
+    const unset = Object.entries(filters).flatMap(([name, value]) => (value === undefined ? [name] : []))
+    return this.#with({
+      where: [...this.#parts.where, ...filtersOf(filters)],
+      unset: [...this.#parts.unset, ...unset],
+    })
   }
 
   /** Only items with the text in any value, ignoring case. */
@@ -163,10 +177,12 @@ export class Query<T extends object> {
 
   /** Deletes the items that match the filters, in one write. */
   async deleteAll(options: DeleteOptions = {}): Promise<Deleted> {
-    const { where, sort, fields, related, page, asOf } = this.#parts
+    const { where, unset, sort, fields, related, page, asOf } = this.#parts
     if (sort.length + fields.length + related.length > 0 || page || asOf !== undefined) {
       throw new TypeError('What is deleted is selected by filters alone.')
     }
+    // Left out, it would delete more than was meant.
+    if (unset.length > 0) throw new TypeError(`The filter ${unset[0]} is undefined.`)
     if (where.length === 0) throw new TypeError('Without filters the whole collection is deleted: that is drop().')
     return deleteItems(this.server.requests, this.collection, this.#filters(), options)
   }

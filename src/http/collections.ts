@@ -1,10 +1,12 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
 import type { BulkOutcome } from '../commands/outcome.ts'
 import { type ItemId, isItemEvent } from '../events/event.ts'
+import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
+import type { Operator } from '../query/filter.ts'
 import { parseFlag } from '../query/parameter.ts'
-import { AS_OF, type Parameter, parseQuery, WITHOUT_FILTERS } from '../query/query.ts'
+import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
@@ -29,8 +31,7 @@ export async function createCollection(
   handler: ApiOptions['handler'],
 ): Promise<void> {
   const [collection] = apiSegments(request.path) as [string]
-  const { headers } = request
-  if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
+  if (hasBody(request)) {
     throw new Refusal('Invalid', 'A PUT that creates a collection has no body. Items are sent by POST, also as a list.')
   }
   refuseConditions(request)
@@ -45,28 +46,29 @@ export async function createCollection(
   reply.json('[]', 201)
 }
 
-/** DELETE of a collection: deletes the items that match the filters; without filters, the collection. */
+/** DELETE of a collection: deletes the items that match the filters; with `all=true`, the collection. */
 export async function deleteItems(
   request: ApiRequest,
   reply: Reply,
-  { handler, views, hints, queries, now, limits }: ApiOptions,
+  { handler, views, hints, queries, now, limits, idField }: ApiOptions,
 ): Promise<void> {
   const [collection] = apiSegments(request.path) as [string]
   refuseConditions(request)
   refuseUnheeded(request)
+  refuseUnclear(request, idField)
   const isAdmin = request.principal.role === 'admin'
-  const { filters, isDryRun } = parseDeletion(parametersOf(request, limits))
+  const { filters, isWhole, isDryRun } = parseDeletion(parametersOf(request, limits), idField)
   const query = parseQuery(filters, limits, { time: queries.timeOf(collection), now: now().getTime() })
-  if (filters.length === 0 && !isAdmin) {
-    throw new Refusal('Forbidden', 'Without filters a DELETE removes the whole collection; the role admin is needed.')
+  checkFilters(query)
+  if (isWhole && !isAdmin) {
+    throw new Refusal('Forbidden', 'DELETE with all=true removes the whole collection; the role admin is needed.')
   }
   const present = views.find(collection)
   if (present) await hints.check(reply, present, query)
   const seconds = isAdmin ? {} : { seconds: limits.scanSeconds }
-  const command: BulkCommand =
-    filters.length === 0
-      ? { type: 'RemoveCollection', collection }
-      : { type: 'DeleteItems', collection, filters: filters.map(({ raw }) => raw).join('&'), ...seconds }
+  const command: BulkCommand = isWhole
+    ? { type: 'RemoveCollection', collection }
+    : { type: 'DeleteItems', collection, filters: filters.map(({ raw }) => raw).join('&'), ...seconds }
   const outcome = await handler.bulk(command, originOf(request), isDryRun)
   reply.position = outcome.position
   reply.json(JSON.stringify({ deleted: deletedIn(outcome), dryRun: isDryRun, ids: firstIds(outcome) }))
@@ -97,21 +99,77 @@ export async function deleteWithDependents(
   return handler.bulk(command, originOf(request))
 }
 
-function parseDeletion(parameters: readonly Parameter[]) {
+/** Rejects what suggests that less is meant than the address says: a body with ids, or an empty id in a template. */
+function refuseUnclear(request: ApiRequest, idField: string): void {
+  if (hasBody(request)) {
+    throw new Refusal(
+      'Invalid',
+      `A DELETE of a list has no body: filters in the address select the items, for example ?${idField}_in=3,5.`,
+    )
+  }
+  if (request.path.endsWith('/')) {
+    throw new Refusal(
+      'Invalid',
+      'A DELETE of a list has no slash at its end, as that of an item with an empty id would have. DELETE /api/<collection>/<id> deletes an item, /api/<collection>?<filters> those that match.',
+    )
+  }
+}
+
+function hasBody({ headers }: ApiRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+function parseDeletion(parameters: readonly Parameter[], idField: string) {
   const filters: Parameter[] = []
   refuseMisspelt(parameters, [DRY_RUN])
   for (const parameter of parameters) {
     const { name } = parameter
-    if (name === DRY_RUN) continue
+    if (name === DRY_RUN || name === ALL) continue
     if (WITHOUT_FILTERS.has(name)) {
-      const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q and dryRun'
+      const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q, all and dryRun'
       throw new Refusal(
         'Invalid',
         `DELETE of items does not accept ${name}: ${why}. Use ${name}_eq for a field of that name.`,
       )
     } else filters.push(parameter)
   }
-  return { filters, isDryRun: parseFlag(parameters, DRY_RUN) }
+  const isWhole = parseFlag(parameters, ALL)
+  if (isWhole && filters.length > 0) {
+    throw new Refusal('Invalid', 'DELETE with all=true removes the whole collection, so it takes no filters and no q.')
+  }
+  if (!isWhole && filters.length === 0) {
+    throw new Refusal(
+      'Invalid',
+      `A DELETE of a list needs filters, for example ?${idField}_in=3,5. With ?all=true it removes the whole collection, which takes the role admin.`,
+    )
+  }
+  return { filters, isWhole, isDryRun: parseFlag(parameters, DRY_RUN) }
+}
+
+/** The operators by which the empty text selects every text. */
+const MATCHING_EMPTY: readonly Operator[] = [
+  'contains',
+  'startswith',
+  'endswith',
+  'like',
+  'istartswith',
+  'iendswith',
+  'gt',
+  'gte',
+]
+
+/** Rejects filters that select far more than was meant. */
+function checkFilters({ filters, mentioned }: Query): void {
+  if (mentioned.includes('')) throw emptyFilter('q')
+  for (const { path, operator, operands } of filters) {
+    if (MATCHING_EMPTY.includes(operator) && operands.some(({ text }) => text === '')) {
+      throw emptyFilter(`${formatPath(path)}_${operator}`)
+    }
+  }
+}
+
+function emptyFilter(name: string): Refusal {
+  return new Refusal('Invalid', `The filter ${name} of a DELETE is empty, so it would match any text.`)
 }
 
 /** Entity tags of collections do not cover items written since, so conditions are rejected. */

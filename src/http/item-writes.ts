@@ -81,7 +81,7 @@ export class ItemWrites {
 
   async deleteObject(request: ApiRequest, reply: Reply): Promise<void> {
     if (request.querystring === '') return this.delete(request, reply)
-    throw new Refusal('Invalid', 'A single object is deleted as a whole: filters and dryRun are not allowed.')
+    throw new Refusal('Invalid', 'A single object is deleted as a whole: filters, all and dryRun are not allowed.')
   }
 
   async #write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {

@@ -130,7 +130,10 @@ export const LIST_PARAMETERS = {
     schema: TEXT_LIST,
   },
   ...PAGE_PARAMETERS,
-  [ALL]: { description: '`true`: the whole result as a stream, instead of a page.', schema: FLAG },
+  [ALL]: {
+    description: '`true`: of GET the whole result as a stream, instead of a page; of DELETE the whole collection.',
+    schema: FLAG,
+  },
   fields: { description: 'Only these fields of each item; dotted paths keep their nesting.', schema: TEXT_LIST },
   ...RELATION_PARAMETERS,
   ...GROUPING_PARAMETERS,

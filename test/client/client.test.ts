@@ -62,6 +62,7 @@ test('a filter by one of no values is rejected, as leaving it out would select e
     message: 'No item matches id: [].',
   })
   assert.throws(() => all.where({ mac_in: [] }), TypeError)
+  assert.throws(() => all.where({ id: [undefined] as unknown as number[] }), TypeError)
   assert.equal((await all.where({ mac_ne: [], id: undefined }).get()).total, SENSORS.length)
 })
 
@@ -208,6 +209,13 @@ test('batches are created all or none, or item by item, and filters delete many 
   assert.equal((await logs.get()).total, 2)
   await assert.rejects(() => logs.deleteAll(), TypeError)
   await assert.rejects(() => b.sort('level').deleteAll(), TypeError)
+  for (const unset of [
+    b.where({ id: undefined }),
+    logs.where({ level: undefined, id_gte: 0 }),
+    logs.where({ id: undefined }).q('a'),
+  ]) {
+    await assert.rejects(() => unset.deleteAll(), /^TypeError: The filter (id|level) is undefined/)
+  }
   assert.equal((await logs.drop()).deleted, 2)
   assert.equal((await client.collections()).includes('logs'), false)
   await logs.createEmpty()

@@ -5,7 +5,7 @@ import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const things = Array.from({ length: 10 }, (_, n) => ({ id: n, n, kind: n % 2 === 0 ? 'even' : 'odd' }))
-const { url, stderr } = await startServer({ after }, { data: { things } })
+const { url, stderr } = await startServer({ after }, { data: { things, profile: { n: 1 }, settings: { n: 1 } } })
 
 /** A copy of the things. */
 async function copied(name: string): Promise<string> {
@@ -41,20 +41,20 @@ test('dryRun reports what would be deleted, and deletes nothing', async () => {
   const reply = await send(url, 'DELETE', `${path}?dryRun=true&kind=even&n_lte=4`)
   assert.deepEqual(answerOf(reply), [200, { deleted: 3, dryRun: true, ids: [0, 2, 4] }])
   assert.equal(reply.headers['journal-position'], headers['journal-position'])
-  const whole = await send(url, 'DELETE', `${path}?dryRun=true`)
+  const whole = await send(url, 'DELETE', `${path}?all=true&dryRun=true`)
   assert.equal(JSON.parse(whole.text).deleted, 10)
   assert.equal(((await idsAt(path)) as unknown[]).length, 10)
   assert.equal(JSON.parse((await send(url, 'DELETE', `${path}?dryRun=false&n=0`)).text).deleted, 1)
 })
 
-test('DELETE without filters removes the collection; POST and PUT create it again, with new ids', async () => {
+test('DELETE with all=true removes the collection; POST and PUT create it again, with new ids', async () => {
   const path = await copied('removed')
-  const { status, text } = await send(url, 'DELETE', path)
+  const { status, text } = await send(url, 'DELETE', `${path}?all=true`)
   assert.equal(status, 200)
   assert.equal(JSON.parse(text).deleted, 10)
   assert.equal((await send(url, 'GET', path)).status, 404)
   assert.equal((await send(url, 'GET', '/api')).json<string[]>().includes('removed'), false)
-  assert.equal((await send(url, 'DELETE', path)).status, 404)
+  assert.equal((await send(url, 'DELETE', `${path}?all=true`)).status, 404)
   assert.equal((await send(url, 'DELETE', `${path}?n=1`)).status, 404)
 
   const created = await send(url, 'PUT', path)
@@ -81,7 +81,12 @@ test('an invalid filter is rejected and deletes nothing', async () => {
     'sort=n',
     'fields=n',
     'asOf=1',
-    'all=true',
+    'all=true&n=1',
+    'all=yes',
+    'all=true&all=true',
+    'all=false',
+    'dryRun=true',
+    '',
     'aggregate=count',
     'distinct=kind',
     'newestBy=kind',
@@ -108,6 +113,91 @@ test('an invalid filter is rejected and deletes nothing', async () => {
   assert.match(text, /has no body/)
   assert.equal((await send(url, 'PUT', '/api/things?n=1')).status, 400)
   assert.equal((await send(url, 'HEAD', '/api/things')).headers.etag, headers.etag)
+})
+
+/** The same request on the hot path, and through Koa, which answers those of a page. */
+const WAYS: readonly Record<string, string>[] = [{}, { Origin: 'http://localhost' }]
+
+async function refusedWith(detail: RegExp, path: string, options: Parameters<typeof send>[3] = {}): Promise<void> {
+  for (const headers of WAYS) {
+    const sent = { ...options, headers: { ...options.headers, ...headers } }
+    const { status, text } = await send(url, 'DELETE', path, sent)
+    assert.equal(status, 400, `${path}: ${text}`)
+    assert.match(JSON.parse(text).detail, detail, path)
+  }
+}
+
+test('DELETE of a list with a body is rejected and says what selects items, whatever the body and the filters', async () => {
+  const path = await copied('with-body')
+  for (const [query, body] of [
+    ['', '{"ids":[3]}'],
+    ['?all=true', '[3]'],
+    ['?n=1', '{}'],
+    ['?dryRun=true&n=1', ' '],
+  ] as const) {
+    for (const type of ['application/json', 'text/plain']) {
+      const headers = { 'Content-Type': type, 'Content-Length': String(body.length) }
+      await refusedWith(/has no body.*\?id_in=3,5/, path + query, { headers, body })
+    }
+    await refusedWith(/has no body/, path + query, { headers: { 'Transfer-Encoding': 'chunked' }, body })
+  }
+  assert.equal(((await idsAt(path)) as unknown[]).length, 10)
+  const { text } = await send(url, 'DELETE', `${path}?id_in=3,5`, { headers: { 'Content-Length': '0' } })
+  assert.equal(JSON.parse(text).deleted, 2)
+})
+
+test('DELETE of an item or a single object may have a body', async () => {
+  const path = await copied('item-with-body')
+  for (const headers of WAYS) {
+    const sent = {
+      headers: { 'Content-Type': 'application/json', 'Content-Length': '8', ...headers },
+      body: '{"id":3}',
+    }
+    assert.equal((await send(url, 'DELETE', `${path}/${headers.Origin ? 3 : 4}`, sent)).status, 204)
+    assert.equal((await send(url, 'DELETE', headers.Origin ? '/api/profile' : '/api/settings', sent)).status, 204)
+  }
+  assert.deepEqual(await idsAt(path), [0, 1, 2, 5, 6, 7, 8, 9])
+})
+
+test('an empty text to look for is rejected in a DELETE, as it would match everything', async () => {
+  const path = await copied('empty-text')
+  const suffixes = ['contains', 'startswith', 'endswith', 'like', 'istartswith', 'iendswith', 'gt', 'gte']
+  const queries = ['q=', 'q', 'q=odd&q=', 'kind:contains=', 'kind:startsWith=', 'kind:endsWith=', 'kind_contains']
+  for (const query of [...queries, ...suffixes.map((suffix) => `kind_${suffix}=`)]) {
+    await refusedWith(/^The filter (q|kind_\w+) of a DELETE is empty/, `${path}?${query}`)
+    await refusedWith(/is empty/, `${path}?n=1&${query}`)
+  }
+  await refusedWith(/is empty/, `${path}?kind_contains=odd&kind_contains=`)
+  assert.equal(((await idsAt(path)) as unknown[]).length, 10)
+  // These match nothing, or the empty text alone.
+  for (const query of ['kind=', 'kind_eq=', 'id_in=', 'id=', 'kind_lt=', 'kind_lte=']) {
+    const { status, text } = await send(url, 'DELETE', `${path}?${query}`)
+    assert.deepEqual([status, JSON.parse(text).deleted], [200, 0], query)
+  }
+})
+
+test('a slash at the end of a DELETE of a list is rejected, as the id is empty; of an item it is ignored', async () => {
+  const path = await copied('empty-id')
+  for (const query of ['', '?all=true', '?n=1', '?dryRun=true']) {
+    await refusedWith(/no slash at its end, .* empty id/, `${path}/${query}`)
+  }
+  assert.equal(((await idsAt(path)) as unknown[]).length, 10)
+  assert.equal((await send(url, 'DELETE', `${path}/9/`)).status, 204)
+  for (const id of ['%20', '%00', 'undefined', 'null', 'NaN']) {
+    assert.equal((await send(url, 'DELETE', `${path}/${id}`)).status, 404, id)
+  }
+  assert.equal(((await idsAt(path)) as unknown[]).length, 9)
+})
+
+test('DELETE without filters is rejected and says what removes a whole collection', async () => {
+  const path = await copied('unfiltered')
+  for (const query of ['', '?', '?&', '?all=false', '?dryRun=true', '?dryRun=false&all=false']) {
+    await refusedWith(/needs filters, for example \?id_in=3,5\. With \?all=true it removes the whole/, path + query)
+  }
+  await refusedWith(/all=true removes the whole collection, so it takes no filters/, `${path}?all=true&n=1`)
+  await refusedWith(/takes no filters and no q/, `${path}?q=x&all=true`)
+  assert.equal(((await idsAt(path)) as unknown[]).length, 10)
+  await refusedWith(/needs filters/, '/api/nothing')
 })
 
 test('filters of the event time may be relative to now, other fields may not', async () => {
@@ -141,11 +231,12 @@ test('a retry with its Idempotency-Key gets the first response, and deletes noth
   assert.equal((await send(url, 'DELETE', `${path}?kind=even`, { headers })).status, 422)
   assert.deepEqual(await idsAt(path), [0, 2, 4, 6, 8])
   const removal = { 'Idempotency-Key': 'removal' }
-  const removed = await send(url, 'DELETE', path, { headers: removal })
-  assert.equal((await send(url, 'DELETE', path, { headers: removal })).text, removed.text)
+  const removed = await send(url, 'DELETE', `${path}?all=true`, { headers: removal })
+  assert.equal(removed.status, 200)
+  assert.equal((await send(url, 'DELETE', `${path}?all=true`, { headers: removal })).text, removed.text)
 })
 
-test('DELETE without filters needs the role admin', async () => {
+test('DELETE of a whole collection needs the role admin', async () => {
   const users = ['reader', 'writer', 'admin'].map((role) => ({ Name: role, Key: `the-key-of-the-${role}`, Role: role }))
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey']
   const keys = ['--Authentication.ApiKeys', JSON.stringify(users)]
@@ -153,10 +244,12 @@ test('DELETE without filters needs the role admin', async () => {
   const as = (role: string, query = '') =>
     send(own.url, 'DELETE', `/api/things${query}`, { headers: { 'X-API-KEY': `the-key-of-the-${role}` } })
   assert.equal((await as('reader', '?n=1')).status, 403)
-  assert.equal((await as('writer')).status, 403)
-  assert.equal((await as('writer', '?dryRun=true')).status, 403)
+  assert.equal((await as('writer')).status, 400)
+  assert.equal((await as('writer', '?all=true')).status, 403)
+  assert.equal((await as('writer', '?all=true&dryRun=true')).status, 403)
   assert.equal((await as('writer', '?n=1')).status, 200)
-  assert.equal((await as('admin')).status, 200)
+  assert.equal((await as('admin')).status, 400)
+  assert.equal((await as('admin', '?all=true')).status, 200)
   const events = await send(own.url, 'GET', '/events?order=desc&limit=1', {
     headers: { 'X-API-KEY': 'the-key-of-the-admin' },
   })

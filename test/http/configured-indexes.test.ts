@@ -13,7 +13,7 @@ test('the configured indexes of a collection that a request creates are built wi
   }
   await server.fetch('/api/readings', json('POST', { mac: 'a', at: 1, value: 2 }))
   await until('the indexes of the new collection', () => hasIndexes(1))
-  await server.fetch('/api/readings', { method: 'DELETE' })
+  await server.fetch('/api/readings?all=true', { method: 'DELETE' })
   await server.fetch('/api/readings', json('POST', [{ mac: 'b' }, { mac: 'c' }]))
   await until('those of the collection that was created again', () => hasIndexes(2))
 })

@@ -75,7 +75,7 @@ test('exported CSV can be posted again', async () => {
   const posted = await send(url, 'POST', '/api/copied', { headers: { 'Content-Type': 'text/csv' }, body: text })
   assert.equal(posted.status, 201)
   assert.deepEqual((await ask('copied?pageSize=3000')).json(), readings)
-  await send(url, 'DELETE', '/api/copied')
+  await send(url, 'DELETE', '/api/copied?all=true')
 })
 
 test('the format follows Accept; the default is JSON, and an unsupported one gets 406', async () => {

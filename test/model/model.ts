@@ -183,16 +183,16 @@ export class Model {
     try {
       const segments = raw.map(decodePath)
       if (request.method === 'GET' || request.method === 'HEAD') return this.#read(request, kind, segments, search)
-      return this.#write(request, segments, path)
+      return this.#write(request, segments, path, search)
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       return { status: error.status, position: this.head, problem: error.code }
     }
   }
 
-  #write(request: Request, segments: string[], path: string): Expected {
+  #write(request: Request, segments: string[], path: string, search: string): Expected {
     const [name = '', key = ''] = segments
-    if (segments.length === 1 && request.method !== 'POST') return this.#writeCollection(request, name, path)
+    if (segments.length === 1 && request.method !== 'POST') return this.#writeCollection(request, name, path, search)
     switch (request.method) {
       case 'POST': {
         const { json } = readBody(request, ['application/json'], this.rules)
@@ -218,11 +218,12 @@ export class Model {
     }
   }
 
-  /** PUT creates it, DELETE without filters removes it. */
-  #writeCollection(request: Request, name: string, path: string): Expected {
+  /** PUT creates it, DELETE with `all=true` removes it. */
+  #writeCollection(request: Request, name: string, path: string, search: string): Expected {
     const { headers, method, body, chunked } = request
     if (method === 'PUT' && ((body?.length ?? 0) > 0 || chunked)) throw invalid()
     if (headers['If-Match'] !== undefined || headers['If-None-Match'] !== undefined) throw invalid()
+    if (method === 'DELETE' && (search !== 'all=true' || path.endsWith('/'))) throw invalid()
     return this.#once(request, path, () => {
       const collection = this.#collection(name)
       if (method === 'PUT') {

@@ -54,7 +54,8 @@ class Model {
     const { etag } = before ? (await this.#ask('GET', `/api/${name}`)).headers : {}
     const headers = wanted === 'none' ? {} : { 'If-Match': wanted === 'right' ? (etag ?? '*') : '"wrong"' }
     const value = this.value()
-    const reply = await this.#ask(method, `/api/${name}`, method === 'DELETE' ? undefined : value, headers)
+    const path = method === 'DELETE' && !this.#isObject[name] ? `/api/${name}?all=true` : `/api/${name}`
+    const reply = await this.#ask(method, path, method === 'DELETE' ? undefined : value, headers)
     const isThere = before !== undefined
     if (method === 'POST') {
       assert.equal(reply.status, this.#isObject[name] ? 409 : 201, reply.text)
@@ -72,7 +73,7 @@ class Model {
     this.#changed(Number(reply.headers['journal-position']))
   }
 
-  /** A list has no PATCH, a PUT without a body creates it, and conditions are for items; DELETE removes it with its items. */
+  /** A list has no PATCH, a PUT without a body creates it, and conditions are for items; DELETE with `all=true` removes it. */
   #listWritten(name: string, reply: Reply, method: string, wanted: string): void {
     const { [name]: before, ...others } = this.state
     if (method === 'PATCH') assert.equal(reply.status, 405, reply.text)

@@ -92,8 +92,8 @@ export const createEmpty: Operation = {
 export const deleteItems: Operation = {
   summary: 'Delete the matching items, or the collection',
   description:
-    'With filters the matching items, in one write. Without filters all items and the collection itself; that needs the role `admin`.',
-  parameters: ['filters', 'q', 'dryRun', 'Idempotency-Key'],
+    'With filters the matching items, in one write. With `all=true` instead, all items and the collection itself; that needs the role `admin`. Without either, with a body, with an empty text to look for, or with a slash at the end of the path: 400.',
+  parameters: ['filters', 'q', 'all', 'dryRun', 'Idempotency-Key'],
   responses: {
     200: {
       description: 'Deleted.',
