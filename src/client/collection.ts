@@ -159,7 +159,7 @@ export class Item<T extends object> {
     return write(this.#requests, 'DELETE', this.path, undefined, options)
   }
 
-  /** A value inside the item: segments are names of members, and of an array the `id` of an element or its index. */
+  /** A value inside the item: segments are names of members, and of an array the `id` of an element, or its index where no element has one. */
   at<V = unknown>(...segments: readonly [string | number, ...(string | number)[]]): InnerValue<V> {
     return new InnerValue<V>(this.#requests, [this.path, ...segments.map((one) => segment(String(one)))].join('/'))
   }

@@ -11,8 +11,8 @@ export function arrayIndex(token: string): number | undefined {
 }
 
 /**
- * The nested value that the remaining segments of a URL name. In an array a segment selects the element with that id,
- * or else the one at that index.
+ * The nested value that the remaining segments of a URL name. In an array whose elements have ids a segment is an id,
+ * otherwise an index.
  */
 export function valueAt(value: JsonValue, segments: readonly string[], idField: string): JsonValue | undefined {
   return pathTo(value, segments, idField)?.value
@@ -36,10 +36,15 @@ export function pathTo(
   return current === undefined ? undefined : { value: current, path }
 }
 
+/** An index is only for an array in which no element has an id: it would name another element after a change of the order. */
 function indexOf(array: readonly JsonValue[], segment: string, idField: string): number | undefined {
-  const named = array.findIndex((element) => {
+  let hasIds = false
+  for (let index = 0; index < array.length; index++) {
+    const element = array[index] as JsonValue
     const id = isObject(element) ? own(element, idField) : undefined
-    return (typeof id === 'string' || typeof id === 'number') && String(id) === segment
-  })
-  return named >= 0 ? named : arrayIndex(segment)
+    if (typeof id !== 'string' && typeof id !== 'number') continue
+    if (String(id) === segment) return index
+    hasIds = true
+  }
+  return hasIds ? undefined : arrayIndex(segment)
 }

@@ -62,9 +62,48 @@ test('a JSON Patch of a whole element of an array replaces that element', async 
     [{ op: 'move', from: '/address', path: '' }, { city: 'Oulu' }],
   ] as const) {
     assert.equal((await sendJson(url, 'PUT', '/api/companies/1', COMPANY)).status, 204)
-    const reply = await sendJson(url, 'PATCH', '/api/companies/1/employees/0', [operation], PATCH)
+    const reply = await sendJson(url, 'PATCH', '/api/companies/1/employees/7', [operation], PATCH)
     assert.equal(reply.status, 204, operation.op)
     assert.deepEqual((await item(url)).employees, [employee, COMPANY.employees[1]], operation.op)
+  }
+})
+
+test('where elements have ids a segment is never an index, so that no other element is read or written', async (t) => {
+  const lists = {
+    numbers: [{ id: 1 }, { id: 0 }],
+    texts: [{ id: '01' }, { id: '2' }, { id: '-1' }],
+    mixed: ['none', { id: 5 }, { name: 'without' }],
+    nested: [[{ id: 8 }, { id: 9 }]],
+  }
+  const data = { f: [{ id: 0, ...lists }], profile: lists }
+  const { url } = await startHere(t, { data })
+  for (const base of ['/api/f/0', '/api/profile']) {
+    const whole = (await send(url, 'GET', base)).text
+    for (const path of [
+      'numbers/2',
+      'numbers/-1',
+      'numbers/00',
+      'texts/0',
+      'texts/1',
+      'mixed/0',
+      'mixed/2',
+      'nested/0/0',
+    ]) {
+      assert.equal((await send(url, 'GET', `${base}/${path}`)).status, 404, path)
+      assert.equal((await sendJson(url, 'PUT', `${base}/${path}`, 'x')).status, 404, path)
+      assert.equal((await sendJson(url, 'PATCH', `${base}/${path}`, { x: 1 })).status, 404, path)
+      const removal = [{ op: 'remove', path: '' }]
+      assert.equal((await sendJson(url, 'PATCH', `${base}/${path}`, removal, PATCH)).status, 404, path)
+    }
+    assert.equal((await send(url, 'GET', base)).text, whole)
+    for (const path of ['numbers/0', 'numbers/1', 'texts/01', 'texts/2', 'texts/-1', 'mixed/5', 'nested/0/9']) {
+      assert.equal((await sendJson(url, 'PATCH', `${base}/${path}`, { at: path })).status, 204, path)
+      const read = (await send(url, 'GET', `${base}/${path}`)).json<{ id: unknown; at: string }>()
+      assert.deepEqual([String(read.id), read.at], [path.split('/').at(-1), path])
+    }
+    // The element has another id now, and the segment names none.
+    const renamed = await sendJson(url, 'PATCH', `${base}/numbers/1`, { id: 7 }, { Prefer: 'return=representation' })
+    assert.deepEqual([renamed.status, renamed.headers.etag], [204, undefined])
   }
 })
 

@@ -16,14 +16,21 @@ test('an array index has one canonical spelling', () => {
   }
 })
 
-test('a path inside an item finds an element by its id before its index', () => {
-  const item = { list: [{ id: 1, name: 'b' }, { id: '0', name: 'a' }, 'third'] }
+test('a path inside an item finds an element by its id, and by its index only where no element has an id', () => {
+  const item = { list: [{ id: 1, name: 'b' }, { id: '0', name: 'a' }, 'third', { id: '01' }, { id: -1 }, { id: 1.5 }] }
   assert.deepEqual(valueAt(item, ['list', '0', 'name'], 'id'), 'a')
   assert.deepEqual(valueAt(item, ['list', '1', 'name'], 'id'), 'b')
-  assert.deepEqual(valueAt(item, ['list', '2'], 'id'), 'third')
-  assert.equal(valueAt(item, ['list', '3'], 'id'), undefined)
-  assert.equal(valueAt(item, ['list', '01'], 'id'), undefined)
+  for (const id of ['01', '-1', '1.5']) assert.deepEqual(String(valueAt(item, ['list', id, 'id'], 'id')), id)
+  for (const index of ['2', '3', '4', '5', '00', '-0', '1.0', '']) {
+    assert.equal(valueAt(item, ['list', index], 'id'), undefined, index)
+  }
   assert.deepEqual(valueAt(item, [], 'id'), item)
+  // Another field is the id, so that these elements have none.
+  assert.deepEqual(valueAt(item, ['list', '1', 'name'], 'key'), 'a')
+  const without = { list: [{ id: null }, { id: true }, { n: 1 }, [{ id: 7 }, 'last']] }
+  assert.deepEqual(valueAt(without, ['list', '2', 'n'], 'id'), 1)
+  assert.deepEqual(valueAt(without, ['list', '3', '7', 'id'], 'id'), 7)
+  assert.equal(valueAt(without, ['list', '3', '1'], 'id'), undefined)
 })
 
 test('a path inside an item does not find inherited members', () => {

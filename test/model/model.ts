@@ -594,8 +594,8 @@ function decodePath(segment: string): string {
 
 function inside(value: Json | undefined, segment: string): Json | undefined {
   if (Array.isArray(value)) {
-    const named = value.filter((element) => isRecord(element) && isKey(element.id ?? null, segment))
-    if (named.length > 0) return named[0]
+    const named = value.filter((element) => isRecord(element) && ['string', 'number'].includes(typeof element.id))
+    if (named.length > 0) return named.find((element) => isKey((element as JsonRecord).id ?? null, segment))
     return /^(0|[1-9][0-9]*)$/.test(segment) ? value[Number(segment)] : undefined
   }
   return isRecord(value) && Object.hasOwn(value, segment) ? value[segment] : undefined

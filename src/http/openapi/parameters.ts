@@ -44,7 +44,7 @@ export const parameters = {
   id: path('id', "The text of the item's `id`, compared verbatim: `007` is not `7`.", { type: 'string', minLength: 1 }),
   rest: path(
     'rest',
-    'The path to a value inside the item: names of members; in an array the `id` of an element, or else its index. Any number of segments, each percent-encoded.',
+    'The path to a value inside the item: names of members; in an array the `id` of an element, or its index where no element has an `id`. Any number of segments, each percent-encoded.',
     { type: 'string', minLength: 1 },
   ),
   filters: {
