@@ -22,7 +22,7 @@ export class InnerValue<V> {
     return write(this.#requests, 'PUT', this.#path, value, options)
   }
 
-  /** A merge patch (RFC 7396) of an object, or the operations of a JSON Patch (RFC 6902), whose pointers begin at this value. */
+  /** A merge patch (RFC 7396), by which anything but an object replaces the value, or the operations of a JSON Patch (RFC 6902), whose pointers begin at this value. */
   patch(patch: Patch<V> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
     return write(this.#requests, 'PATCH', this.#path, patch, options)
   }

@@ -1,7 +1,7 @@
 import type { Patch } from '../commands/command.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
-import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest } from './api.ts'
@@ -84,10 +84,29 @@ export function parseItem({ json }: Pick<Body, 'json'>): JsonObject {
   return json
 }
 
+interface PatchedPlace {
+  /** Whether a value inside an item is patched. */
+  readonly isInside: boolean
+  readonly isJsonServer: boolean
+}
+
 /** Parses a merge patch (RFC 7396) or a JSON Patch (RFC 6902), by content type. */
-export function* parseAnyPatch({ type, json }: Body): Steps<Patch> {
-  if (type === JSON_PATCH_TYPE) return { type: 'operations', operations: yield* parsePatch(json) }
-  if (!isObject(json)) throw new Refusal('Invalid', 'A merge patch of an item is a JSON object (RFC 7396).')
-  if (Object.keys(json).length === 0) throw new Refusal('Invalid', 'The patch is empty.')
+export function* parseAnyPatch({ type, json }: Body, { isInside, isJsonServer }: PatchedPlace): Steps<Patch> {
+  const isMerge = type !== JSON_PATCH_TYPE
+  // A merge patch that is no object replaces the value.
+  if (isMerge && isInside && !isObject(json)) return { type: 'value', value: json }
+  if (isJsonServer && isEmpty(json)) return { type: 'operations', operations: [] }
+  if (!isMerge) return { type: 'operations', operations: yield* parsePatch(json) }
+  if (!isObject(json)) {
+    throw new Refusal(
+      'Invalid',
+      `A merge patch of an item is a JSON object (RFC 7396); a JSON Patch has the Content-Type ${JSON_PATCH_TYPE}.`,
+    )
+  }
+  if (isEmpty(json)) throw new Refusal('Invalid', 'The patch is empty.')
   return { type: 'merge', document: json }
+}
+
+function isEmpty(json: JsonValue): boolean {
+  return isArray(json) ? json.length === 0 : isObject(json) && Object.keys(json).length === 0
 }

@@ -16,17 +16,18 @@ interface InnerWriteOptions {
   /** Whether the path is that of a single object, of which all further segments are inside. */
   readonly isObject: boolean
   readonly idField: string
+  readonly isJsonServer: boolean
 }
 
 /** PUT and PATCH of a value inside an item or a single object: one event of the item. */
 export async function writeInside(request: ApiRequest, reply: Reply, writing: InnerWriteOptions): Promise<void> {
-  const { handler, slices, isObject, idField } = writing
+  const { handler, slices, isObject, idField, isJsonServer } = writing
   const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
   const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
   const isPatch = request.method === 'PATCH'
   const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], slices)
   const patch = isPatch
-    ? await slices.run(() => parseAnyPatch(body), request)
+    ? await slices.run(() => parseAnyPatch(body, { isInside: true, isJsonServer }), request)
     : ({ type: 'value', value: body.json } as const)
   refuseUnheeded(request)
   refuseParameters(request)

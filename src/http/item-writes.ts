@@ -56,15 +56,15 @@ export class ItemWrites {
   }
 
   async patch(request: ApiRequest, reply: Reply): Promise<void> {
-    const body = await readBody(request, PATCH_TYPES, this.#options.slices)
-    const patch = await this.#options.slices.run(() => parseAnyPatch(body), request)
+    const { slices, isJsonServer } = this.#options
+    const body = await readBody(request, PATCH_TYPES, slices)
+    const patch = await slices.run(() => parseAnyPatch(body, { isInside: false, isJsonServer }), request)
     await this.#write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
   }
 
   /** PUT or PATCH of a value inside an item, or inside a single object. */
   writeInside(request: ApiRequest, reply: Reply, isObject: boolean): Promise<void> {
-    const { handler, idField } = this.#options
-    return writeInside(request, reply, { handler, slices: this.#options.slices, isObject, idField })
+    return writeInside(request, reply, { ...this.#options, isObject })
   }
 
   async delete(request: ApiRequest, reply: Reply): Promise<void> {

@@ -1,4 +1,4 @@
-import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
+import { applyPatch, type Operation } from 'rfc6902'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/steps.ts'
 import * as CODE from './char-codes.ts'
@@ -82,9 +82,8 @@ function malformed(index: number, why: string): Refusal {
 }
 
 /**
- * Applies all operations or none, in steps. rfc6902 mutates the document, continues after a failure and follows
- * pointers into prototypes. So each pointer is checked against own members right before its change, and the values of
- * the patch are copied, since a later operation may change them.
+ * Applies all operations or none, in steps. Pointers pass through own members alone. The values of the patch are copied,
+ * since a later operation may change them.
  */
 export function* applyJsonPatch(
   target: string,
@@ -97,29 +96,30 @@ export function* applyJsonPatch(
       `The patch has ${operations.length} operations; at most ${limits.operations} are accepted.`,
     )
   }
-  const root: { document: JsonValue; value?: JsonValue } = { document: yield* parseSteps(target) }
+  let document = yield* parseSteps(target)
   let broughtBytes = 0
   for (const [index, operation] of operations.entries()) {
-    for (const change of yield* changesOf(root.document, operation, index)) {
-      checkChange(root.document, change, index)
-      if (change.op === 'add') {
-        const text = yield* stringifySteps(change.value)
-        if (change.path.length + nestingOf(text) > MAX_NESTING) {
-          throw inapplicable(index, `nesting deeper than ${MAX_NESTING} is not accepted`)
-        }
-        broughtBytes += Buffer.byteLength(text)
-        if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
-        const isLong = text.length > STEP_CHARACTERS
-        if (isLong) yield
-        root.value = yield* parseSteps(text)
-        if (isLong) yield
+    for (const change of yield* changesOf(document, operation, index)) {
+      if (change.op === 'remove') {
+        remove(document, change.path, index)
+        continue
       }
-      const [failure] = applyPatch(root, [libraryOperation(change)])
-      if (failure) throw inapplicable(index, failure.message)
+      addable(document, change.path, index)
+      const text = yield* stringifySteps(change.value)
+      if (change.path.length + nestingOf(text) > MAX_NESTING) {
+        throw inapplicable(index, `nesting deeper than ${MAX_NESTING} is not accepted`)
+      }
+      broughtBytes += Buffer.byteLength(text)
+      if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
+      const isLong = text.length > STEP_CHARACTERS
+      if (isLong) yield
+      const value = yield* parseSteps(text)
+      if (isLong) yield
+      document = added(document, change.path, value, index)
     }
     if (index % STEP_OPERATIONS === 0) yield
   }
-  return root.document
+  return document
 }
 
 /** Operations applied in one step. One of them may shift the elements of a long array, which takes a millisecond. */
@@ -137,15 +137,6 @@ export function nestingOf(json: string): number {
     else if (code === CODE.CLOSE_BRACE || code === CODE.CLOSE_BRACKET) depth--
   }
   return deepest
-}
-
-/**
- * rfc6902 cannot operate on the whole document, so the document is wrapped in an object. An added value is put beside
- * it and moved: for `add`, rfc6902 would clone the value by its own `constructor` member.
- */
-function libraryOperation(change: Change): LibraryOperation {
-  const path = pointer(['document', ...change.path])
-  return change.op === 'remove' ? { op: 'remove', path } : { op: 'move', from: '/value', path }
 }
 
 type Change =
@@ -196,12 +187,31 @@ function* changesOf(document: JsonValue, operation: PatchOperation, index: numbe
   }
 }
 
-function checkChange(document: JsonValue, change: Change, index: number): void {
-  if (change.op === 'remove' && change.path.length === 0) {
-    throw inapplicable(index, 'the whole document cannot be removed')
-  }
-  if (change.op === 'add') addable(document, change.path, index)
-  else existing(document, change.path, index)
+function remove(document: JsonValue, path: Tokens, index: number): void {
+  const last = path.at(-1)
+  if (last === undefined) throw inapplicable(index, 'the whole document cannot be removed')
+  existing(document, path, index)
+  const parent = existing(document, path.slice(0, -1), index)
+  applyOne({ parent }, { op: 'remove', path: pointer(['parent', last]) }, index)
+}
+
+/**
+ * Changes a member of `parent`. rfc6902 skips the names `constructor` and `prototype` on its way, so the way to the
+ * parent is not in its pointer.
+ */
+function applyOne(within: { parent: JsonValue; value?: JsonValue }, operation: Operation, index: number): void {
+  const [failure] = applyPatch(within, [operation])
+  if (failure) throw inapplicable(index, failure.message)
+}
+
+/** The document with a value at a place that is `addable`. */
+function added(document: JsonValue, path: Tokens, value: JsonValue, index: number): JsonValue {
+  const last = path.at(-1)
+  if (last === undefined) return value
+  const parent = existing(document, path.slice(0, -1), index)
+  // For `add`, rfc6902 would clone the value by its own `constructor` member.
+  applyOne({ parent, value }, { op: 'move', from: '/value', path: pointer(['parent', last]) }, index)
+  return document
 }
 
 function existing(document: JsonValue, path: Tokens, index: number): JsonValue {
@@ -230,11 +240,9 @@ function addable(document: JsonValue, path: Tokens, index: number): void {
   } else throw inapplicable(index, `the parent of ${pointer(path)} is neither an object nor an array`)
 }
 
-/** Rejects names by which rfc6902 would reach a prototype, or which it ignores. */
+/** No member has this name, as in any body. */
 function safe(token: string, index: number): string {
-  if (token === '__proto__' || token === 'constructor' || token === 'prototype') {
-    throw inapplicable(index, `a pointer must not pass through "${token}"`)
-  }
+  if (token === '__proto__') throw inapplicable(index, `a pointer must not pass through "${token}"`)
   return token
 }
 

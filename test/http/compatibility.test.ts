@@ -65,6 +65,20 @@ test('writes return the item, and POST assigns ids like json-server 1.0', async 
   assert.equal(new Set((batch as { ids: readonly string[] }).ids).size, 2)
 })
 
+test('an empty patch returns the item as it is', async (t) => {
+  const server = await serve(t)
+  const operations = { 'Content-Type': 'application/json-patch+json' }
+  for (const patch of [json('PATCH', {}), json('PATCH', []), json('PATCH', [], operations)]) {
+    assert.deepEqual(await read(server, 'posts/1', patch), [200, BLOG.posts[0]])
+    assert.deepEqual(await read(server, 'profile', patch), [200, BLOG.profile])
+  }
+  assert.equal((await read(server, 'posts/1', json('PATCH', null)))[0], 400)
+  assert.equal((await read(server, 'posts/1', json('PATCH', [1])))[0], 400)
+  assert.equal((await read(server, 'posts/1/title', json('PATCH', [], operations)))[0], 204)
+  assert.equal((await read(server, 'posts/1/title', json('PATCH', {})))[0], 204)
+  assert.deepEqual(await read(server, 'posts/1'), [200, BLOG.posts[0]])
+})
+
 test('a retry of a DELETE gets the item again', async (t) => {
   const server = await serve(t)
   const asked = { method: 'DELETE', headers: { 'Idempotency-Key': 'once' } }

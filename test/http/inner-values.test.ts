@@ -53,6 +53,32 @@ test('PATCH inside an item takes a merge patch and a JSON Patch, relative to the
   assert.deepEqual((await item(url)).tags, ['b'])
 })
 
+test('a merge patch inside an item may be any JSON value, which replaces what is no object', async (t) => {
+  const url = await start(t)
+  for (const [path, collection] of [
+    ['/api/companies/1/employees/9/address/city', '/api/companies/1'],
+    ['/api/profile/window', '/api/profile'],
+  ] as const) {
+    for (const value of ['Turku', 7, null, true, ['x'], [], 'text', { a: 1 }]) {
+      for (const type of ['application/merge-patch+json', 'application/json']) {
+        const reply = await sendJson(url, 'PATCH', path, value, { 'Content-Type': type })
+        assert.equal(reply.status, 204, JSON.stringify(value))
+        const read = await send(url, 'GET', path)
+        assert.deepEqual([read.json(), read.headers.etag], [value, reply.headers.etag])
+      }
+      const preferred = await sendJson(url, 'PATCH', path, value, { Prefer: 'return=representation' })
+      assert.deepEqual([preferred.status, preferred.json()], [200, value])
+    }
+    assert.equal((await sendJson(url, 'PATCH', path, {})).status, 400)
+    assert.equal((await sendJson(url, 'PATCH', path, [], PATCH)).status, 400)
+    for (const value of ['text', 7, null, [], [1], {}]) {
+      assert.equal((await sendJson(url, 'PATCH', collection, value)).status, 400, JSON.stringify(value))
+    }
+  }
+  assert.equal((await sendJson(url, 'PATCH', '/api/companies/1/id', 5)).status, 409)
+  assert.equal((await sendJson(url, 'PATCH', '/api/companies/1/nothing', 5)).status, 404)
+})
+
 test('a JSON Patch of a whole element of an array replaces that element', async (t) => {
   const url = await start(t)
   for (const [operation, employee] of [

@@ -188,6 +188,38 @@ test('a pointer to an inherited member gets 422', async () => {
   assert.deepEqual(await read(path), { a: 1, l: [1], o: {}, '/__proto__': 1 })
 })
 
+test('a JSON Patch changes own members named constructor and prototype, but no __proto__', async () => {
+  const path = await created({ o: { constructor: { n: 1 }, prototype: 2 } })
+  const patch = [
+    { op: 'replace', path: '/o/constructor/n', value: 3 },
+    { op: 'move', from: '/o/prototype', path: '/constructor' },
+  ]
+  assert.equal((await sendJson(url, 'PATCH', path, patch, OPERATIONS)).status, 204)
+  assert.deepEqual(await read(path), { o: { constructor: { n: 3 } }, constructor: 2 })
+  assert.equal((await sendJson(url, 'PATCH', path, { o: { constructor: { n: 4 } } })).status, 204)
+  await refused(path, 422, [{ op: 'add', path: '/o/constructor/__proto__', value: 1 }])
+  assert.deepEqual(await read(path), { o: { constructor: { n: 4 } }, constructor: 2 })
+})
+
+test('a patch that changes nothing gets 204, or the item, and is an event like any other', async () => {
+  const path = await created({ a: 1, o: { n: 1 } })
+  const patches: readonly (readonly [unknown, Record<string, string>])[] = [
+    [{ a: 1 }, {}],
+    [{ missing: null }, {}],
+    [{ o: {} }, {}],
+    [[{ op: 'test', path: '/a', value: 1 }], OPERATIONS],
+    [[{ op: 'move', from: '/a', path: '/a' }], OPERATIONS],
+  ]
+  for (const [patch, headers] of patches) {
+    const before = Number((await send(url, 'GET', path)).headers['journal-position'])
+    const reply = await sendJson(url, 'PATCH', path, patch, headers)
+    assert.deepEqual([reply.status, Number(reply.headers['journal-position'])], [204, before + 1])
+    const preferred = await sendJson(url, 'PATCH', path, patch, { ...headers, Prefer: 'return=representation' })
+    assert.deepEqual([preferred.status, preferred.text], [200, (await send(url, 'GET', path)).text])
+  }
+  assert.deepEqual(await read(path), { a: 1, o: { n: 1 } })
+})
+
 test('a result that is too large or too deep gets 422, however small the patch', async () => {
   const path = await created({ a: { text: 'x'.repeat(1000) }, d: {}, n: 1 })
   await refused(

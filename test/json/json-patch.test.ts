@@ -289,8 +289,9 @@ test('a failing test reverts all operations before it', () => {
 const HOSTILE = [
   '/__proto__',
   '/__proto__/polluted',
-  '/constructor',
+  '/constructor/polluted',
   '/constructor/prototype/polluted',
+  '/prototype/polluted',
   '/o/constructor/polluted',
   '/o/__proto__/polluted',
   '/l/__proto__/polluted',
@@ -354,6 +355,30 @@ test('an own member with the name of an inherited one is an ordinary member', ()
     { op: 'copy', from: '/valueOf', path: '/x' },
   ])
   assert.equal(JSON.stringify(result), '{"hasOwnProperty":1,"valueOf":2,"x":2}')
+})
+
+test('a pointer passes through own members named constructor and prototype, as through any others', () => {
+  const target = { o: { constructor: { prototype: { n: 1 } } }, l: [{ prototype: [1, 2] }] }
+  const before = Object.getOwnPropertyNames(Object.prototype).join()
+  const result = patched(target, [
+    { op: 'test', path: '/o/constructor/prototype/n', value: 1 },
+    { op: 'replace', path: '/o/constructor/prototype/n', value: 2 },
+    { op: 'add', path: '/o/constructor/prototype/constructor', value: {} },
+    { op: 'move', from: '/l/0/prototype/0', path: '/o/constructor/moved' },
+    { op: 'copy', from: '/o/constructor/moved', path: '/constructor' },
+    { op: 'add', path: '/prototype', value: { constructor: 3 } },
+    { op: 'remove', path: '/prototype/constructor' },
+  ])
+  assert.equal(
+    JSON.stringify(result),
+    '{"o":{"constructor":{"prototype":{"n":2,"constructor":{}},"moved":1}},"l":[{"prototype":[2]}],"constructor":1,"prototype":{}}',
+  )
+  assert.equal(Object.getOwnPropertyNames(Object.prototype).join(), before)
+  refused('Unprocessable', target, [
+    { op: 'remove', path: '/o/constructor' },
+    { op: 'add', path: '/o/constructor/prototype/polluted', value: 1 },
+  ])
+  refused('Unprocessable', target, [{ op: 'add', path: '/o/constructor/__proto__', value: 1 }])
 })
 
 test('removing a member does not reveal an inherited one', () => {

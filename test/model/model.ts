@@ -790,7 +790,7 @@ function isIndex(token: string, highest: number): boolean {
 }
 
 function isSafe(token: string): boolean {
-  return !['__proto__', 'constructor', 'prototype'].includes(token)
+  return token !== '__proto__'
 }
 
 function isSame(a: Json, b: Json): boolean {

@@ -146,7 +146,7 @@ function replace(item: JsonObject): Operation {
   }
 }
 
-function patch(item: JsonObject): Operation {
+function patch(item: JsonObject, merge: JsonObject = ref('schemas', 'MergePatch')): Operation {
   const merges = PATCH_TYPES.filter((type) => type !== JSON_PATCH_TYPE)
   return {
     summary: 'Change parts of an item',
@@ -154,7 +154,7 @@ function patch(item: JsonObject): Operation {
     requestBody: {
       required: true,
       content: {
-        ...content(ref('schemas', 'MergePatch'), ...merges),
+        ...content(merge, ...merges),
         ...content(ref('schemas', 'JsonPatch'), JSON_PATCH_TYPE),
       },
     },
@@ -236,7 +236,10 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
       description:
         'With any JSON value. If-Match may be the entity tag of the value or of the item. What is not there is a 404: a PATCH of the object around it adds a member.',
     }),
-    PATCH: inside(patch({}), { summary: 'Change parts of a value inside an item' }),
+    PATCH: inside(patch({}, { anyOf: [ref('schemas', 'MergePatch'), { not: { type: 'object' } }] }), {
+      summary: 'Change parts of a value inside an item',
+      description: 'A merge patch that is no object replaces the value.',
+    }),
   },
 })
 
