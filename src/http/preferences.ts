@@ -16,16 +16,22 @@ const PATTERNS = Object.fromEntries(
 /** Parameters after a semicolon are ignored, and the value may be quoted. */
 function patternOf(preference: string): RegExp {
   const [name, value] = preference.split('=')
-  const assigned = value === undefined ? '' : `\\s*=\\s*"?${value}"?`
-  return new RegExp(`^\\s*${name}${assigned}\\s*(;|$)`, 'i')
+  // An empty value is none.
+  const assigned = value === undefined ? '(=\\s*(""\\s*)?)?' : `=\\s*"?${value}"?\\s*`
+  return new RegExp(`^\\s*${name}\\s*${assigned}(;|$)`, 'i')
 }
 
-/** Whether the `Prefer` header has the preference. */
+/** A quoted value, also one without its end, so that the search takes linear time. */
+const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
+
+/** Whether the `Prefer` header has the preference; of repeated ones the first counts (RFC 7240 §2). */
 export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): boolean {
-  return (
-    prefer !== undefined &&
-    String(prefer)
-      .split(',')
-      .some((preference) => PATTERNS[wanted].test(preference))
-  )
+  if (prefer === undefined) return false
+  const [name] = wanted.split('=')
+  // A comma in a quoted value separates nothing.
+  const preferences = String(prefer)
+    .replace(QUOTED, (quoted) => quoted.replaceAll(',', ' '))
+    .split(',')
+  const first = preferences.find((preference) => /^\s*([^\s=;]*)/.exec(preference)?.[1]?.toLowerCase() === name)
+  return first !== undefined && PATTERNS[wanted].test(first)
 }
