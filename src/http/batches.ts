@@ -13,6 +13,7 @@ import { gatherBody } from './batch-body.ts'
 import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
+import { ReplacedIds } from './hints.ts'
 import { onFirstUse } from './late-modules.ts'
 import { prefers } from './preferences.ts'
 import { problemIn } from './problems.ts'
@@ -69,25 +70,37 @@ export class Batches {
   ): Promise<void> {
     refuseUnheeded(request)
     refuseParameters(request)
-    const { handler, slices } = this.#options
+    const { handler, slices, idField } = this.#options
     const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const
     const outcome = await handler.bulk(command, originOf(request, await slices.run(() => digestOf(bytes))))
     reply.position = outcome.position
+    const replaced = new ReplacedIds(idField)
+    const results = { outcome, items, collection, replaced }
     if (!isLenient) {
       const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
-      reply.json(await slices.run(() => idsOf(outcome, items, collection)), areDuplicates ? 200 : 201)
+      reply.json(await slices.run(() => idsOf(results)), areDuplicates ? 200 : 201)
+      replaced.tell(reply)
       return
     }
     reply.set('Preference-Applied', 'handling=lenient')
-    reply.json(await slices.run(() => resultsOf(outcome, items, collection)))
+    reply.json(await slices.run(() => resultsOf(results)))
+    replaced.tell(reply)
   }
 }
 
+interface DecidedBatch {
+  readonly outcome: BulkOutcome
+  readonly items: readonly BatchItem[]
+  readonly collection: string
+  /** Complete when the results are. */
+  readonly replaced: ReplacedIds
+}
+
 /** The ids of the items of a batch, in its order. */
-function* idsOf(outcome: BulkOutcome, items: readonly BatchItem[], collection: string): Steps<string> {
+function* idsOf(batch: DecidedBatch): Steps<string> {
   const ids: ItemId[] = []
-  for (const result of resultsIn(outcome, items.length, collection)) {
+  for (const result of resultsIn(batch)) {
     if ('id' in result) ids.push(result.id)
     yield
   }
@@ -99,18 +112,22 @@ type Result =
   | { readonly status: 'rejected'; readonly rejection: Rejection }
 
 /** The results of the items of a batch, in its order. */
-function* resultsIn({ events, notCreated }: BulkOutcome, count: number, collection: string): Generator<Result> {
-  const made = events[Symbol.iterator]()
-  for (let index = 0; index < count; index++) {
-    const reason = notCreated.get(index)
+function* resultsIn({ outcome, items, collection, replaced }: DecidedBatch): Generator<Result> {
+  const made = outcome.events[Symbol.iterator]()
+  for (const [index, sent] of items.entries()) {
+    const reason = outcome.notCreated.get(index)
     if (reason && 'rejection' in reason) yield { status: 'rejected', ...reason }
     else if (reason) yield { status: 'duplicate', id: reason.duplicateOf }
-    else yield madeNext(made, collection)
+    else {
+      const result = madeNext(made, collection)
+      if (result.status === 'created' && 'item' in sent) replaced.note(sent.item, result.id)
+      yield result
+    }
   }
 }
 
 /** The result of the next event of an item of the collection. */
-function madeNext(events: Iterator<DomainEvent>, collection: string): Result {
+function madeNext(events: Iterator<DomainEvent>, collection: string): Exclude<Result, { status: 'rejected' }> {
   for (let next = events.next(); !next.done; next = events.next()) {
     const event = next.value
     if (event.collection !== collection || !('item' in event)) continue
@@ -120,10 +137,10 @@ function madeNext(events: Iterator<DomainEvent>, collection: string): Result {
 }
 
 /** A result for each item of the batch, in order. */
-function* resultsOf(outcome: BulkOutcome, items: readonly BatchItem[], collection: string): Steps<string> {
+function* resultsOf(batch: DecidedBatch): Steps<string> {
   const texts: string[] = []
-  for (const result of resultsIn(outcome, items.length, collection)) {
-    const line = items[texts.length]?.line
+  for (const result of resultsIn(batch)) {
+    const line = batch.items[texts.length]?.line
     const at = line === undefined ? {} : { line }
     if (result.status === 'rejected') {
       texts.push(JSON.stringify({ status: 'rejected', ...at, problem: problemIn(result.rejection) }))

@@ -1,7 +1,9 @@
 import type { Logger } from 'pino'
 import { LineLimit } from '../access/failure-log.ts'
+import type { ItemId } from '../events/event.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
+import { type JsonObject, own } from '../json/value.ts'
 import { needsOf } from '../query/aggregate/aggregation.ts'
 import type { FieldList } from '../query/field-list.ts'
 import { insteadOf } from '../query/json-server.ts'
@@ -71,7 +73,7 @@ export class Hints {
       const logged = { collection: collection.name, absent: absent.length }
       log.warn({ ...logged, ...(didYouMean.length > 0 && { didYouMean }) }, 'a query names fields that no item has')
     }
-    reply.set(HEADER, ascii(hint))
+    addHint(reply, hint)
     return false
   }
 
@@ -88,6 +90,45 @@ export class Hints {
     const meant = similar !== undefined ? JSON.stringify(similar) : parameter && `the parameter ${parameter}`
     return `No item of ${where} has the field ${name}${meant === undefined ? '.' : `; did you mean ${meant}?`}`
   }
+}
+
+/** Adds a sentence to the hints of a response. */
+function addHint(reply: Reply, hint: string): void {
+  const at = reply.headers.indexOf(HEADER)
+  reply.set(HEADER, at < 0 ? ascii(hint) : `${reply.headers[at + 1]} ${ascii(hint)}`)
+}
+
+/** Characters of an id that a hint shows. */
+const MOST_SHOWN = 64
+
+/** The ids that the server assigned to created items in place of those that the client sent. */
+export class ReplacedIds {
+  readonly #idField: string
+  #count = 0
+  /** The first as it was sent, and its replacement. */
+  #first: readonly [string, string] = ['', '']
+
+  constructor(idField: string) {
+    this.#idField = idField
+  }
+
+  note(sent: JsonObject, id: ItemId): void {
+    const wanted = own(sent, this.#idField) ?? null
+    if (wanted === null || (typeof wanted !== 'object' && String(wanted) === String(id))) return
+    if (this.#count++ === 0) this.#first = [shortened(JSON.stringify(wanted)), JSON.stringify(id)]
+  }
+
+  tell(reply: Reply): void {
+    if (this.#count === 0) return
+    const [sent, id] = this.#first
+    const one = `The id ${sent} was replaced by ${id}.`
+    const many = `${this.#count} ids were replaced, the first, ${sent}, by ${id}.`
+    addHint(reply, `${this.#count === 1 ? one : many} With Api.ClientIdsOnPost POST keeps the ids of clients.`)
+  }
+}
+
+function shortened(text: string): string {
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}...` : text
 }
 
 /** The fields that a query names, up to a limit. */

@@ -8,6 +8,7 @@ import type { Item } from '../query/embedding.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
+import { ReplacedIds } from './hints.ts'
 import { type Preference, prefers } from './preferences.ts'
 import { apiSegments } from './requests.ts'
 
@@ -77,6 +78,11 @@ export function answerWith(
   const created = event !== undefined && isCreation(event)
   const isPosted = command.type === 'CreateItem'
   if (created || isPosted) reply.set('Location', itemPath(command.collection, item.key))
+  if (created && isPosted) {
+    const replaced = new ReplacedIds(idField)
+    replaced.note(command.item, item.id)
+    replaced.tell(reply)
+  }
   const isPreferred = prefers(headers, 'return=representation')
   if (isPreferred) applied.push('return=representation')
   if (applied.length > 0) reply.set('Preference-Applied', applied.join(', '))

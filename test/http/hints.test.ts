@@ -135,3 +135,71 @@ test('the list of known fields is bounded for items with very many fields and ve
   assert.ok(await hintOf(server, 'titel=x'))
   assert.equal(await hintOf(server, 'title=x'), null)
 })
+
+const HINTED_ID = (sent: string, id: string) =>
+  `The id ${sent} was replaced by ${id}. With Api.ClientIdsOnPost POST keeps the ids of clients.`
+
+async function hintOfPost(
+  server: RunningServer,
+  body: unknown,
+  headers: Record<string, string> = {},
+  name = 'comments',
+) {
+  const answer = await server.fetch(`/api/${name}`, json('POST', body, headers))
+  assert.ok([200, 201].includes(answer.status), await answer.text())
+  return answer.headers.get('Recollect-Hint')
+}
+
+test('an id of a client that POST replaces gets a hint that names the setting', async (t) => {
+  const server = await serve(t)
+  // The page of another origin is answered through Koa, all others on the hot path.
+  for (const [index, headers] of [{}, { Origin: server.url, Prefer: 'return=representation' }].entries()) {
+    const next = 8 * index
+    for (const [at, [sent, shown]] of [
+      ['C8:25', '"C8:25"'],
+      [77, '77'],
+      ['ü', '"\\u00fc"'],
+      ['', '""'],
+      [{ a: 1 }, '{"a":1}'],
+      ['x'.repeat(10_000), `"${'x'.repeat(63)}...`],
+    ].entries()) {
+      assert.equal(await hintOfPost(server, { id: sent }, headers), HINTED_ID(String(shown), String(next + at)))
+    }
+    for (const item of [{ n: 1 }, { id: null }]) assert.equal(await hintOfPost(server, item, headers), null)
+  }
+  assert.equal(await hintOfPost(server, { id: 16 }), null)
+  assert.equal(await hintOfPost(server, { id: '17' }), null)
+})
+
+test('a batch gets one hint for all ids that were replaced, and so does its retry', async (t) => {
+  const flags = ['--Collections', '{"keyed":{"Key":["mac"]}}']
+  const server = await serve(t, flags, { comments: [], keyed: [{ id: 5, mac: 'a' }] })
+  const once = { 'Idempotency-Key': 'once' }
+  const many = '2 ids were replaced, the first, "a", by 1. With Api.ClientIdsOnPost POST keeps the ids of clients.'
+  const items = [{ id: 0 }, { id: 'a' }, {}, { id: null }, { id: 9 }]
+  assert.equal(await hintOfPost(server, items, once), many)
+  assert.equal(await hintOfPost(server, items, once), many)
+  const lenient = { Prefer: 'handling=lenient' }
+  assert.equal(await hintOfPost(server, [5, { id: 'b' }], lenient), HINTED_ID('"b"', '5'))
+  assert.equal(await hintOfPost(server, [{ n: 1 }, {}]), null)
+  // The natural key decides, whatever the setting.
+  assert.equal(await hintOfPost(server, { id: 8, mac: 'a' }, {}, 'keyed'), null)
+  assert.equal(
+    await hintOfPost(
+      server,
+      [
+        { id: 8, mac: 'a' },
+        { id: 8, mac: 'b' },
+      ],
+      {},
+      'keyed',
+    ),
+    HINTED_ID('8', '6'),
+  )
+})
+
+test('an id that POST keeps gets no hint', async (t) => {
+  const server = await serve(t, ['--Api.ClientIdsOnPost', 'true'])
+  assert.equal(await hintOfPost(server, { id: 'C8:25' }), null)
+  assert.equal(await hintOfPost(server, [{ id: 'a' }, {}]), null)
+})

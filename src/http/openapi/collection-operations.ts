@@ -47,7 +47,7 @@ export function create(item: JsonObject): Operation {
       200: {
         description:
           'With `Prefer: handling=lenient`: a result for each item of the batch. Else the item is there already, or took the place of one that has its natural key (`Collections.<name>.Key`): the body is as of 201.',
-        headers: ['Location', 'ETag', 'Preference-Applied'],
+        headers: ['Location', 'ETag', 'Preference-Applied', 'Recollect-Hint'],
         content: content(
           {
             anyOf: [ref('schemas', 'BatchResults'), ref('schemas', 'Created'), ref('schemas', 'CreatedItems'), item],
@@ -57,6 +57,7 @@ export function create(item: JsonObject): Operation {
       },
       201: {
         ...created(item),
+        headers: ['Location', 'ETag', 'Preference-Applied', 'Recollect-Hint'],
         description:
           'Created. The body is the `id`, with `Prefer: return=representation` the item; of a batch the `ids`, without `Location` and `ETag`.',
         content: content({ anyOf: [ref('schemas', 'Created'), ref('schemas', 'CreatedItems'), item] }, JSON_TYPE),

@@ -10,7 +10,9 @@ export const headers = {
   ETag: header('The entity tag of the response; for an item a hash of its data: equal data has an equal tag.'),
   Location: header('The path of the created resource.'),
   Link: header('The pages `first`, `prev`, `next` and `last` (RFC 8288), as paths; every other parameter is kept.'),
-  'Recollect-Hint': header('Fields of the query that no item of the collection has.'),
+  'Recollect-Hint': header(
+    'Fields of the query that no item of the collection has; for POST the ids that the server replaced.',
+  ),
   'X-Total-Count': header('Number of matching items on all pages.', { type: 'integer', minimum: 0 }),
   'Journal-Position': header(
     'The position of the write (of its last event), or the position that a read reflects. Every response under `/api` has it.',
