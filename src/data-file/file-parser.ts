@@ -12,6 +12,7 @@ import {
   noCollection,
   noItem,
   noObject,
+  type SameIds,
   sameIdTwice,
   sameNameTwice,
 } from '../collections/file-mistakes.ts'
@@ -24,7 +25,7 @@ import { pointer } from '../json/pointer.ts'
 import { own } from '../json/value.ts'
 import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { type Fault, Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { Base } from './base.ts'
 import type { ByteSink } from './file-content.ts'
@@ -58,6 +59,8 @@ export class FileParser implements ByteSink {
   readonly #contents = new Map<string, FileItems>()
   readonly #reading: ScanSteps<FileContents>
   readonly #mistakes = new FileMistakes()
+  /** By the faults that report them. */
+  readonly sameIds = new Map<Fault, SameIds>()
   #characters = 0
   #whole: FileContents | undefined
   /** Whether items were taken from the contents. */
@@ -171,6 +174,7 @@ export class FileParser implements ByteSink {
         if (!isMixed) this.#mistakes.add(noItem(name, index, kindOf(scan.peek())))
         isMixed = true
         yield* scan.skip()
+        if (!known) items.add(undefined)
         yield
         continue
       }
@@ -184,6 +188,7 @@ export class FileParser implements ByteSink {
         const value =
           checked === undefined ? yield* this.#mistakes.catching(parseItem(text, name, index, idField)) : undefined
         if (checked === undefined && !value) {
+          if (!known) items.add(undefined)
           yield
           continue
         }
@@ -205,14 +210,22 @@ export class FileParser implements ByteSink {
       } else hasOthers = true
       if (base) place = base.seek(place + 1)
       if (known) checkSame(known, index, id)
-      else {
-        if (id === undefined || items.indexOf(id) === undefined) items.add(id)
-        else this.#mistakes.add(sameIdTwice(name, index, keyOf(id), idField))
-      }
+      else this.#add(items, name, index, id)
       yield
     }
     if (known && known.length !== index) throw new FileChanged()
     items.matched = { isAll: matched === (whole?.size ?? 0), isInOrder }
+  }
+
+  #add(items: FileItems, name: string, index: number, id: ItemId | undefined): void {
+    const first = id === undefined ? undefined : items.indexOf(id)
+    // An item with a mistake is added as well, so that the indexes stay those of the file.
+    items.add(first === undefined ? id : undefined)
+    if (id === undefined || first === undefined) return
+    const same = { collection: name, first, second: index, key: keyOf(id) }
+    const fault = sameIdTwice(same, this.#options.idField)
+    this.sameIds.set(fault, same)
+    this.#mistakes.add(fault)
   }
 }
 

@@ -332,7 +332,7 @@ test('all mistakes of a file are reported, each with its place and a correction'
       /^\/nothing .*not null/,
       /^\/isOn .*not true or false/,
       /^\/tags\/0 an item must be an object, not text: write each value of the list as {"value": …}$/,
-      /^\/posts\/1\/id another item has the id "1" too: change one/,
+      /^\/posts\/1\/id another item has the id "1" too, \/posts\/0: change one/,
       /^\/posts\/2\/id an id must be text or a number: change it, or remove it/,
       /^\/posts\/4\/id /,
       /^\/ a collection's name must not be empty: give it another name/,
@@ -347,6 +347,50 @@ test('all mistakes of a file are reported, each with its place and a correction'
   assert.equal(
     await refusalOf(' [1]'),
     'At the root: the file must be an object of collections, not a list: write {"items": [{"id": 1}]}.',
+  )
+})
+
+test('items with the same id are reported with the places and lines of both', async () => {
+  const text = `\uFEFF{
+    "others": [{"id": 1, "text": "}\\n]"}, {"id": 1.0}],
+    "tags": { "a": [[{"id": 2}]] },
+    "posts": [
+      {"id": 2},
+      {"id": true}, {"id": "3"},
+      {
+        "id": 4,
+        "list": [{"id": 2}]
+      },
+      { "n": 1 },\r
+      {"id":
+        3
+      },
+      {"id": "2"}, {"id": 2}
+    ]
+  }`
+  await assert.rejects(read(text), (error) => {
+    assert.ok(error instanceof Refusal)
+    const faults = error.faults.map(({ pointer, message }) => `${pointer} ${message.replace(/: change.*/, '')}`)
+    assert.deepEqual(faults, [
+      '/others/1/id another item has the id "1" too, /others/0 (both in line 2)',
+      '/posts/1/id an id must be text or a number',
+      '/posts/5/id another item has the id "3" too, /posts/2 (lines 6 and 12)',
+      '/posts/6/id another item has the id "2" too, /posts/0 (lines 5 and 15)',
+      '/posts/7/id another item has the id "2" too, /posts/0 (lines 5 and 15)',
+    ])
+    assert.match(
+      error.message,
+      /^At \/others\/1\/id: another item has the id "1" too, \/others\/0 \(both in line 2\): /,
+    )
+    return true
+  })
+  const items = Array.from(
+    { length: 20_000 },
+    (_, id) => `  {"id": ${id === 19_000 ? 7 : id}, "text": "${'x'.repeat(id % 90)}"}`,
+  )
+  assert.match(
+    await refusalOf(`{"things": [\n${items.join(',\n')}\n]}`),
+    /^At \/things\/19000\/id: another item has the id "7" too, \/things\/7 \(lines 9 and 19002\): change one/,
   )
 })
 
