@@ -33,7 +33,7 @@ export class InnerValue {
     if (!found) {
       throw new Refusal(
         'NotFound',
-        `The item has nothing at ${segments.join('/')}. A PATCH of the object around it adds a member.`,
+        `The item has nothing at ${segments.join('/')}. A PATCH of the object around it adds a member. In an array whose elements have ids a segment is an id.`,
       )
     }
     return new InnerValue(document, whole, found.path, yield* stringifySteps(found.value))

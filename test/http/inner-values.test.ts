@@ -116,7 +116,9 @@ test('where elements have ids a segment is never an index, so that no other elem
       'nested/0/0',
     ]) {
       assert.equal((await send(url, 'GET', `${base}/${path}`)).status, 404, path)
-      assert.equal((await sendJson(url, 'PUT', `${base}/${path}`, 'x')).status, 404, path)
+      const refused = await sendJson(url, 'PUT', `${base}/${path}`, 'x')
+      assert.equal(refused.status, 404, path)
+      assert.match(refused.text, /whose elements have ids a segment is an id/)
       assert.equal((await sendJson(url, 'PATCH', `${base}/${path}`, { x: 1 })).status, 404, path)
       const removal = [{ op: 'remove', path: '' }]
       assert.equal((await sendJson(url, 'PATCH', `${base}/${path}`, removal, PATCH)).status, 404, path)
