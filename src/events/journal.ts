@@ -75,6 +75,8 @@ export interface Journal {
   readonly id: string
   /** The position of the last durable event. */
   readonly head: Position
+  /** Its time in milliseconds since 1970; -Infinity if there is none. */
+  readonly timeMs: number
   /** False for a few seconds after a write failed for lack of space; false for good after a failed sync. */
   readonly writable: boolean
   /**

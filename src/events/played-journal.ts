@@ -11,6 +11,8 @@ export interface PlayedJournalOptions {
   /** The segments as they were at the start: later events are not replayed. */
   readonly segments: readonly Segment[]
   readonly head: Position
+  /** The time of the event there. */
+  readonly timeMs: number
   readonly end: Position
   /** Awaited before followers see writes. */
   readonly project: (batch: readonly Recorded[]) => void | Promise<void>
@@ -28,6 +30,7 @@ export class PlayedJournal implements Journal {
   readonly #followers: ((recorded: Recorded) => void)[] = []
   readonly #reader: SegmentReader
   #head: Position
+  #timeMs: number
   #isClosed = false
 
   constructor(options: PlayedJournalOptions) {
@@ -36,10 +39,15 @@ export class PlayedJournal implements Journal {
     this.#options = options
     this.#reader = new SegmentReader(options.files, options.segments)
     this.#head = options.head
+    this.#timeMs = options.timeMs
   }
 
   get head(): Position {
     return this.#head
+  }
+
+  get timeMs(): number {
+    return this.#timeMs
   }
 
   /** Replays one write after the other, each once `reach` has resolved for its time, until the end or `close`. */
@@ -50,6 +58,7 @@ export class PlayedJournal implements Journal {
       const projected = this.#options.project([write])
       if (projected) await projected
       this.#head = lastPosition(write)
+      this.#timeMs = Date.parse(write.time)
       for (const follower of this.#followers) follower(write)
     }
   }

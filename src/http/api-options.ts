@@ -6,15 +6,15 @@ import type { Queries } from '../query/queries.ts'
 import type { Slices } from '../runtime/time-slices.ts'
 import type { Hints } from './hints.ts'
 import type { HttpQueryLimits } from './requests.ts'
+import type { WriteHintsOptions } from './write-hints.ts'
 
 /** The dependencies of the routes under `/api`. */
-export interface ApiOptions {
+export interface ApiOptions extends WriteHintsOptions {
   readonly views: Views
   readonly past: Past
   readonly queries: Queries
   readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
-  readonly now: () => Date
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
   readonly slices: Slices
   readonly hints: Pick<Hints, 'check'>
   readonly limits: ApiLimits
@@ -22,7 +22,6 @@ export interface ApiOptions {
   readonly isJsonServer: boolean
   /** A page of a collection is an object as FakeServer's. */
   readonly useResultObject: boolean
-  readonly idField: string
 }
 
 export interface ApiLimits extends HttpQueryLimits {

@@ -16,7 +16,7 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
 export async function readPosition(
   parameters: readonly Parameter[],
   reply: Reply,
-  journal: Pick<Journal, 'head' | 'read'>,
+  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
   now: () => Date,
 ): Promise<Position | undefined> {
   const asked = parameters.filter(({ name }) => name === AS_OF)
@@ -31,7 +31,7 @@ export async function readPosition(
 /** The instant that `asOf` names, in milliseconds since 1970. */
 export async function timeOfAsOf(
   parameters: readonly Parameter[],
-  journal: Pick<Journal, 'head' | 'read'>,
+  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
   now: () => Date,
 ): Promise<number> {
   const asked = parameters.find(({ name }) => name === AS_OF)

@@ -13,11 +13,11 @@ import { gatherBody } from './batch-body.ts'
 import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
-import { ReplacedIds } from './hints.ts'
 import { onFirstUse } from './late-modules.ts'
 import { prefers } from './preferences.ts'
 import { problemIn } from './problems.ts'
 import { originOf, refuseParameters, refuseUnheeded } from './requests.ts'
+import { WriteHints } from './write-hints.ts'
 
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
@@ -70,22 +70,22 @@ export class Batches {
   ): Promise<void> {
     refuseUnheeded(request)
     refuseParameters(request)
-    const { handler, slices, idField } = this.#options
+    const { handler, slices } = this.#options
     const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const
     const outcome = await handler.bulk(command, originOf(request, await slices.run(() => digestOf(bytes))))
     reply.position = outcome.position
-    const replaced = new ReplacedIds(idField)
-    const results = { outcome, items, collection, replaced }
+    const hints = new WriteHints(this.#options, collection)
+    const results = { outcome, items, collection, hints }
     if (!isLenient) {
       const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
       reply.json(await slices.run(() => idsOf(results)), areDuplicates ? 200 : 201)
-      replaced.tell(reply)
+      hints.tell(reply)
       return
     }
     reply.set('Preference-Applied', 'handling=lenient')
     reply.json(await slices.run(() => resultsOf(results)))
-    replaced.tell(reply)
+    hints.tell(reply)
   }
 }
 
@@ -94,7 +94,7 @@ interface DecidedBatch {
   readonly items: readonly BatchItem[]
   readonly collection: string
   /** Complete when the results are. */
-  readonly replaced: ReplacedIds
+  readonly hints: WriteHints
 }
 
 /** The ids of the items of a batch, in its order. */
@@ -107,31 +107,33 @@ function* idsOf(batch: DecidedBatch): Steps<string> {
   return yield* stringifySteps({ ids })
 }
 
+type WrittenItem = Extract<DomainEvent, { readonly item: unknown }>
+
 type Result =
   | { readonly status: 'created' | 'replaced' | 'duplicate'; readonly id: ItemId }
   | { readonly status: 'rejected'; readonly rejection: Rejection }
 
 /** The results of the items of a batch, in its order. */
-function* resultsIn({ outcome, items, collection, replaced }: DecidedBatch): Generator<Result> {
+function* resultsIn({ outcome, items, collection, hints }: DecidedBatch): Generator<Result> {
   const made = outcome.events[Symbol.iterator]()
   for (const [index, sent] of items.entries()) {
     const reason = outcome.notCreated.get(index)
     if (reason && 'rejection' in reason) yield { status: 'rejected', ...reason }
     else if (reason) yield { status: 'duplicate', id: reason.duplicateOf }
     else {
-      const result = madeNext(made, collection)
-      if (result.status === 'created' && 'item' in sent) replaced.note(sent.item, result.id)
-      yield result
+      const event = nextWritten(made, collection)
+      if (event.type === 'ItemCreated' && 'item' in sent) hints.created(sent.item, event.id)
+      hints.written(event)
+      yield { status: event.type === 'ItemCreated' ? 'created' : 'replaced', id: event.id }
     }
   }
 }
 
-/** The result of the next event of an item of the collection. */
-function madeNext(events: Iterator<DomainEvent>, collection: string): Exclude<Result, { status: 'rejected' }> {
+/** The next event of an item of the collection. */
+function nextWritten(events: Iterator<DomainEvent>, collection: string): WrittenItem {
   for (let next = events.next(); !next.done; next = events.next()) {
     const event = next.value
-    if (event.collection !== collection || !('item' in event)) continue
-    return { status: event.type === 'ItemCreated' ? 'created' : 'replaced', id: event.id }
+    if (event.collection === collection && 'item' in event) return event
   }
   throw new Error('a batch made fewer events than it has items')
 }

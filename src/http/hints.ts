@@ -1,9 +1,7 @@
 import type { Logger } from 'pino'
 import { LineLimit } from '../access/failure-log.ts'
-import type { ItemId } from '../events/event.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
-import { type JsonObject, own } from '../json/value.ts'
 import { needsOf } from '../query/aggregate/aggregation.ts'
 import type { FieldList } from '../query/field-list.ts'
 import { insteadOf } from '../query/json-server.ts'
@@ -12,6 +10,7 @@ import { type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { RECEIVED } from '../query/virtual-field.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Reply } from './api.ts'
+import { addHint } from './write-hints.ts'
 
 export interface HintsOptions {
   readonly fields: Pick<FieldList, 'has' | 'similarTo'>
@@ -22,7 +21,6 @@ export interface HintsOptions {
   readonly elapsedMs: () => number
 }
 
-const HEADER = 'Recollect-Hint'
 /** Fields of a query that are looked up. */
 const MOST_FIELDS = 16
 /** Fields that a response names. */
@@ -92,45 +90,6 @@ export class Hints {
   }
 }
 
-/** Adds a sentence to the hints of a response. */
-function addHint(reply: Reply, hint: string): void {
-  const at = reply.headers.indexOf(HEADER)
-  reply.set(HEADER, at < 0 ? ascii(hint) : `${reply.headers[at + 1]} ${ascii(hint)}`)
-}
-
-/** Characters of an id that a hint shows. */
-const MOST_SHOWN = 64
-
-/** The ids that the server assigned to created items in place of those that the client sent. */
-export class ReplacedIds {
-  readonly #idField: string
-  #count = 0
-  /** The first as it was sent, and its replacement. */
-  #first: readonly [string, string] = ['', '']
-
-  constructor(idField: string) {
-    this.#idField = idField
-  }
-
-  note(sent: JsonObject, id: ItemId): void {
-    const wanted = own(sent, this.#idField) ?? null
-    if (wanted === null || (typeof wanted !== 'object' && String(wanted) === String(id))) return
-    if (this.#count++ === 0) this.#first = [shortened(JSON.stringify(wanted)), JSON.stringify(id)]
-  }
-
-  tell(reply: Reply): void {
-    if (this.#count === 0) return
-    const [sent, id] = this.#first
-    const one = `The id ${sent} was replaced by ${id}.`
-    const many = `${this.#count} ids were replaced, the first, ${sent}, by ${id}.`
-    addHint(reply, `${this.#count === 1 ? one : many} With Api.ClientIdsOnPost POST keeps the ids of clients.`)
-  }
-}
-
-function shortened(text: string): string {
-  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}...` : text
-}
-
 /** The fields that a query names, up to a limit. */
 function pathsOf(query: Query): readonly Path[] {
   const paths = new Map<string, Path>()
@@ -152,9 +111,4 @@ function* namedIn({ filters, sort, grouping, selected = [], relations = [] }: Qu
     yield* values
   }
   for (const path of selected) if (!relations.some(({ name }) => name === path[0])) yield path
-}
-
-/** As a header may hold it. */
-function ascii(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

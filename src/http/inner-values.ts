@@ -1,22 +1,19 @@
-import type { CommandHandler } from '../commands/handler.ts'
 import { OBJECT_ID } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { stringifySteps } from '../json/value-steps.ts'
-import type { Slices, Steps } from '../runtime/time-slices.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { JSON_TYPE, PATCH_TYPES, parseAnyPatch, readBody } from './bodies.ts'
 import { prefers } from './preferences.ts'
 import { apiSegments, originOf, refuseParameters, refuseUnheeded } from './requests.ts'
+import { WriteHints, type WriteHintsOptions } from './write-hints.ts'
 
-interface InnerWriteOptions {
-  readonly handler: Pick<CommandHandler, 'handle'>
-  readonly slices: Slices
+interface InnerWriteOptions extends WriteHintsOptions, Pick<ApiOptions, 'handler' | 'slices' | 'isJsonServer'> {
   /** Whether the path is that of a single object, of which all further segments are inside. */
   readonly isObject: boolean
-  readonly idField: string
-  readonly isJsonServer: boolean
 }
 
 /** PUT and PATCH of a value inside an item or a single object: one event of the item. */
@@ -33,11 +30,14 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: In
   refuseParameters(request)
   const { headers } = request
   const conditions = { ifMatch: parseTags(headers['if-match']), ifNoneMatch: parseTags(headers['if-none-match']) }
-  const { position, item } = await handler.handle(
+  const { position, event, item } = await handler.handle(
     { type: 'PatchItem', collection, key, inside, patch, ...conditions },
     originOf(request, body.bytes),
   )
   reply.position = position
+  const hints = new WriteHints(writing, collection)
+  hints.written(event)
+  hints.tell(reply)
   // A JSON Patch may remove the value.
   const text = item && (await slices.run(() => textAt(item.text, inside, idField), request))
   if (text !== undefined) reply.set('ETag', tagOf(text))

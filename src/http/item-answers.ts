@@ -8,9 +8,9 @@ import type { Item } from '../query/embedding.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
-import { ReplacedIds } from './hints.ts'
 import { type Preference, prefers } from './preferences.ts'
 import { apiSegments } from './requests.ts'
+import { WriteHints, type WriteHintsOptions } from './write-hints.ts'
 
 export function noCollection(name: string, code: Missing = 'UnknownParent'): Refusal {
   return new Refusal(code, `There is no collection ${JSON.stringify(name)}.`)
@@ -62,7 +62,7 @@ export function answerWith(
   command: Command,
   { headers }: ApiRequest,
   reply: Reply,
-  { idField, isJsonServer }: Pick<ApiOptions, 'idField' | 'isJsonServer'>,
+  options: Pick<ApiOptions, 'isJsonServer'> & WriteHintsOptions,
 ): void {
   if (!item) {
     reply.status = 204
@@ -78,17 +78,16 @@ export function answerWith(
   const created = event !== undefined && isCreation(event)
   const isPosted = command.type === 'CreateItem'
   if (created || isPosted) reply.set('Location', itemPath(command.collection, item.key))
-  if (created && isPosted) {
-    const replaced = new ReplacedIds(idField)
-    replaced.note(command.item, item.id)
-    replaced.tell(reply)
-  }
+  const hints = new WriteHints(options, command.collection)
+  if (created && isPosted) hints.created(command.item, item.id)
+  hints.written(event)
+  hints.tell(reply)
   const isPreferred = prefers(headers, 'return=representation')
   if (isPreferred) applied.push('return=representation')
   if (applied.length > 0) reply.set('Preference-Applied', applied.join(', '))
   // A created single object has no id to return.
-  const isShown = isPreferred || isJsonServer || (created && item.id === OBJECT_ID)
+  const isShown = isPreferred || options.isJsonServer || (created && item.id === OBJECT_ID)
   if (isShown) reply.json(item.text, created ? 201 : 200)
-  else if (created || isPosted) reply.json(JSON.stringify({ [idField]: item.id }), created ? 201 : 200)
+  else if (created || isPosted) reply.json(JSON.stringify({ [options.idField]: item.id }), created ? 201 : 200)
   else reply.status = 204
 }

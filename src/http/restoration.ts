@@ -22,7 +22,7 @@ export interface RestorationOptions {
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Views
   readonly past: Past
-  readonly journal: Pick<Journal, 'head' | 'read'>
+  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
   readonly now: () => Date
 }
 

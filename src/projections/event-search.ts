@@ -21,7 +21,7 @@ export interface EventFilter {
 }
 
 export interface SearchSource {
-  readonly journal: Pick<Journal, 'head' | 'read'>
+  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
   /** Undefined while it is being built: then the journal is scanned. */
   readonly history: () => History | undefined
   /** A semaphore that all searches share. */

@@ -3,7 +3,7 @@ import type { Journal } from '../events/journal.ts'
 import { readInstant } from '../json/instant.ts'
 import { Refusal } from '../runtime/errors.ts'
 
-type Source = Pick<Journal, 'head' | 'read'>
+type Source = Pick<Journal, 'head' | 'read' | 'timeMs'>
 
 export interface Moment {
   /** Position of the last event up to the moment. */
@@ -42,15 +42,11 @@ async function readText(
   if (!instant) {
     throw new Refusal('Invalid', `${what} must be a position or an ISO 8601 date-time, not ${JSON.stringify(text)}.`)
   }
-  if (instant.ms > now().getTime() && instant.ms > (await lastTime(journal))) {
+  // After the clock was set back, the last event is ahead of it, and its time is not in the future.
+  if (instant.ms > now().getTime() && instant.ms > journal.timeMs) {
     throw new Refusal('Invalid', `${what}=${text} is in the future.`)
   }
   return { ms: instant.ms }
-}
-
-/** After the clock is set back, the last event is ahead of it; its time is not in the future. */
-async function lastTime(journal: Source): Promise<number> {
-  return journal.head === 0 ? Number.NEGATIVE_INFINITY : timeAt(journal, journal.head)
 }
 
 /** The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. */

@@ -16,6 +16,7 @@ import { parseParameters, parseQuery } from '../query/query.ts'
 import { scanTimeout } from '../query/scan-limit.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
+import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -33,8 +34,6 @@ export interface DurableProjectionsOptions {
 /** The parts of an open journal that the store needs. */
 export interface CheckpointedJournal {
   readonly head: Position
-  /** The time of the last event in milliseconds since 1970; -Infinity if there is none. */
-  readonly timeMs: number
   checkpoint(): Checkpoint | undefined
 }
 
@@ -234,5 +233,5 @@ export function keyFieldsOf(collections: Settings['collections']): KeyFields {
 
 /** The fields of the event times that the settings name. */
 export function timesOf(collections: Settings['collections']): ReadonlyMap<string, Path> {
-  return new Map(Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, time.path]] : [])))
+  return new Map(Array.from(eventTimesOf(collections), ([name, { path }]) => [name, path]))
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
 import type { Rules } from '../commands/rules.ts'
 import type { CompressionOptions } from '../events/compression.ts'
+import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { keyFieldsOf } from './durable-projections.ts'
@@ -27,7 +28,7 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
     heldCharacters: getHeapStatistics().heap_size_limit * HELD_SHARE,
     keyFields: keyFieldsOf(collections),
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
-    times: new Map(all.flatMap(([name, { time }]) => (time ? [[name, time]] : []))),
+    times: eventTimesOf(collections),
     nowMs: Date.now,
     latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
     hasSchema: (collection) => Object.hasOwn(schemas, collection),

@@ -74,6 +74,7 @@ export class ReplayEngine extends Engine {
       id,
       segments,
       head: views.position,
+      timeMs: originMs,
       end,
       project: (batch) => views.put(batch),
     })

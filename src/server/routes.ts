@@ -16,6 +16,7 @@ import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { Slices } from '../runtime/time-slices.ts'
+import { eventTimesOf } from '../settings/collections.ts'
 import { timesOf } from './durable-projections.ts'
 import { healthOf } from './health.ts'
 import type { ServiceContext } from './service-context.ts'
@@ -73,6 +74,7 @@ function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceCo
     slices: new Slices(),
     useResultObject: api.useResultObject,
     idField: settings.dataStore.idField,
+    times: eventTimesOf(settings.collections),
   })
   const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
   const built = onceBuilt(offered, () => engine.building())

@@ -142,3 +142,10 @@ export function withTimesOfLatest(
   }
   return all
 }
+
+/** The event times of the collections that have them, by name. */
+export function eventTimesOf(
+  collections: Readonly<Record<string, CollectionSettings>>,
+): ReadonlyMap<string, EventTimeRule> {
+  return new Map(Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, time]] : [])))
+}

@@ -33,7 +33,7 @@ export interface SubscriptionsOptions {
   readonly views: Views
   readonly past: Past
   readonly queries: Queries
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
   readonly log: Logger
   readonly now: () => Date
   readonly clock: Clock

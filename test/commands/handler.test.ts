@@ -30,6 +30,7 @@ class HeldJournal implements Journal {
   readonly writable = true
   readonly records: Recorded[] = []
   head = 0
+  readonly timeMs = NOW.getTime()
   #accepted = 0
   #waiting: { draft: Draft; resolve: (recorded: Recorded) => void; reject: (error: unknown) => void }[] = []
   readonly #followers: ((recorded: Recorded) => void)[] = []

@@ -29,6 +29,7 @@ function served(slices = new Slices()) {
   const history = storedHistory(views)
   const journal = {
     id: '00000000-0000-4000-8000-000000000000',
+    timeMs: 0,
     get head() {
       return views.position
     },
@@ -62,6 +63,7 @@ function served(slices = new Slices()) {
     now,
     hints,
     isJsonServer: false,
+    times: new Map(),
     limits: LIMITS,
     slices,
     useResultObject: false,

@@ -32,9 +32,10 @@ function place() {
   const history = storedHistory(views)
   writer.putAll(Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(100) })))
   const done = { read: 0, slices: 0 }
-  const journal: Pick<Journal, 'id' | 'head' | 'read'> = {
+  const journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'> = {
     id: ID,
     head: records.length,
+    timeMs: 0,
     async *read(from: Position, to: Position = records.length): AsyncGenerator<Recorded> {
       for (const recorded of records.slice(from - 1, to)) {
         await turn()

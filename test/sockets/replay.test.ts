@@ -76,13 +76,16 @@ class World {
     })
   }
 
-  #watched(): Pick<Journal, 'id' | 'head' | 'read'> {
+  #watched(): Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'> {
     const { journal } = this
     const world = this
     return {
       id: journal.id,
       get head() {
         return journal.head
+      },
+      get timeMs() {
+        return journal.timeMs
       },
       async *read(from, to) {
         world.mostReading = Math.max(world.mostReading, ++world.reading)

@@ -29,6 +29,9 @@ export function memoryJournal(
     get head() {
       return head
     },
+    get timeMs() {
+      return time === '' ? Number.NEGATIVE_INFINITY : Date.parse(time)
+    },
     writable: true,
     append(draft: Draft): Promise<Recorded> {
       if (closed) return Promise.reject(new Refusal('Unavailable', 'The journal is closed.'))

@@ -72,6 +72,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
         slices: new Slices(),
         useResultObject: false,
         idField: 'id',
+        times: new Map(),
       }),
       ...eventResources({
         journal,
