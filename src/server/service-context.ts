@@ -3,6 +3,7 @@ import { RequestTimes } from '../http/request-times.ts'
 import { simulationWarnings } from '../http/simulation.ts'
 import { Arrivals } from '../projections/arrivals.ts'
 import type { Settings } from '../settings/settings.ts'
+import { ClockWatch } from './clock-watch.ts'
 import type { ServiceDependencies } from './dependencies.ts'
 import { type Descriptors, shareDescriptors } from './descriptors.ts'
 import type { Engine } from './engine.ts'
@@ -21,6 +22,7 @@ export interface ServiceContext {
   readonly readOnly: string | undefined
   readonly arrivals: Arrivals
   readonly requestTimes: RequestTimes
+  readonly clock: ClockWatch
 }
 
 const READ_ONLY = 'This server is read-only (Api.ReadOnly): nothing can be written to it.'
@@ -45,5 +47,6 @@ export async function openContext(
     readOnly,
     arrivals: new Arrivals(),
     requestTimes: new RequestTimes(),
+    clock: new ClockWatch(dependencies, engine.journal.timeMs),
   }
 }

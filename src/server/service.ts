@@ -79,6 +79,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     return {
       urls: listening.urls,
       async close() {
+        context.clock.close()
         log.info('ending: what was accepted is still answered')
         await listening.close(() => {
           arrivals.end()

@@ -93,6 +93,7 @@ export const schemas = {
       dataFile: ref('schemas', 'DataFile'),
       store: { type: 'object' },
       replay: { type: 'object', description: 'Only for a replay server.' },
+      clock: object({ at: { type: 'string', format: 'date-time' }, seconds: { type: 'integer' } }, ['at', 'seconds']),
       eventTime: {
         type: 'object',
         additionalProperties: text,

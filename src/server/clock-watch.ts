@@ -1,0 +1,67 @@
+import type { EngineDependencies } from './dependencies.ts'
+
+/** A change of the wall clock that the monotonic clock does not have. */
+export interface ClockJump {
+  /** The time after the jump. */
+  readonly at: string
+  /** Negative if the clock was set back. */
+  readonly seconds: number
+}
+
+type ClockDependencies = Pick<EngineDependencies, 'now' | 'elapsedMs' | 'schedule' | 'log'>
+
+/** Smaller changes are normal: a clock is adjusted, or it was off until it found a time server. */
+const LEAST_MS = 24 * 60 * 60 * 1000
+const CHECK_MS = 60_000
+
+/** Finds jumps of the wall clock of more than a day, by which event times are judged. */
+export class ClockWatch {
+  readonly #dependencies: ClockDependencies
+  #aheadMs: number
+  #last: ClockJump | undefined
+  #timer: { cancel(): void } | undefined
+
+  /** `lastEventMs`: the time of the last event. If the clock is far behind that, it was set back before the start. */
+  constructor(dependencies: ClockDependencies, lastEventMs: number) {
+    this.#dependencies = dependencies
+    this.#aheadMs = this.#measure()
+    // A server may be off for longer than a day.
+    this.#note(Math.min(0, dependencies.now().getTime() - lastEventMs))
+    this.#checkLater()
+  }
+
+  /** The last jump; undefined if there was none. */
+  get last(): ClockJump | undefined {
+    this.#check()
+    return this.#last
+  }
+
+  close(): void {
+    this.#timer?.cancel()
+  }
+
+  #measure(): number {
+    const { now, elapsedMs } = this.#dependencies
+    return now().getTime() - elapsedMs()
+  }
+
+  #check(): void {
+    const aheadMs = this.#measure()
+    this.#note(aheadMs - this.#aheadMs)
+    this.#aheadMs = aheadMs
+  }
+
+  #note(changedMs: number): void {
+    if (Math.abs(changedMs) < LEAST_MS) return
+    const { now, log } = this.#dependencies
+    this.#last = { at: now().toISOString(), seconds: Math.round(changedMs / 1000) }
+    log.warn({ clock: this.#last }, 'the clock of the server has jumped by more than a day')
+  }
+
+  #checkLater(): void {
+    this.#timer = this.#dependencies.schedule(() => {
+      this.#check()
+      this.#checkLater()
+    }, CHECK_MS)
+  }
+}

@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { clock } from '../access/clock.ts'
+import { type Reply, send, sendJson } from '../support/requests.ts'
+import { startHere } from '../support/service.ts'
+
+type Item = Readonly<Record<string, unknown>>
+
+const NOW = '2026-11-20T12:00:00.000Z'
+const READINGS = '/api/readings'
+
+function serve(t: TestContext, settings: object, others: object = {}, now?: () => Date) {
+  const Collections = { readings: { Time: 't', ...settings }, ...others }
+  const flags = ['--Collections', JSON.stringify(Collections), '--Api.UpsertOnPut', 'true']
+  return startHere(t, { data: { readings: [] }, flags, now: now ?? (() => new Date(NOW)) })
+}
+
+function hintOf(reply: Reply): string | undefined {
+  return reply.headers['recollect-hint'] as string | undefined
+}
+
+test('an item without a readable event time is stored with a hint, by every kind of write', async (t) => {
+  const { url } = await serve(t, {})
+  const fine = await sendJson(url, 'POST', READINGS, { t: 1_795_176_000 })
+  assert.deepEqual([fine.status, hintOf(fine)], [201, undefined])
+  const missing = await sendJson(url, 'POST', READINGS, { n: 1 })
+  assert.equal(missing.status, 201)
+  assert.equal(hintOf(missing), 'The item has no valid event time: "t" has no event time.')
+  const unreadable =
+    /^The item has no valid event time: "t" must be an event time, as ISO 8601 .*, not "11\/25\/2026"\.$/
+  assert.match(hintOf(await sendJson(url, 'PUT', `${READINGS}/0`, { t: '11/25/2026' })) ?? '', unreadable)
+  assert.match(hintOf(await sendJson(url, 'PUT', `${READINGS}/up`, { t: '11/25/2026' })) ?? '', unreadable)
+  const patch = { headers: { 'Content-Type': 'application/merge-patch+json' }, body: '{"t":["2026-11-20"]}' }
+  assert.match(hintOf(await send(url, 'PATCH', `${READINGS}/0`, patch)) ?? '', /not \["2026-11-20"\]\.$/)
+  assert.match(hintOf(await sendJson(url, 'PUT', `${READINGS}/0/t`, 'soon')) ?? '', /not "soon"\.$/)
+  const batch = await sendJson(url, 'POST', READINGS, [{ t: NOW }, { t: true }, {}, { t: '20261120' }])
+  assert.deepEqual([batch.status, batch.json()], [201, { ids: [2, 3, 4, 5] }])
+  assert.match(hintOf(batch) ?? '', /^2 of 4 items have no valid event time; of the first: "t" must be .*, not true\.$/)
+  const other = await sendJson(url, 'POST', '/api/notes', { n: 1 })
+  assert.deepEqual([other.status, hintOf(other)], [201, undefined])
+})
+
+test('TimeRequired refuses items without a valid event time with 422, one by one in a lenient batch', async (t) => {
+  const { url } = await serve(t, { TimeRequired: true, MaxAhead: '1h' })
+  for (const [body, why] of [
+    [{ n: 1 }, /the field \\"t\\" has no event time/],
+    [{ t: null }, /not null/],
+    [{ t: 'soon' }, /not \\"soon\\"|not .*soon/],
+    [{ t: '2026-11-20T13:00:01Z' }, /more than 3600 seconds ahead of the server's clock/],
+  ] as const) {
+    const refused = await sendJson(url, 'POST', READINGS, body)
+    assert.equal(refused.status, 422, refused.text)
+    assert.match(refused.text, why)
+    assert.match(refused.text, /"pointer":"\/t"/)
+  }
+  assert.equal((await sendJson(url, 'POST', READINGS, { t: '2026-11-20 13:00' })).status, 201)
+  assert.equal((await sendJson(url, 'PUT', `${READINGS}/0`, { n: 2 })).status, 422)
+  assert.equal((await sendJson(url, 'PUT', `${READINGS}/0/t`, 'soon')).status, 422)
+  assert.equal((await sendJson(url, 'POST', READINGS, [{ t: NOW }, {}])).status, 422)
+  const headers = { 'Content-Type': 'application/json', Prefer: 'handling=lenient' }
+  const lenient = await send(url, 'POST', READINGS, { headers, body: JSON.stringify([{ t: NOW }, {}]) })
+  assert.deepEqual(
+    lenient.json<{ results: { status: string }[] }>().results.map(({ status }) => status),
+    ['created', 'rejected'],
+  )
+  assert.equal((await send(url, 'GET', READINGS)).json<Item[]>().length, 2)
+})
+
+test('TimeDefault writes the time of receipt where an item has no event time', async (t) => {
+  const { now, pass } = clock(NOW)
+  const { url } = await serve(t, { Time: 'data.t', TimeDefault: 'received', Key: ['mac', 'data.t'] }, {}, now)
+  const posted = await sendJson(url, 'POST', READINGS, { mac: 'a', data: { n: 1 } })
+  assert.deepEqual([posted.status, hintOf(posted)], [201, undefined])
+  await sendJson(url, 'POST', READINGS, { mac: 'a' })
+  pass(1000)
+  await sendJson(url, 'POST', READINGS, [
+    { mac: 'a', data: { t: null } },
+    { mac: 'a', data: { t: 5 } },
+  ])
+  const items = (await send(url, 'GET', READINGS)).json<Item[]>()
+  assert.deepEqual(
+    items,
+    [
+      { id: 0, mac: 'a', data: { n: 1, t: NOW } },
+      { id: 1, mac: 'a', data: { t: '2026-11-20T12:00:01.000Z' } },
+      { id: 2, mac: 'a', data: { t: 5 } },
+    ],
+    'the natural key has the time of receipt, too: the second item was there already',
+  )
+  pass(1000)
+  await sendJson(url, 'PUT', `${READINGS}/0`, { mac: 'a', data: 'off' })
+  assert.deepEqual(
+    (await send(url, 'GET', `${READINGS}/0`)).json(),
+    { id: 0, mac: 'a', data: 'off' },
+    'there is no place for it',
+  )
+})
+
+test('a repeated batch without event times is recognized by its Idempotency-Key', async (t) => {
+  const { now, pass } = clock(NOW)
+  const { url } = await serve(t, { TimeDefault: 'received' }, {}, now)
+  const body = JSON.stringify([{ n: 1 }, { n: 2 }])
+  const post = () =>
+    send(url, 'POST', READINGS, { headers: { 'Content-Type': 'application/json', 'Idempotency-Key': 'k' }, body })
+  const first = await post()
+  pass(1000)
+  const again = await post()
+  assert.deepEqual([again.status, again.json()], [first.status, first.json()])
+  assert.equal((await send(url, 'GET', READINGS)).json<Item[]>().length, 2)
+})
+
+test('a reading that is ahead of the clock is stored with a hint and is never the latest', async (t) => {
+  const { now, pass } = clock(NOW)
+  const { url } = await serve(t, { Latest: { in: 'latest', by: 'mac' } }, {}, now)
+  const latest = async () => (await send(url, 'GET', '/api/latest/a')).json<Item>().n
+  await sendJson(url, 'POST', READINGS, { mac: 'a', t: NOW, n: 1 })
+  const ahead = await sendJson(url, 'POST', READINGS, { mac: 'a', t: '2027-11-20', n: 2 })
+  assert.equal(ahead.status, 201)
+  assert.match(hintOf(ahead) ?? '', /more than 86400 seconds ahead of the server's clock, 2026-11-20T12:00:00.000Z\.$/)
+  assert.equal(await latest(), 1)
+  await sendJson(url, 'POST', READINGS, { mac: 'a', t: '2026-11-21T11:59:59Z', n: 3 })
+  assert.equal(await latest(), 3, 'a clock may be ahead by a day')
+  const headers = { 'Content-Type': 'application/json', Prefer: 'only-if-newer' }
+  const put = (item: object) => send(url, 'PUT', '/api/latest/a', { headers, body: JSON.stringify(item) })
+  assert.deepEqual((await put({ t: '2027-11-20', n: 4 })).json(), { applied: false })
+  assert.equal((await put({ t: '2026-11-21T12:00:00Z', n: 5 })).status, 204)
+  // The clock is set back: what follows the last event in time is not ahead.
+  pass(-3 * 86_400_000)
+  assert.equal(hintOf(await sendJson(url, 'POST', READINGS, { mac: 'a', t: '2026-11-21T11:00:00Z', n: 6 })), undefined)
+})
+
+test('a latest item keeps the members that a reading does not have', async (t) => {
+  const { url } = await serve(t, { Latest: { in: 'latest', by: 'mac' } })
+  const latest = async () => (await send(url, 'GET', '/api/latest/a')).json<Item>()
+  await sendJson(url, 'POST', READINGS, { mac: 'a', t: 1000, n: 1, extra: { x: 1 } })
+  const merge = {
+    headers: { 'Content-Type': 'application/merge-patch+json' },
+    body: '{"name":"Sauna","limits":{"high":90}}',
+  }
+  assert.equal((await send(url, 'PATCH', '/api/latest/a', merge)).status, 204)
+  await sendJson(url, 'POST', READINGS, { mac: 'a', t: '1970-01-01 00:20', n: 2, limits: 'no' })
+  assert.deepEqual(await latest(), {
+    id: 'a',
+    mac: 'a',
+    t: '1970-01-01 00:20',
+    n: 2,
+    extra: { x: 1 },
+    name: 'Sauna',
+    limits: 'no',
+  })
+  // A correction takes away what only the corrected reading had.
+  await sendJson(url, 'PUT', `${READINGS}/1`, { mac: 'a', t: '1970-01-01 00:20', n: 3 })
+  assert.deepEqual(await latest(), { id: 'a', mac: 'a', t: '1970-01-01 00:20', n: 3, extra: { x: 1 }, name: 'Sauna' })
+  await sendJson(url, 'PUT', `${READINGS}/0`, { mac: 'a', t: '1970-01-01 00:20', n: 9 })
+  assert.equal((await latest()).n, 3, 'another reading of the same time is not a correction')
+  await send(url, 'PATCH', '/api/latest/a', { ...merge, body: '{"n":7}' })
+  await sendJson(url, 'PUT', `${READINGS}/1`, { mac: 'a', t: '1970-01-01 00:20', n: 4 })
+  assert.equal((await latest()).n, 7, 'an item that was changed itself is not made from the reading')
+})
+
+test('latest items are compared by the event time of their readings', async (t) => {
+  const { url } = await serve(t, { Latest: { in: 'latest', by: 'mac' } })
+  const hour = Date.parse(NOW) / 1000 - 3600
+  await sendJson(url, 'POST', READINGS, [
+    { mac: 'old', t: '2026-11-01' },
+    { mac: 'new', t: String(hour) },
+    { mac: 'ms', t: hour * 1000 },
+  ])
+  const found = async (search: string) =>
+    (await send(url, 'GET', `/api/latest?${search}`)).json<Item[]>().map(({ id }) => id)
+  assert.deepEqual(await found('t_gte=now-24h'), ['new', 'ms'])
+  assert.deepEqual(await found('t_lt=now-24h'), ['old'])
+  assert.deepEqual(await found('sort=-t,mac'), ['ms', 'new', 'old'])
+})
+
+test('a relative time on a field that is no event time is 400 and names the setting', async (t) => {
+  const { url } = await serve(t, {})
+  for (const search of ['at_gte=now-24h', 'at_lt=now', 'id_gt=now-1y', 'data.t_lte=now+1h', 'views:gt=now-1d']) {
+    for (const method of ['GET', 'DELETE']) {
+      const refused = await send(url, method, `${READINGS}?${search}`)
+      assert.equal(refused.status, 400, search)
+      assert.match(refused.text, /Collections\.<name>\.Time/)
+    }
+  }
+  assert.equal((await send(url, 'GET', `${READINGS}?title=now-or-never`)).status, 200)
+})
+
+test('DELETE by event time deletes the old readings of every spelling, and no others', async (t) => {
+  const { url } = await serve(t, {})
+  const today = [Date.parse(NOW) / 1000, Date.parse(NOW), '2026-11-20 11:00', '20261120', `${Date.parse(NOW)}000`]
+  const old = [Date.parse('2024-11-20') / 1000, '2024-11-20', '20241120', '2024-11-20 10:00+02:00']
+  const never = ['11/25/2026', 'n/a', [NOW], null]
+  await sendJson(
+    url,
+    'POST',
+    READINGS,
+    [...today, ...old, ...never].map((at) => ({ t: at })),
+  )
+  const deleted = await send(url, 'DELETE', `${READINGS}?t_lt=now-30d`)
+  assert.equal(deleted.json<{ deleted: number }>().deleted, old.length)
+  const left = (await send(url, 'GET', READINGS)).json<Item[]>().map((item) => item.t)
+  assert.deepEqual(left, [...today, ...never])
+})
+
+test('an item that is sent again with its event time in another spelling has the same natural key', async (t) => {
+  const { url } = await serve(t, { Key: ['mac', 't'], OnConflict: 'replace' })
+  for (const at of ['2026-11-20T12:00:00Z', 1_795_176_000, '2026-11-20 14:00:00+02:00', 1_795_176_000_000]) {
+    const reply = await sendJson(url, 'POST', READINGS, { mac: 'a', t: at })
+    assert.deepEqual(reply.json(), { id: 0 }, String(at))
+  }
+  for (const at of ['n/a', 'soon']) await sendJson(url, 'POST', READINGS, { mac: 'a', t: at })
+  assert.equal((await send(url, 'GET', READINGS)).json<Item[]>().length, 3, 'other texts are different keys')
+})
+
+test('a clock that jumps by more than a day is shown in /health', async (t) => {
+  const { now, pass } = clock(NOW)
+  const { url } = await serve(t, {}, {}, now)
+  const jump = async () => (await send(url, 'GET', '/health')).json<{ clock?: unknown }>().clock
+  pass(23 * 3_600_000)
+  assert.equal(await jump(), undefined)
+  pass(25 * 3_600_000)
+  const forth = (await jump()) as { at: string; seconds: number }
+  assert.deepEqual([forth.at, Math.abs(forth.seconds - 90_000) < 3600], [now().toISOString(), true])
+  pass(-400 * 86_400_000)
+  assert.ok(((await jump()) as { seconds: number }).seconds < -399 * 86_400)
+})
