@@ -131,17 +131,20 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** @internal */
   answered(answer: Subscribed): void {
     if ('error' in answer) {
-      const { error, message, position, journal } = answer
-      if (error === 'TooLarge' && position !== undefined && journal !== undefined) this.#read(position, journal)
-      else this.#end(problem(error, STATUSES[error], message))
+      const { error, message, position, journal, eventTime } = answer
+      if (error === 'TooLarge' && position !== undefined && journal !== undefined) {
+        this.#items.eventTime = eventTime
+        this.#read(position, journal)
+      } else this.#end(problem(error, STATUSES[error], message))
       return
     }
     this.#isRead = false
-    const { items, position, journal, reset, behind } = answer
+    const { items, position, journal, reset, behind, eventTime } = answer
     if (!items) {
       this.#phase = 'catchingUp'
       return
     }
+    this.#items.eventTime = eventTime
     const missed = this.#load(items as readonly JsonObject[], position, journal, reset === true)
     this.#phase = this.#replay || behind ? 'replaying' : 'live'
     this.#connection.settled(this, missed)

@@ -1,4 +1,5 @@
 import { compareRanked, compareSortKeys, ranked, type Sort, type SortKeys, sortKeys } from '../json/order.ts'
+import { formatPath } from '../json/paths.ts'
 import { compareText, equal, type JsonObject, type JsonValue } from '../json/value.ts'
 
 type ItemId = string | number
@@ -13,7 +14,7 @@ export interface Entry<T> {
 
 /** Items by key and in the order of a query. Items that compare as equal are ordered by id. */
 export class SortedItems<T> {
-  readonly #sort: readonly Sort[]
+  #sort: readonly Sort[]
   readonly #idOf: (item: JsonObject) => ItemId
   readonly #shown: (item: JsonObject) => T
   readonly #byKey = new Map<string, Entry<T>>()
@@ -35,6 +36,11 @@ export class SortedItems<T> {
 
   slice(from?: number, to?: number): readonly Entry<T>[] {
     return this.#entries.slice(from, to)
+  }
+
+  /** The field of the event time, whose values are compared as instants. To be set before the items are replaced. */
+  set eventTime(field: string | undefined) {
+    this.#sort = this.#sort.map((sort) => ({ ...sort, isTime: formatPath(sort.path) === field }))
   }
 
   /** Replaces all items. An item with equal content stays the same object. */

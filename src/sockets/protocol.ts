@@ -50,12 +50,15 @@ export type Subscribed =
       readonly reset?: true
       /** Changes happened since `position`: they follow, and then `current`. */
       readonly behind?: true
+      /** The field of the collection's event time, whose values are compared as instants. */
+      readonly eventTime?: string
     }
   | {
       readonly error: 'Invalid' | 'TooLarge' | 'TooMany'
       readonly message: string
       readonly position?: number
       readonly journal?: string
+      readonly eventTime?: string
     }
 
 /** Changes arrive in the order of positions, each exactly once. */

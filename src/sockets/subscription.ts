@@ -1,8 +1,11 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
 import { parseSteps } from '../json/parse-steps.ts'
+import { formatPath } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
 import type { PageItems } from '../query/index/finder.ts'
+import type { Queries } from '../query/queries.ts'
 import type { SubscriptionFilter } from '../query/subscription-filter.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Change, Subscribed } from './protocol.ts'
@@ -67,6 +70,23 @@ const MOST_CHARACTERS = 2 ** 24
 export type SubscribeResponse =
   | Exclude<Subscribed, { readonly subscription: string }>
   | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: PageItems['items'] })
+
+export function accepted(
+  subscription: Subscription,
+  position: Position,
+  { journal, queries }: { readonly journal: Pick<Journal, 'id'>; readonly queries: Pick<Queries, 'timeOf'> },
+) {
+  return { subscription: subscription.id, journal: journal.id, position, ...eventTimeOf(queries, subscription) }
+}
+
+/** The field of the event time of a subscription's collection. */
+export function eventTimeOf(
+  queries: Pick<Queries, 'timeOf'>,
+  { collection }: Pick<Subscription, 'collection'>,
+): { readonly eventTime?: string } {
+  const time = queries.timeOf(collection)
+  return time ? { eventTime: formatPath(time) } : {}
+}
 
 /** Undefined after a deletion. */
 export function textOf(event: ItemEvent): string | undefined {

@@ -15,6 +15,8 @@ import { LaggingSubscriptions } from './lagging-subscriptions.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
 import { parseSubscribe, type SubscribeRequest } from './parse-subscribe.ts'
 import {
+  accepted,
+  eventTimeOf,
   give,
   latestOf,
   type Respond,
@@ -190,7 +192,10 @@ export class Subscriptions {
       const isResumable = total <= MOST_RESUMED * most
       const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
-      if (refused) return isResumable ? { ...refused, position, journal: journal.id } : refused
+      if (refused)
+        return isResumable
+          ? { ...refused, position, journal: journal.id, ...eventTimeOf(queries, subscription) }
+          : refused
       give(subscription, items)
       subscription.position = position
       const isCurrent = position === views.position
@@ -199,7 +204,7 @@ export class Subscriptions {
         ...(after !== undefined && { reset: true as const }),
         ...(!isCurrent && { behind: true as const }),
       }
-      const response = { subscription: subscription.id, journal: journal.id, position, items, ...flags }
+      const response = { ...accepted(subscription, position, this.#options), items, ...flags }
       respond(response)
       if (!isCurrent) this.#catchUp.begin(subscription)
       return response
@@ -229,7 +234,7 @@ export class Subscriptions {
     }
     subscription.position = after
     this.#catchUp.begin(subscription)
-    return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
+    return accepted(subscription, after, this.#options)
   }
 
   /** Begins with the items that matched then; the changes follow at their pace, `speed` times as fast. */
@@ -250,7 +255,7 @@ export class Subscriptions {
     subscription.position = position
     subscription.pace = new Pace(clock, ms, speed)
     this.#catchUp.begin(subscription)
-    return { subscription: subscription.id, journal: journal.id, position, items: found }
+    return { ...accepted(subscription, position, this.#options), items: found }
   }
 
   /** Removes the subscription if it is rejected. */
