@@ -1,3 +1,4 @@
+export { millisecondsOf } from '../json/event-time.ts'
 export type { Aggregate, AggregateOptions, AggregateRow } from './aggregates.ts'
 export type { ListChange } from './changes.ts'
 export {

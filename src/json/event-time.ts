@@ -40,7 +40,12 @@ export function eventInstant(item: JsonObject, path: Path): Instant | undefined 
 
 /** The event time of an item in milliseconds since 1970, the microseconds as a fraction. */
 export function eventTime(item: JsonObject, path: Path): number | undefined {
-  const instant = eventInstant(item, path)
+  return millisecondsOf(firstAt(item, path))
+}
+
+/** An event time in milliseconds since 1970, the microseconds as a fraction. */
+export function millisecondsOf(value: JsonValue | undefined): number | undefined {
+  const instant = instantOf(value)
   return instant && instant.ms + instant.micros / 1000
 }
 

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import type { Collection } from '../../src/collections/collection.ts'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { collectionOf } from '../support/collections.ts'
+import { Store } from '../../src/store/store.ts'
+import { CollectionWriter, collectionOf } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
+import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { whole } from '../support/whole.ts'
 
@@ -180,4 +186,42 @@ describe('event times', () => {
       await check()
     }
   })
+})
+
+test('an index that was built with another event time is not used, and is built again in the background', async (t) => {
+  const path = join(await temporaryDirectory(t), 'store.mdb')
+  const items = Array.from({ length: 1000 }, (_, id) => ({ id, data: { t: POOL[id % POOL.length] as JsonValue } }))
+  const store = Store.open(path)
+  const writer = new CollectionWriter('things', new Views(store))
+  writer.putAll(items)
+  const { table } = writer.collection.facts
+  await writer.views.indexes.build(table, 'things', [TIME])
+  await writer.views.indexes.build(table, 'things', [['id']])
+  writer.views.end()
+  await store.close()
+  const again = new Views(Store.open(path), { times: new Map([['things', TIME]]) })
+  const queries = new Queries({ views: again, bytes: 1 })
+  const check = async (): Promise<void> => {
+    const { text } = await queries.answer(
+      again.find('things') as Collection,
+      queryOf('data.t_gte=20261120&sort=-data.t'),
+    )
+    const found = (JSON.parse(whole(text)) as readonly JsonObject[]).map((item) => lineOf(timeOf(item)))
+    const wanted = items.flatMap((item) => ((lineOf(timeOf(item)) ?? 0) >= 3 ? [lineOf(timeOf(item))] : []))
+    assert.deepEqual(found, wanted.sort((a, b) => (b as number) - (a as number)).slice(0, found.length))
+    assert.ok(found.length > 0)
+  }
+  await check()
+  assert.deepEqual(
+    again.indexes
+      .of(table)
+      .filter(({ isBuilt }) => isBuilt)
+      .map(({ name }) => name),
+    ['id'],
+  )
+  await until('both are built', () => again.indexes.of(table).filter(({ isBuilt }) => isBuilt).length === 2)
+  await check()
+  assert.equal(queries.list().find(({ path }) => path === 'data.t')?.uses, 1)
+  again.end()
+  await again.store.close()
 })

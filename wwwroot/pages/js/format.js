@@ -64,20 +64,6 @@ export function span(seconds) {
   return `${count(Math.round(seconds / 86_400))} days`
 }
 
-/**
- * An ISO 8601 date-time; without a zone it is UTC, as the server reads it.
- * @param {unknown} text
- * @returns {number | undefined} milliseconds since 1970
- */
-export function instant(text) {
-  if (typeof text !== 'string') return undefined
-  const [, day, clock, zone] =
-    /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d:?\d\d)?)?$/i.exec(text) ?? []
-  if (!day) return undefined
-  const ms = Date.parse(clock ? `${day}T${clock}${zone ?? 'Z'}` : `${day}T00:00Z`)
-  return Number.isNaN(ms) ? undefined : ms
-}
-
 // Controls, marks that turn the direction of text, and what has no width: they would be seen by what they do.
 const UNSEEN = /[\p{Cc}\p{Cs}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu
 

@@ -1,5 +1,5 @@
 // The parts of a sensor's item: its name, the time of its reading, its measurements and their units.
-import { instant } from './format.js'
+import { millisecondsOf } from '../../client/index.js'
 import { server } from './server.js'
 
 export const SENSORS = 'sensors'
@@ -8,7 +8,7 @@ export const READINGS = 'sensordatas'
 const MAIN = 'temperature'
 /** Members that describe the sensor. */
 const OF_SENSOR = ['mac', 'name', 'units', 'timestamp']
-/** Smaller numbers are seconds since 1970, greater ones milliseconds, as the server reads them. */
+/** Smaller numbers are seconds since 1970, greater ones milliseconds. */
 const LEAST_MILLISECONDS = 1e11
 /** A battery with less is low. */
 const LOW = { '%': 20, V: 2.5, mV: 2500 }
@@ -47,19 +47,17 @@ function timeValue(item) {
  * @returns {number | undefined}
  */
 export function timeOfReading(item) {
-  const value = timeValue(item)
-  if (typeof value === 'number') return Math.abs(value) < LEAST_MILLISECONDS ? value * 1000 : value
-  return instant(value)
+  return millisecondsOf(timeValue(item))
 }
 
 /**
- * An instant as readings such as this one have it.
+ * An instant as a filter takes it: where the server knows no event time, as readings such as this one have it.
  * @param {number} ms
  * @param {any} item
  */
 export function timeLike(ms, item) {
   const value = timeValue(item)
-  if (typeof value !== 'number') return new Date(ms).toISOString()
+  if (eventTimeField() !== undefined || typeof value !== 'number') return new Date(ms).toISOString()
   return String(Math.abs(value) < LEAST_MILLISECONDS ? ms / 1000 : ms)
 }
 
