@@ -50,7 +50,12 @@ export function keyOfRanked(value: Ranked): string {
 /** The order key of the first value at a path as an event time; undefined if there is none. */
 export function timeKeyAt(item: JsonValue, path: Path): string | undefined {
   const value = firstAt(item, path)
-  return value === undefined ? undefined : keyOfRanked(rankedTime(value))
+  return value === undefined ? undefined : timeKey(value)
+}
+
+/** The order key of a value as an event time. */
+export function timeKey(value: JsonValue): string {
+  return keyOfRanked(rankedTime(value))
 }
 
 export function rankOfKey(key: string): number {

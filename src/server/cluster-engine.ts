@@ -106,7 +106,7 @@ export class ClusterEngine extends Engine {
   ): Promise<ClusterEngine> {
     const { files, now, newId, log, failed } = dependencies
     const id = newId()
-    const rules = await rulesOf(settings)
+    const rules = await rulesOf(settings, dependencies)
     const opened = new CloseStack()
     try {
       const connection = await openConnection(cluster, id, files, log)

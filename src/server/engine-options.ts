@@ -14,7 +14,10 @@ const ID_BYTES = 8
 const HELD_SHARE = 0.25
 
 /** Without schemas, ajv is not loaded. */
-export async function rulesOf({ api, dataStore, limits, collections }: Settings): Promise<Rules> {
+export async function rulesOf(
+  { api, dataStore, limits, collections }: Settings,
+  { now }: Pick<EngineDependencies, 'now'>,
+): Promise<Rules> {
   const { schemas } = api
   const hasSchemas = Object.keys(schemas).length > 0
   const all = Object.entries(collections)
@@ -29,7 +32,7 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
     keyFields: keyFieldsOf(collections),
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
     times: eventTimesOf(collections),
-    nowMs: Date.now,
+    nowMs: () => now().getTime(),
     latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
     hasSchema: (collection) => Object.hasOwn(schemas, collection),
     faultsOf: hasSchemas ? (await import('../commands/schemas.ts')).compileSchemas(schemas) : () => [],

@@ -61,7 +61,7 @@ export class FileEngine extends Engine {
 
   static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
     const { files, now, newId, log, failed } = dependencies
-    const rules = await rulesOf(settings)
+    const rules = await rulesOf(settings, dependencies)
     const path = await prepareFile(settings, dependencies)
     const checked = await checkedFirstItems(path, settings, dependencies, rules)
     const opened = new CloseStack()

@@ -178,6 +178,14 @@ describe('event times', () => {
       assert.deepEqual(await rows('aggregate=min(data.t),max(data.t)'), [
         { 'min(data.t)': '1969-12-31T23:59:59Z', 'max(data.t)': '9000-01-01' },
       ])
+      const spelled = (await rows('distinct=data.t')) as readonly unknown[] as readonly JsonValue[]
+      assert.deepEqual(
+        spelled.slice(0, INSTANTS.flat().length).map(lineOf),
+        INSTANTS.flatMap((line, n) => line.map(() => n)),
+      )
+      const groups = await rows('aggregate=count&groupBy=data.t&sort=-data.t')
+      const lines = groups.map((row) => lineOf(row['data.t']))
+      assert.deepEqual(lines.slice(0, 2), [7, 7], 'the latest come first, and what is no instant last')
       assert.deepEqual(await rows('newestBy=kind&fields=data.t'), [{ data: { t: '9000-01-01T01:00:00+01:00' } }])
     }
     await check()

@@ -37,7 +37,7 @@ export interface Aggregation {
 /** A query for groups of items: rows, the values of a field, or the newest item of each group by event time. */
 export type Grouping =
   | Aggregation
-  | { readonly kind: 'distinct'; readonly path: Path }
+  | { readonly kind: 'distinct'; readonly path: Path; readonly time: Path | undefined }
   | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
 
 const MOST_AGGREGATES = 32
@@ -87,7 +87,7 @@ export function parseGrouping(parameters: readonly Parameter[], time: Path | und
     if (other !== undefined) throw invalid(`The parameter ${name} cannot be combined with ${other}.`)
     if (field === '') throw invalid(`The parameter ${name} needs a field, for example ${name}=mac.`)
     const path = parsePath(field)
-    return name === 'distinct' ? { kind: 'distinct', path } : { kind: 'newest', path, time: known(time, name) }
+    return name === 'distinct' ? { kind: 'distinct', path, time } : { kind: 'newest', path, time: known(time, name) }
   }
   return parseAggregation(given, time)
 }
@@ -203,7 +203,7 @@ export function needsOf(grouping: Grouping): Needs {
 /** The functions that compare values and do not compute with them. */
 const ORDERED: ReadonlySet<FunctionName> = new Set(['min', 'max', 'first', 'last'])
 
-function isSame(path: Path | undefined, other: Path | undefined): boolean {
+export function isSame(path: Path | undefined, other: Path | undefined): boolean {
   return path !== undefined && other !== undefined && formatPath(path) === formatPath(other)
 }
 

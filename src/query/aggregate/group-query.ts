@@ -1,7 +1,7 @@
 import type { Item } from '../../collections/item.ts'
 import type { Sort } from '../../json/order.ts'
-import { orderKey } from '../../json/order-key.ts'
-import { formatPath, type Path } from '../../json/paths.ts'
+import { orderKey, timeKey } from '../../json/order-key.ts'
+import { formatPath } from '../../json/paths.ts'
 import type { JsonObject, JsonValue } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
@@ -34,7 +34,7 @@ export function* groupText(
     else yield* matches(snapshot, query, plan, (item, place) => newest.add(item, place))
     return yield* itemsText(snapshot, query, newest.places())
   }
-  const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping.path)
+  const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping)
   const rows = new Rows({
     aggregation,
     bounds: timeBounds(query.filters, aggregation.time),
@@ -54,8 +54,8 @@ export function* groupText(
 }
 
 /** One row for each value of a field. */
-function distinctValues(path: Path): Aggregation {
-  return { kind: 'rows', time: undefined, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
+function distinctValues({ path, time }: Extract<Grouping, { kind: 'distinct' }>): Aggregation {
+  return { kind: 'rows', time, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
 function* itemsText(
@@ -88,7 +88,10 @@ function* sortedRows(rows: JsonObject[], sort: readonly Sort[]): Steps<readonly 
   const entries: SortEntry[] = []
   for (const [place, row] of rows.entries()) {
     const keys: string[] = []
-    for (const column of columns) keys.push(yield* orderKey(row[column] as JsonValue))
+    for (const [index, column] of columns.entries()) {
+      const value = row[column] as JsonValue
+      keys.push(sort[index]?.isTime ? timeKey(value) : yield* orderKey(value))
+    }
     entries.push({ place, keys })
   }
   return entries.sort(comparing(sort)).map(({ place }) => rows[place] as JsonObject)

@@ -1,13 +1,13 @@
 import type { Item } from '../../collections/item.ts'
 import { eventTime } from '../../json/event-time.ts'
-import { scalarKey, timeKeyAt } from '../../json/order-key.ts'
+import { scalarKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import type { Path } from '../../json/paths.ts'
 import { type JsonObject, type JsonValue, put } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type Accumulator, accumulatorOf } from './accumulator.ts'
-import { type Aggregation, groupNames } from './aggregation.ts'
+import { type Aggregation, groupNames, isSame } from './aggregation.ts'
 import { Budget } from './budget.ts'
 import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
 import type { TimeBounds } from './time-bounds.ts'
@@ -72,10 +72,11 @@ export class Rows {
       const group = this.groupOf([])
       if (!aggregation.window) this.accumulators(group, undefined)
     }
+    const isTime = aggregation.groupBy.map((path) => isSame(path, aggregation.time))
     // Values that compare as equal are sorted by their text.
     const groups = Array.from(this.#groups, ([text, group]) => ({
       group,
-      keys: [...group.values.map((one) => scalarKey(one, MOST_KEY)), text],
+      keys: [...group.values.map((one, index) => (isTime[index] ? timeKey(one) : scalarKey(one, MOST_KEY))), text],
     }))
     groups.sort((a, b) => compareKeys(a.keys, b.keys))
     const range = this.#range()
