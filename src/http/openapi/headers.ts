@@ -11,7 +11,7 @@ export const headers = {
   Location: header('The path of the created resource.'),
   Link: header('The pages `first`, `prev`, `next` and `last` (RFC 8288), as paths; every other parameter is kept.'),
   'Recollect-Hint': header(
-    'Fields of the query that no item of the collection has; for POST the ids that the server replaced.',
+    'Fields of the query that no item of the collection has; of a write the ids that the server replaced, and event times that are not valid.',
   ),
   'X-Total-Count': header('Number of matching items on all pages.', { type: 'integer', minimum: 0 }),
   'Journal-Position': header(

@@ -166,13 +166,13 @@ function patch(item: JsonObject, merge: JsonObject = ref('schemas', 'MergePatch'
 function representation(item: JsonObject): Response {
   return {
     description: 'With `Prefer: return=representation`: the item after the write.',
-    headers: ['ETag', 'Preference-Applied'],
+    headers: ['ETag', 'Preference-Applied', 'Recollect-Hint'],
     content: content(item, JSON_TYPE),
   }
 }
 
 function written(description: string): Response {
-  return { description, headers: ['ETag'] }
+  return { description, headers: ['ETag', 'Recollect-Hint'] }
 }
 
 const remove: Operation = {
