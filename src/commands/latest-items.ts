@@ -123,7 +123,9 @@ function* latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules
   const corrected = corrects && ((yield* parseSteps(corrects.text)) as JsonObject)
   const replaced = corrected && (yield* isMadeFrom(latest, corrected, rules)) ? corrected : undefined
   if (order === 0 && !replaced) return undefined
-  const text = yield* latestText(merged(latest, replaced, reading), before.id, rules)
+  const whole = yield* latestText(merged(latest, reading, replaced), before.id, rules)
+  // Readings with ever new members would make it grow without end.
+  const text = Buffer.byteLength(whole) > rules.itemBytes ? yield* latestText(reading, before.id, rules) : whole
   if (text === before.text) return undefined
   return { type: 'ItemReplaced', ...stamp(name, before.id, before), item: new Document(text) }
 }
@@ -137,7 +139,7 @@ function* isMadeFrom(latest: JsonObject, reading: JsonObject, { idField }: Rules
 }
 
 /** The latest item with the members of a reading in place of its own, and of those of the reading that this corrects. */
-function merged(latest: JsonObject, corrected: JsonObject = {}, reading: JsonObject): JsonObject {
+function merged(latest: JsonObject, reading: JsonObject, corrected: JsonObject = {}): JsonObject {
   const kept = Object.entries(latest).filter(
     ([name]) => !Object.hasOwn(corrected, name) || Object.hasOwn(reading, name),
   )

@@ -224,3 +224,21 @@ test('a clock that jumps by more than a day is shown in /health', async (t) => {
   pass(-400 * 86_400_000)
   assert.ok(((await jump()) as { seconds: number }).seconds < -399 * 86_400)
 })
+
+test('readings with ever new members do not make the latest item grow without end', async (t) => {
+  const { url } = await startHere(t, {
+    data: { readings: [] },
+    flags: [
+      '--Collections',
+      JSON.stringify({ readings: { Time: 't', Latest: { in: 'latest', by: 'mac' } } }),
+      '--Limits.BodyBytes',
+      '1000',
+    ],
+  })
+  for (let n = 1; n <= 20; n++) {
+    const posted = await sendJson(url, 'POST', READINGS, { mac: 'a', t: n, [`m${n}`]: 'x'.repeat(100) })
+    assert.equal(posted.status, 201)
+    const { text } = await send(url, 'GET', '/api/latest/a')
+    assert.ok(text.length <= 1000 && text.includes(`"m${n}"`), text)
+  }
+})
