@@ -48,7 +48,7 @@ async function verifyOnce(
   let known: DataFileState
   let folded: Awaited<ReturnType<typeof fold>>
   try {
-    known = await knownContent(files, await files.resolve(file), journal)
+    known = await knownContent(files, file, journal)
     folded = await fold(files, journal, { position: known.position ?? 0 }, progress)
   } catch (error) {
     if (!(error instanceof Corruption)) throw error

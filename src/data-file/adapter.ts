@@ -1,13 +1,12 @@
 import type { Adapter } from 'lowdb'
 import type { CollectionTexts } from '../collections/file-items.ts'
-import { directoryOf, type Files, type OpenFile } from '../files/files.ts'
+import { directoryOf, type Files, type OpenFile, putInPlace } from '../files/files.ts'
 import { contentOf, type FileContent } from './file-content.ts'
 import { isBeginningOf, overwriteSnapshot, writeSnapshot } from './snapshot-text.ts'
 import { removeTemporary, temporaryPath } from './state-file.ts'
 
 export interface AdapterOptions {
   readonly files: Files
-  /** Symbolic links are resolved. */
   readonly path: string
   /** Called before each part of a new file is written; throwing keeps the old file. */
   readonly beforePart: () => void
@@ -15,25 +14,28 @@ export interface AdapterOptions {
   readonly beforeReplace: (hash: string) => Promise<void>
   /** Called before the file is written in place; throwing keeps the old content. */
   readonly beforeOverwrite: () => Promise<void>
-  /** Called as soon as the new content is in place. */
-  readonly replaced: (content: FileContent, isInPlace: boolean) => void
+  /** Called as soon as a new file is in place of `target`. The replaced one is at `keptAt`, unless there is none. */
+  readonly replaced: (content: FileContent, target: string, keptAt: string | undefined) => void
+  /** Called when the file was written in place. */
+  readonly overwritten: (content: FileContent) => void
   /** Called when a write in place failed and left a beginning of the new content. */
   readonly torn: (content: FileContent) => void
   /** Whether such a beginning is on disk. */
   readonly isTorn: () => boolean
 }
 
-/** Errors of a rename over a mounted file, or in a read-only directory. */
+/** Errors of replacing a mounted file, or in a read-only directory. */
 const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
 
 /**
  * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and atomic
- * (temporary file → fsync → rename → directory fsync) and keeps the file's mode. A file that cannot be replaced is
- * written in place (truncate → fsync → bytes → fsync), and again after a crash.
+ * (temporary file → fsync → exchange with the data file → directory fsync) and keeps the file's mode. A file that cannot
+ * be replaced is written in place (truncate → fsync → bytes → fsync), and again after a crash.
  */
 export class DataFileAdapter implements Adapter<CollectionTexts> {
   readonly #options: AdapterOptions
-  #isInPlace = false
+  /** The file that cannot be replaced. */
+  #irreplaceable: string | undefined
 
   constructor(options: AdapterOptions) {
     this.#options = options
@@ -45,33 +47,41 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
   }
 
   async write(snapshot: CollectionTexts): Promise<void> {
-    if (this.#isInPlace || this.#options.isTorn()) return this.#overwrite(snapshot)
+    const { files, path, isTorn } = this.#options
+    const { target } = await files.follow(path)
+    if (this.#irreplaceable === target || isTorn()) return this.#overwrite(snapshot)
     try {
-      await this.#replace(snapshot)
+      await this.#replace(target, snapshot)
     } catch (error) {
-      const { files, path } = this.#options
       const isIrreplaceable = IRREPLACEABLE.includes((error as NodeJS.ErrnoException).code ?? '')
       if (!isIrreplaceable || !(await files.stat(path))?.isFile) throw error
+      this.#irreplaceable = target
       await this.#overwrite(snapshot)
       await removeTemporary(files, path)
     }
   }
 
-  async #replace(snapshot: CollectionTexts): Promise<void> {
+  async #replace(target: string, snapshot: CollectionTexts): Promise<void> {
     const { files, path, beforePart, beforeReplace, replaced } = this.#options
-    const temporary = temporaryPath(path)
-    const before = await files.stat(path)
+    const directory = directoryOf(target)
+    if (!(await files.stat(directory))) {
+      const message = `The directory ${directory} of the data file ${path} does not exist`
+      throw Object.assign(new Error(message), { code: 'ENOENT' })
+    }
+    const temporary = temporaryPath(target)
+    const before = await files.stat(target)
     const hash = await writeSnapshot(files, temporary, snapshot, before?.mode, beforePart)
-    // Must precede the rename: afterwards another program may have changed the file.
+    // Must precede the exchange: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
     await beforeReplace(hash)
-    await files.rename(temporary, path)
-    replaced({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 }, false)
-    await files.syncDirectory(directoryOf(path))
+    const isKept = await putInPlace(files, temporary, target)
+    const content = { hash, signature: written?.signature ?? '', size: written?.size ?? 0 }
+    replaced(content, target, isKept ? temporary : undefined)
+    await files.syncDirectory(directory)
   }
 
   async #overwrite(snapshot: CollectionTexts): Promise<void> {
-    const { files, path, beforeOverwrite, replaced, torn, isTorn } = this.#options
+    const { files, path, beforeOverwrite, overwritten, torn, isTorn } = this.#options
     const file = await files.open(path, 'edit')
     try {
       if (isTorn()) {
@@ -82,12 +92,11 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
         if (found) torn(found)
       }
       await beforeOverwrite()
-      this.#isInPlace = true
       try {
         await empty(file)
         const hash = await overwriteSnapshot(file, snapshot)
         const written = await files.stat(path)
-        replaced({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 }, true)
+        overwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
       } catch (error) {
         const found = await contentOf(files, path)
         if (found && (await isBeginningOf(files, path, snapshot))) torn(found)

@@ -8,7 +8,7 @@ import type { WriteSettings } from './write-budget.ts'
 
 export interface DataFileOptions {
   readonly files: Files
-  /** Symbolic links are resolved. */
+  /** Symbolic links on the way are followed at each use, as they may be changed at any time. */
   readonly path: string
   readonly idField: string
   /** The journal's directory, which holds the state file while the data file cannot be replaced. */

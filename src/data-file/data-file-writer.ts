@@ -1,9 +1,10 @@
 import { Low } from 'lowdb'
 import type { CollectionTexts } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
+import type { Schedule } from '../runtime/schedule.ts'
 import { DataFileAdapter } from './adapter.ts'
 import type { DataFileOptions } from './data-file-options.ts'
-import { contentOf } from './file-content.ts'
+import { EditCheck, type EditCheckOptions } from './edit-check.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
@@ -12,17 +13,17 @@ import { SMALL_BYTES, WriteBudget } from './write-budget.ts'
 import { WriteSchedule } from './write-schedule.ts'
 
 export interface DataFileWriterOptions
-  extends Pick<DataFileOptions, 'files' | 'path' | 'views' | 'log' | 'settings' | 'schedule' | 'elapsedMs' | 'now'> {
-  readonly onDisk: FileOnDisk
+  extends Pick<DataFileOptions, 'views' | 'settings' | 'schedule' | 'elapsedMs' | 'now'>,
+    Omit<EditCheckOptions, 'note'> {
   /** The journal of which the file is a projection. */
   readonly journal: () => JournalConnection['journal']
   /** Runs work while no other work uses the file. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>
-  /** Called when an edit is found; returns whether it will be imported automatically. */
-  readonly edited: () => boolean
 }
 
 const RETRY_MS = 1000
+/** How long the replaced file is kept, for programs that have it open and write to it. */
+const KEEP_MS = 1000
 
 /** Keeps the file up to date, with writes in proportion to what changed. Never overwrites an unmerged edit. */
 export class DataFileWriter {
@@ -36,8 +37,10 @@ export class DataFileWriter {
   /** Speed of the last write. */
   #bytesPerMs: number | undefined
   readonly #stopLimit: StopLimit
+  readonly #edits: EditCheck
   /** There was no time to write it before the end. */
   isLeftBehind = false
+  #keepTimer: ReturnType<Schedule> | undefined
   /** The position of the snapshot being written. */
   #position: Position = 0
   /** Why the last write failed. */
@@ -48,6 +51,7 @@ export class DataFileWriter {
     const { files, path, onDisk, log, inTurn, settings } = options
     this.#onDisk = onDisk
     this.#stopLimit = new StopLimit(options.elapsedMs)
+    this.#edits = new EditCheck({ ...options, note: (confirmed, pending) => this.#note(confirmed, pending) })
     this.#schedule = new WriteSchedule({
       ...options,
       maxDelaySeconds: settings.maxDelaySeconds,
@@ -60,7 +64,7 @@ export class DataFileWriter {
       files,
       path,
       beforePart: () => this.#stopLimit.check(0),
-      beforeReplace: (hash) => this.#beforeReplace({ position: this.#position, hash }),
+      beforeReplace: (hash) => this.#beforeReplace({ position: this.#position, hash, replaces: onDisk.content?.hash }),
       beforeOverwrite: () => {
         // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
         this.#stopLimit.check(this.#schedule.writingMs)
@@ -68,7 +72,8 @@ export class DataFileWriter {
         onDisk.isInPlace = true
         return this.#beforeReplace({ position: this.#position, hash: '', inPlace: true })
       },
-      replaced: (content, isInPlace) => onDisk.replaced(content, isInPlace),
+      replaced: (content, target, keptAt) => onDisk.replaced(content, target, keptAt),
+      overwritten: (content) => onDisk.overwritten(content),
       torn: (content) => onDisk.tear(content),
       isTorn: () => onDisk.isTorn,
     })
@@ -94,12 +99,14 @@ export class DataFileWriter {
   /** Starts no further writes, and aborts a new file that takes too long. */
   end(): void {
     this.#schedule.close()
+    this.#keepTimer?.cancel()
     this.#stopLimit.begin()
   }
 
   /** The write at a clean stop, if there is time. Call it in turn. */
   async finish(): Promise<void> {
     if (!this.isLeftBehind) await this.write(this.#options.settings.write !== 'never')
+    await this.#release()
   }
 
   /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
@@ -110,7 +117,8 @@ export class DataFileWriter {
     this.#schedule.begin()
     let isWritten = false
     try {
-      if (await this.#isEdited()) return
+      if (await this.#edits.isAnyEdited()) return
+      await this.#forgetPending()
       const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
         this.#schedule.clearDeadline()
@@ -120,7 +128,6 @@ export class DataFileWriter {
         await this.#write()
         isWritten = true
       } else {
-        await this.#forgetPending()
         onDisk.trouble = undefined
         this.#schedule.setDeadline()
       }
@@ -136,7 +143,6 @@ export class DataFileWriter {
   async #write(): Promise<void> {
     const { views } = this.#options
     const onDisk = this.#onDisk
-    await this.#forgetPending()
     const snapshot = views.snapshot()
     const { position } = snapshot
     const [before, appended, isWithinBudget] = [onDisk.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
@@ -155,7 +161,23 @@ export class DataFileWriter {
     onDisk.settle()
     onDisk.known = { position, hash, signature }
     this.#succeeded()
-    await this.confirm(onDisk.known)
+    if (!onDisk.isKept) return this.confirm(onDisk.known)
+    onDisk.origin = onDisk.known
+    onDisk.addVersion(position)
+    if (await this.#edits.isKeptEdited()) return
+    this.#keepTimer?.cancel()
+    if (!this.#schedule.isClosed)
+      this.#keepTimer = this.#options.schedule(() => void this.#options.inTurn(() => this.#release()), KEEP_MS)
+  }
+
+  /** Removes the file that was replaced last, unless it was edited. */
+  async #release(): Promise<void> {
+    if (!this.#onDisk.isKept) return
+    try {
+      if (!(await this.#edits.isAnyEdited())) await this.#forgetPending()
+    } catch (error) {
+      this.#fails(error)
+    }
   }
 
   #succeeded(): void {
@@ -212,9 +234,13 @@ export class DataFileWriter {
     await this.#forgetPending().catch((error) => this.#fails(error))
   }
 
-  /** Forgets and removes a new file that was not put in place. The file in place must be recognized first. */
+  /**
+   * Forgets the pending content, and removes its file if that was not put in place, or else the replaced one. The file
+   * in place must be recognized, and neither may be edited.
+   */
   async #forgetPending(): Promise<void> {
     const { origin, state, isTorn } = this.#onDisk
+    this.#onDisk.forgetKept()
     if (state?.pending && !isTorn) await this.#note(origin, undefined)
     await removeTemporary(this.#options.files, this.#options.path)
   }
@@ -224,7 +250,8 @@ export class DataFileWriter {
     this.#onDisk.origin = mark
     this.#onDisk.addVersion(mark.position)
     try {
-      await this.#note(mark, undefined)
+      // A kept file may be an edit. Without the pending content it would be taken for the beginning of a new file.
+      await this.#note(mark, this.#onDisk.isKept ? this.#onDisk.state?.pending : undefined)
       if (this.#isUpToDate()) this.#schedule.clearDeadline()
     } catch (error) {
       this.#fails(error)
@@ -253,26 +280,10 @@ export class DataFileWriter {
   /** The last check before the file is replaced, after recording the pending content. */
   async #beforeReplace(pending: ContentMark): Promise<void> {
     await this.#note(this.#onDisk.origin, pending)
-    if (!(await this.#isEdited())) return
+    if (!(await this.#edits.isFileEdited())) return
     await this.#note(this.#onDisk.origin, undefined)
     if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()
-  }
-
-  /** Whether the file has content that the server neither wrote nor imported. */
-  async #isEdited(): Promise<boolean> {
-    const { files, path, log, edited } = this.#options
-    const onDisk = this.#onDisk
-    const found = (await onDisk.isTouched()) ? await contentOf(files, path) : undefined
-    if (!found || onDisk.isAccountedFor(found)) {
-      if (onDisk.trouble?.state === 'edited') onDisk.trouble = undefined
-      return false
-    }
-    const isMergedSoon = edited()
-    if (onDisk.trouble?.state === 'edited') return true
-    if (!isMergedSoon) log.warn(`${path} was edited. It is not written until POST /admin/reload merges the edit.`)
-    onDisk.trouble = { state: 'edited', detail: 'The file was edited; POST /admin/reload merges the edit.' }
-    return true
   }
 }
 

@@ -140,7 +140,7 @@ export class DataFile implements Projection {
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
     if ((!content || onDisk.isOff) && isSmall) await this.#writer.write()
     else this.#writer.soon(0)
-    if (eager || readOnly) this.#watcher.watch()
+    if (eager || readOnly) await this.#watcher.watch()
     if (eager && !readOnly) this.#watcher.changed()
   }
 

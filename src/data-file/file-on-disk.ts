@@ -1,5 +1,5 @@
 import type { Position } from '../events/event.ts'
-import type { Files } from '../files/files.ts'
+import { type Files, putInPlace } from '../files/files.ts'
 import type { OpenBase } from './base.ts'
 import { contentOf, type FileContent } from './file-content.ts'
 import { type FileVersion, withVersion } from './file-version.ts'
@@ -30,6 +30,14 @@ export interface WriteLag {
 
 export type DataFileStatus = FileStatus & WriteLag
 
+interface KeptFile {
+  readonly path: string
+  /** The data file that it was. */
+  readonly target: string
+  /** Its signature when the server replaced it; undefined after a restart. */
+  readonly signature: string | undefined
+}
+
 /** Tracks the file on disk: its known contents, the state from which an edit was made, and what prevents writing it. */
 export class FileOnDisk {
   readonly #files: Files
@@ -48,6 +56,8 @@ export class FileOnDisk {
   /** Whether the file is written in place, as it cannot be replaced. Then the state file is beside the journal. */
   isInPlace = false
   isTorn = false
+  /** The file that was replaced last: it may have been edited after the last look at it, and is kept for a while. */
+  #kept: KeptFile | undefined
   #isStateInJournal = false
   /** The state with which --accept-journal compares the file; takes precedence over `origin`. */
   base: OpenBase | undefined
@@ -105,6 +115,35 @@ export class FileOnDisk {
     this.state = stored?.state
     this.versions = stored?.state.versions ?? []
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
+    if (!this.state?.pending || this.isInPlace) return
+    const { target } = await this.#files.follow(this.#path)
+    const path = temporaryPath(target)
+    if (await this.#files.stat(path)) this.#kept = { path, target, signature: undefined }
+  }
+
+  get isKept(): boolean {
+    return this.#kept !== undefined
+  }
+
+  /** Whether the replaced file is neither of the contents that the state file names: then it was edited. */
+  async isKeptEdited(): Promise<boolean> {
+    const { path, target, signature } = this.#kept ?? {}
+    if (path === undefined || target !== (await this.#files.follow(this.#path)).target) return false
+    const stat = await this.#files.stat(path)
+    if (!stat || stat.signature === signature) return false
+    const { hash } = (await contentOf(this.#files, path)) ?? {}
+    const { pending } = this.state ?? {}
+    return hash !== undefined && hash !== pending?.hash && hash !== pending?.replaces
+  }
+
+  /** Puts the replaced file in its place again. What is there now is replaced, and may be edited meanwhile as well. */
+  async putBack(): Promise<void> {
+    const { path, target } = this.#kept as KeptFile
+    this.#kept = (await putInPlace(this.#files, path, target)) ? { path, target, signature: undefined } : undefined
+  }
+
+  forgetKept(): void {
+    this.#kept = undefined
   }
 
   /** The file shows this version, and not the latest items that followed. */
@@ -149,9 +188,17 @@ export class FileOnDisk {
     return true
   }
 
-  replaced(content: FileContent, isInPlace: boolean): void {
+  overwritten(content: FileContent): void {
     this.content = content
-    this.isInPlace = isInPlace
+    this.isInPlace = true
+    this.isTorn = false
+  }
+
+  /** `keptAt` is where the replaced file is now. */
+  replaced(content: FileContent, target: string, keptAt: string | undefined): void {
+    this.#kept = keptAt === undefined ? undefined : { path: keptAt, target, signature: this.content?.signature }
+    this.content = content
+    this.isInPlace = false
     this.isTorn = false
   }
 
@@ -194,8 +241,8 @@ export class FileOnDisk {
   /** A pending content was put in place unless its temporary file still exists. */
   async #editedFrom(): Promise<ContentMark | undefined> {
     const { confirmed, pending } = this.state ?? {}
-    if (!pending) return confirmed
-    const waiting = await contentOf(this.#files, temporaryPath(this.#path))
+    if (!pending || pending.position < (confirmed?.position ?? 0)) return confirmed
+    const waiting = await contentOf(this.#files, temporaryPath((await this.#files.follow(this.#path)).target))
     return waiting?.hash === pending.hash ? confirmed : pending
   }
 }

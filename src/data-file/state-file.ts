@@ -13,11 +13,14 @@ export interface ContentMark {
   readonly signature?: string
   /** Set while the file is being overwritten. The hash is unknown; a crash leaves some beginning of the content. */
   readonly inPlace?: true
+  /** Set in a pending mark: the hash of the content that is replaced. */
+  readonly replaces?: string | undefined
 }
 
 /**
  * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
- * rename, so that at any moment the file is either of the two, or edited.
+ * file is replaced, and until the replaced file is removed. So at any moment the data file and the temporary file are
+ * either of the two, or edited. Without a pending content the temporary file is the beginning of a new one.
  */
 export interface StateFile {
   /** The UUID of the journal of which the file is a projection. */
@@ -34,23 +37,24 @@ export interface StateFilePaths {
   readonly journal: string
 }
 
-function statePathOf({ dataFile, journal }: StateFilePaths, isInPlace: boolean): string {
-  return isInPlace ? `${journal}/data-file.recollect` : statePath(dataFile)
+async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
+  return isInPlace ? `${journal}/data-file.recollect` : statePath((await files.follow(dataFile)).target)
 }
 
+/** `dataFile` has no symbolic links. */
 function statePath(dataFile: string): string {
   const directory = directoryOf(dataFile)
   const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
   return `${directory}/.${name}.recollect`
 }
 
-/** Where a new content is written first. */
+/** Where a new content is written first, and where the replaced file is afterwards. `dataFile` has no symbolic links. */
 export function temporaryPath(dataFile: string): string {
   return `${statePath(dataFile)}.new`
 }
 
 export async function removeTemporary(files: Files, dataFile: string): Promise<void> {
-  const path = temporaryPath(dataFile)
+  const path = temporaryPath((await files.follow(dataFile)).target)
   if (await files.stat(path)) await files.remove(path)
 }
 
@@ -62,7 +66,7 @@ export interface StoredStateFile {
 
 export async function readStateFile(files: Files, place: StateFilePaths): Promise<StoredStateFile | undefined> {
   for (const isInPlace of [true, false]) {
-    const state = await readState(files, statePathOf(place, isInPlace))
+    const state = await readState(files, await statePathOf(files, place, isInPlace))
     if (state) return { state, isInPlace }
   }
   return undefined
@@ -91,12 +95,12 @@ export async function writeStateFile(
 ): Promise<void> {
   const { versions, ...rest } = state
   const text: StateText = { ...rest, shown: versions.map(numbersOf) }
-  await new Low(new JsonFile<StateText>(files, statePathOf(place, isInPlace)), text).write()
+  await new Low(new JsonFile<StateText>(files, await statePathOf(files, place, isInPlace)), text).write()
 }
 
 /** Removes the state from the journal's directory once it is beside the data file again. */
 export async function removeInPlaceState(files: Files, place: StateFilePaths): Promise<void> {
-  await files.remove(statePathOf(place, true))
+  await files.remove(await statePathOf(files, place, true))
   await files.syncDirectory(place.journal)
 }
 

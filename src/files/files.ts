@@ -8,6 +8,13 @@ export interface FileStat {
   readonly isFile: boolean
 }
 
+export interface FollowedPath {
+  /** The paths of the links, in order. */
+  readonly links: readonly string[]
+  /** The path without links. */
+  readonly target: string
+}
+
 export interface OpenFile {
   /** May write fewer bytes than requested. Resolves with the number written. */
   write(bytes: Uint8Array, offset: number): Promise<number>
@@ -38,13 +45,15 @@ export interface Files {
   /** Creates the directory and its missing parents durably, accessible to the owner only. */
   makeDirectory(path: string): Promise<void>
   rename(from: string, to: string): Promise<void>
+  /** Gives two files each other's names in one step. Resolves with false where the file system cannot do that. */
+  exchange(one: string, other: string): Promise<boolean>
   remove(path: string): Promise<void>
   /** Creates a hard link. Resolves with false where that is impossible (another file system, no hard links). */
   link(from: string, to: string): Promise<boolean>
   /** Makes file creations, renames and removals in the directory durable. */
   syncDirectory(path: string): Promise<void>
-  /** Follows every symbolic link, also a dangling one; returns the path itself if nothing is there. */
-  resolve(path: string): Promise<string>
+  /** Follows every symbolic link on the way to a file, also a dangling one; nothing has to be there. */
+  follow(path: string): Promise<FollowedPath>
   /** Locks the file until `release` or the end of the process. Undefined if another process holds the lock. */
   lock(path: string): Promise<{ release(): Promise<void> } | undefined>
   /** Calls back after a change in the directory; may call back without one. */
@@ -124,6 +133,25 @@ export async function replace(files: Files, path: string, bytes: Uint8Array): Pr
   await writeNew(files, temporary, [bytes])
   await files.rename(temporary, path)
   await files.syncDirectory(directoryOf(path))
+}
+
+/**
+ * Gives a new file the name of another in one step. Resolves with true if the other one has the name of the new file
+ * then. It has not if there was none, or if the file system cannot exchange files: then it is lost.
+ */
+export async function putInPlace(files: Files, from: string, to: string): Promise<boolean> {
+  try {
+    if (await files.exchange(from, to)) return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    // A link, unlike a rename, fails if another program creates the missing file now.
+    if (await files.link(from, to)) {
+      await files.remove(from)
+      return false
+    }
+  }
+  await files.rename(from, to)
+  return false
 }
 
 export function directoryOf(path: string): string {

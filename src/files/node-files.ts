@@ -1,10 +1,10 @@
 import fs from 'node:fs'
-import { link, mkdir, open, readdir, readFile, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
+import { link, mkdir, open, readdir, readFile, readlink, rename, rm, stat } from 'node:fs/promises'
 import { platform } from 'node:os'
-import { dirname, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { tryLock, unlock } from 'fs-native-extensions'
-import type { FileStat, Files, OpenFile } from './files.ts'
+import { swap, tryLock, unlock } from 'fs-native-extensions'
+import type { FileStat, Files, FollowedPath, OpenFile } from './files.ts'
 
 const write = promisify(fs.write)
 const read = promisify(fs.read)
@@ -49,6 +49,16 @@ export const nodeFiles: Files = {
     for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made))
   },
   rename,
+  async exchange(one, other) {
+    try {
+      await swap(one, other)
+      return true
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'EINVAL' || code === 'ENOSYS' || code === 'ENOTSUP') return false
+      throw error
+    }
+  },
   remove: (path) => rm(path),
   async link(from, to) {
     try {
@@ -61,7 +71,7 @@ export const nodeFiles: Files = {
     }
   },
   syncDirectory,
-  resolve: followed,
+  follow,
   async lock(path) {
     const fd = await openFd(path, 'a+', OWNER_ONLY)
     if (!tryLock(fd)) {
@@ -119,17 +129,36 @@ async function syncDirectory(path: string): Promise<void> {
 /** Linux follows at most 40 symbolic links. */
 const MOST_LINKS = 40
 
-/** `realpath` fails for a dangling link. A file created through the link is at its target, which is returned. */
-async function followed(path: string): Promise<string> {
-  let target = path
-  for (let links = 0; links < MOST_LINKS; links++) {
-    const real = await unlessMissing(realpath(target))
-    if (real !== undefined) return real
-    const next = await readlink(target).catch(() => undefined)
-    if (next === undefined) return target
-    target = resolve(dirname(target), next)
+/** Reads one link after the other: `realpath` fails for a dangling link, and names none of the links. */
+async function follow(path: string): Promise<FollowedPath> {
+  const links: string[] = []
+  let target = '/'
+  const names = resolve(path).split('/')
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+    const here = join(target, name)
+    const next = name === '' || name === '.' || name === '..' ? undefined : await linkAt(here)
+    if (next === undefined) {
+      target = here
+      continue
+    }
+    links.push(here)
+    if (links.length > MOST_LINKS) {
+      throw Object.assign(new Error(`ELOOP: too many symbolic links, ${path}`), { code: 'ELOOP' })
+    }
+    if (next.startsWith('/')) target = '/'
+    names.unshift(...next.split('/'))
   }
-  throw Object.assign(new Error(`ELOOP: too many symbolic links, ${path}`), { code: 'ELOOP' })
+  return { links, target }
+}
+
+/** Where a symbolic link leads; undefined for anything else. */
+async function linkAt(path: string): Promise<string | undefined> {
+  try {
+    return await unlessMissing(readlink(path))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
+    throw error
+  }
 }
 
 async function unlessMissing<T>(found: Promise<T>): Promise<T | undefined> {

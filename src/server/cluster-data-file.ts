@@ -35,23 +35,20 @@ export async function dataFileIdOf(files: Files, journal: string): Promise<strin
  */
 export class ClusterDataFile implements Projection {
   readonly #options: ClusterDataFileOptions
-  readonly #path: string
   #open: DataFile | undefined
   /** While its edits are imported before it is open. */
   #starting: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
-  private constructor(options: ClusterDataFileOptions, path: string) {
+  private constructor(options: ClusterDataFileOptions) {
     this.#options = options
-    this.#path = path
   }
 
   static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
     const { settings, dependencies } = options
     const { files } = dependencies
-    const path = await files.resolve(settings.file)
-    await files.makeDirectory(directoryOf(path))
-    return new ClusterDataFile(options, path)
+    await files.makeDirectory(directoryOf((await files.follow(settings.file)).target))
+    return new ClusterDataFile(options)
   }
 
   get status(): DataFileStatus | undefined {
@@ -70,18 +67,18 @@ export class ClusterDataFile implements Projection {
     const { files, log, sampleFile } = dependencies
     this.#trouble = undefined
     try {
-      const isThere = (await files.stat(this.#path)) !== undefined
-      const state = await readStateFile(files, { dataFile: this.#path, journal: settings.journal })
+      const isThere = (await files.stat(settings.file)) !== undefined
+      const state = await readStateFile(files, { dataFile: settings.file, journal: settings.journal })
       // A state is recorded once the first items are completely merged.
       if (isThere && !state && journal.head > 0 && mergedEdits.until === 0) {
         throw new Refusal(
           'Conflict',
-          `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither imported nor written. Remove it, or name another one.`,
+          `The data file ${settings.file} was not written by this cluster, whose journal is not empty: it is neither imported nor written. Remove it, or name another one.`,
         )
       }
       const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
-      if (sample) await replace(files, this.#path, sample)
-      const file = configuredDataFile(this.#path, settings, dependencies, projections)
+      if (sample) await replace(files, (await files.follow(settings.file)).target, sample)
+      const file = configuredDataFile(settings, dependencies, projections)
       await file.prepare()
       this.#starting = file
       await file.start(connection)

@@ -10,7 +10,6 @@ import type { EngineDependencies } from './dependencies.ts'
 import type { Projections } from './projections.ts'
 
 export function configuredDataFile(
-  path: string,
   settings: Settings,
   { files, log, schedule, elapsedMs, now }: EngineDependencies,
   { views, mergedEdits }: Pick<Projections, 'views' | 'mergedEdits'>,
@@ -18,7 +17,7 @@ export function configuredDataFile(
 ): DataFile {
   return new DataFile({
     files,
-    path,
+    path: settings.file,
     idField: settings.dataStore.idField,
     journal: settings.journal,
     views,

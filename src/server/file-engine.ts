@@ -62,15 +62,15 @@ export class FileEngine extends Engine {
   static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
     const { files, now, newId, log, failed } = dependencies
     const rules = await rulesOf(settings, dependencies)
-    const path = await prepareFile(settings, dependencies)
-    const checked = await checkedFirstItems(path, settings, dependencies, rules)
+    await prepareFile(settings, dependencies)
+    const checked = await checkedFirstItems(settings, dependencies, rules)
     const opened = new CloseStack()
     try {
       const lock = await lockDirectory(files, settings.journal)
       opened.add(() => lock.release())
       const projections = await DurableProjections.open({ settings, dependencies })
       opened.add(() => projections.close())
-      const dataFile = configuredDataFile(path, settings, dependencies, projections, checked)
+      const dataFile = configuredDataFile(settings, dependencies, projections, checked)
       await dataFile.prepare()
       const journal = await FileJournal.open({
         files,
@@ -148,8 +148,7 @@ export class FileEngine extends Engine {
 
 /** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
 async function checkedFirstItems(
-  path: string,
-  { journal, acceptJournal, dataStore }: Settings,
+  { file: path, journal, acceptJournal, dataStore }: Settings,
   { files, log }: EngineDependencies,
   rules: Rules,
 ): Promise<ReadResult | undefined> {
@@ -160,15 +159,14 @@ async function checkedFirstItems(
   return checked
 }
 
-/** The real path of the data file; creates its directory, and copies the sample if no file was named. */
-async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<string> {
-  const path = await files.resolve(settings.file)
-  const there = await files.stat(path)
-  if (there?.isFile === false) throw noFile(path)
-  await files.makeDirectory(directoryOf(path))
+/** Creates the directory of the data file, and copies the sample if no file was named. */
+async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<void> {
+  const { target } = await files.follow(settings.file)
+  const there = await files.stat(target)
+  if (there?.isFile === false) throw noFile(target)
+  await files.makeDirectory(directoryOf(target))
   const isNew = !there && !(await journalExists(files, settings.journal))
   const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
-  if (sample) await replace(files, path, sample)
-  else if (isNew) log.info(`${path} does not exist and begins empty. recollect init writes a sample.`)
-  return path
+  if (sample) await replace(files, target, sample)
+  else if (isNew) log.info(`${target} does not exist and begins empty. recollect init writes a sample.`)
 }

@@ -28,8 +28,12 @@ export interface Service {
 const TIMEOUT_CHECK_MS = 1000
 
 /** Creates and starts a server; with `replay`, a read-only one of the past. If it throws, nothing important was changed. */
-export async function start(settings: Settings, dependencies: ServiceDependencies, replay?: Replay): Promise<Service> {
-  await checkAddresses(settings.urls)
+export async function start(given: Settings, dependencies: ServiceDependencies, replay?: Replay): Promise<Service> {
+  await checkAddresses(given.urls)
+  const { follow } = dependencies.files
+  // A symbolic link above the journal may change, and a running server stays with its journal.
+  const [journal, store] = [(await follow(given.journal)).target, (await follow(given.store)).target]
+  const settings = { ...given, journal, store }
   const engine = await openEngine(settings, dependencies, replay)
   await engine.start(dependencies.failed)
   return serve(engine, settings, dependencies)

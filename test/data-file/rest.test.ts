@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { until } from '../support/deadline.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 /** How long a write of the file takes, of simulated time. */
 const TAKES_MS = 50
+/** How long the replaced file is kept. */
+const KEEP_MS = 1000
 
 test('after a write the file rests nine times as long as the write took, even when there was another change meanwhile', async () => {
   const scheduled: { readonly work: () => void; readonly delayMs: number }[] = []
@@ -16,19 +18,19 @@ test('after a write the file rests nine times as long as the write took, even wh
   const { engine } = await openTestEngine(
     {
       ...files,
-      async rename(from, to) {
-        if (isSlow && to === DATA_FILE) {
+      async exchange(one, other) {
+        if (isSlow) {
           await create()
           ms += TAKES_MS
         }
-        await files.rename(from, to)
-        if (to === DATA_FILE) written++
+        written++
+        return files.exchange(one, other)
       },
     },
     {},
     undefined,
     (work, delayMs) => {
-      scheduled.push({ work, delayMs })
+      if (delayMs !== KEEP_MS) scheduled.push({ work, delayMs })
       return { cancel() {} }
     },
     undefined,

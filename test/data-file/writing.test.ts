@@ -262,9 +262,8 @@ test('a file that is written in place is complete after a stop when the duration
   const place = await largeFile(t)
   const mounted = (files: Files): Files => ({
     ...files,
-    async rename(from, to) {
-      if (to === place.file) throw Object.assign(new Error('EBUSY'), { code: 'EBUSY' })
-      return files.rename(from, to)
+    async exchange() {
+      throw Object.assign(new Error('EBUSY'), { code: 'EBUSY' })
     },
   })
   const engine = await open(place, mounted(countedFiles()))

@@ -130,6 +130,13 @@ export class SimulatedDisk {
         this.#directory(directoryOf(from))?.entries.delete(nameOf(from))
         this.#directory(directoryOf(to))?.entries.set(nameOf(to), inode)
       },
+      exchange: async (one, other) => {
+        await at('rename', one)
+        const [first, second] = [existing(one), existing(other)]
+        this.#directory(directoryOf(one))?.entries.set(nameOf(one), second)
+        this.#directory(directoryOf(other))?.entries.set(nameOf(other), first)
+        return true
+      },
       remove: async (path) => {
         await at('remove', path)
         existing(path)
@@ -142,7 +149,7 @@ export class SimulatedDisk {
         if (!directory) throw missing(path)
         directory.durable = new Map(directory.entries)
       },
-      resolve: async (path) => path,
+      follow: async (path) => ({ links: [], target: path }),
       lock: async (path) => {
         if (stopped) return new Promise(() => {})
         if (this.#locks.has(path)) return undefined
@@ -197,6 +204,14 @@ export class SimulatedDisk {
     const directory = this.#directory(directoryOf(path)) as Directory
     directory.entries.set(nameOf(path), inode)
     directory.durable.set(nameOf(path), inode)
+  }
+
+  /** Another program writes to a file in place, which keeps its identity. */
+  overwrite(path: string, bytes: Buffer): void {
+    const inode = this.#directory(directoryOf(path))?.entries.get(nameOf(path))
+    if (!inode) throw new Error(`there is no ${path}`)
+    inode.bytes = inode.durable = bytes
+    inode.version++
   }
 
   /** Takes a file away, durably. */
