@@ -5,12 +5,13 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { decodeText, parseJson } from '../json/parse.ts'
 import { isArray, type JsonValue } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { NDJSON_TYPE } from './answers.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
 import { gatherBody } from './batch-body.ts'
-import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
+import { type Body, JSON_TYPE, parameterIn, readBytes } from './bodies.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
 import { onFirstUse } from './late-modules.ts'
@@ -57,8 +58,9 @@ export class Batches {
     if (isArray(content)) return slices.run(() => itemsOfList(content, limits), request)
     const text = content as string
     if (type === NDJSON_TYPE) return slices.run(() => itemsOfLines(text, limits), request)
+    const hasHeader = hasCsvHeader(request)
     const papa = await this.#papa()
-    return slices.run(() => itemsOfCsv(papa, text, limits), request)
+    return slices.run(() => itemsOfCsv(papa, text, hasHeader, limits), request)
   }
 
   /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` the valid ones. */
@@ -95,6 +97,13 @@ interface DecidedBatch {
   readonly collection: string
   /** Complete when the results are. */
   readonly hints: WriteHints
+}
+
+/** The parameter `header` of text/csv (RFC 4180 §3). */
+function hasCsvHeader({ headers }: ApiRequest): boolean {
+  const header = parameterIn(headers['content-type'] ?? '', 'header') ?? 'present'
+  if (header === 'present' || header === 'absent') return header === 'present'
+  throw new Refusal('Invalid', `The parameter header of text/csv is present or absent, and not ${header}.`)
 }
 
 /** The ids of the items of a batch, in its order. */

@@ -64,16 +64,23 @@ function noBody(): Refusal {
 
 function typeOf(header: string, types: readonly string[]): string {
   if (header === JSON_TYPE && types.includes(header)) return header
-  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase())
+  const [type = ''] = header.split(';', 1).map((part) => part.trim().toLowerCase())
   const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`
   const accepted = types.join(', ')
   const asking = types.includes(JSON_PATCH_TYPE) ? 'Accept-Patch' : 'Accept'
   if (!types.includes(type)) throw new UnsupportedBody(`${named}; expected: ${accepted}.`, asking, accepted)
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length)
-  if (charset !== undefined && !/^"?utf-?8"?$/.test(charset)) {
+  const charset = parameterIn(header, 'charset')
+  if (charset !== undefined && !/^utf-?8$/.test(charset)) {
     throw new UnsupportedBody(`The charset ${charset} is not accepted; JSON is sent as UTF-8.`, asking, accepted)
   }
   return type
+}
+
+/** The value of a parameter of a media type, in lower case and without quotes. */
+export function parameterIn(header: string, name: string): string | undefined {
+  const parameters = header.split(';').map((part) => part.trim().toLowerCase())
+  const found = parameters.find((parameter) => parameter.startsWith(`${name}=`))
+  return found?.slice(name.length + 1).replace(/^"(.*)"$/, '$1')
 }
 
 export function parseItem({ json }: Pick<Body, 'json'>): JsonObject {

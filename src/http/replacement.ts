@@ -1,6 +1,7 @@
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readBody } from '../data-file/file-reader.ts'
 import type { DomainEvent } from '../events/event.ts'
+import { refuseNul } from '../json/parse.ts'
 import { parseFlag } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
@@ -29,6 +30,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Api
     bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
+  refuseNul(bytes)
   const file = await readBody(bytes as Buffer, idField, slices)
   const collections = new Map<string, RestoredCollection | undefined>(views.names().map((name) => [name, undefined]))
   for (const [name, { edited }] of file) {

@@ -21,8 +21,9 @@ export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
 /** Bytes decoded in one step. */
 const STEP_BYTES = 1024 * 1024
 
-/** Decodes UTF-8 without its byte order mark. */
+/** Decodes UTF-8 without its byte order mark. Refuses NUL, which UTF-16 is full of. */
 export function* decodeText(bytes: Uint8Array): Steps<string> {
+  refuseNul(bytes)
   try {
     if (bytes.length <= STEP_BYTES) return decoder.decode(bytes)
     const pieces: string[] = []
@@ -36,6 +37,13 @@ export function* decodeText(bytes: Uint8Array): Steps<string> {
   } catch {
     throw new Refusal('Invalid', 'The body is not valid UTF-8.')
   }
+}
+
+export function refuseNul(bytes: Uint8Array): void {
+  const offset = bytes.indexOf(0)
+  if (offset < 0) return
+  const message = `The body has a NUL byte at offset ${offset}. Is it UTF-16? It must be UTF-8; in JSON, NUL is written \\u0000.`
+  throw new Refusal('Invalid', message)
 }
 
 /** Like `parseJson`, for text that is not empty. `what` names the text in error messages. */

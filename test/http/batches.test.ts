@@ -90,7 +90,6 @@ test('an empty list creates nothing, not even the collection', async () => {
   for (const [type, body] of [
     [JSON_TYPE, '[]'],
     [NDJSON, '\n'],
-    [CSV, 'a,b\n'],
   ] as const) {
     const { status, text } = await post(name, type, body)
     assert.deepEqual([status, text], [201, '{"ids":[]}'], type)
@@ -108,7 +107,7 @@ test('a rejected item rejects the whole batch, and is named', async () => {
     [NDJSON, '{"n":1}\n{"n":9007199254740993}', 422, /^Line 2: A number beyond/, '/1/n'],
     [NDJSON, '{"n":1}\n[]', 422, /^Line 2: An item is a JSON object/, '/1'],
     [CSV, 'n,m\n1,"a\nb"\nx,2', 422, /^Line 4: .*schema/, '/1/n'],
-    [CSV, 'n,m\n1,2\n1', 400, /^Line 3: The row has 1 cells, and the header has 2/],
+    [CSV, 'n,m\n1,2\n1', 400, /^Line 3: The row has 1 cells, and the first line has 2/],
     [CSV, 'n,m\n1,2\n1,"2', 400, /^Line 3: the body is not well-formed CSV/],
     [CSV, 'n,n\n1,2', 400, /^Line 1: column 2 of the header, "n", is there twice/],
     [CSV, 'n,a..b\n1,2', 400, /has an empty name/],
@@ -197,7 +196,15 @@ test('a CSV cell is a number, true, false, missing, or text', async () => {
     '9007199254740991': 9007199254740991,
     '9007199254740993': '9007199254740993',
     '2026-11-20T12:00:00': '2026-11-20T12:00:00',
-    '[1]': '[1]',
+    '[1]': [1],
+    '[]': [],
+    '[1,{"a":[]}]': [1, { a: [] }],
+    '[draft]': '[draft]',
+    '[9007199254740993]': '[9007199254740993]',
+    '{}': {},
+    '{"a":1}': '{"a":1}',
+    '"{}"': '{}',
+    '"text"': '"text"',
     'a,b': 'a,b',
     'say "x"': 'say "x"',
     'two\r\nlines': 'two\r\nlines',
@@ -313,6 +320,59 @@ test('a batch of CSV has no more bytes as JSON than one of JSON, although its na
   const wide = await problemOf(post(name, CSV, Array.from({ length: 1001 }, (_, n) => `c${n}`).join(',')))
   assert.equal(wide.status, 400)
   assert.match(wide.detail, /at most 1000 are accepted; send NDJSON/)
+})
+
+test('CSV of a single line is 400, and the parameter header says whether the first line is an item', async () => {
+  for (const body of ['mac,n', 'mac,n\r\n', '\ufeffmac,n\n\n', 'm1']) {
+    for (const headers of [{}, LENIENT]) {
+      const name = unused()
+      const problem = await problemOf(post(name, CSV, body, headers))
+      assert.equal(problem.status, 400, body)
+      assert.match(problem.detail, /single line, the header row.*header=absent/)
+      assert.equal(await itemsOf(name), undefined)
+    }
+  }
+  for (const parameter of ['header=absent', 'Header="Absent"', 'charset=utf-8;header=absent']) {
+    const name = unused()
+    assert.equal((await post(name, `${CSV}; ${parameter}`, 'm1,1,[2]\r\nm2,,x\r\n')).status, 201, parameter)
+    assert.deepEqual(await itemsOf(name), [
+      { id: 0, field1: 'm1', field2: 1, field3: [2] },
+      { id: 1, field1: 'm2', field3: 'x' },
+    ])
+  }
+  const one = unused()
+  assert.equal((await post(one, `${CSV};header=absent`, 'm1')).status, 201)
+  const name = unused()
+  assert.equal((await post(name, `${CSV}; header=present`, 'a\n1')).status, 201)
+  assert.deepEqual(await itemsOf(name), [{ id: 0, a: 1 }])
+  const uneven = await problemOf(post(unused(), `${CSV}; header=absent`, '1,2\n1'))
+  assert.match(uneven.detail, /^Line 2: The row has 1 cells, and the first line has 2/)
+  const unknown = await problemOf(post(unused(), `${CSV}; header=maybe`, 'a\n1'))
+  assert.equal(unknown.status, 400)
+  assert.match(unknown.detail, /header of text\/csv is present or absent, and not maybe/)
+})
+
+test('NUL bytes are named with their place, also those of UTF-16', async () => {
+  const bodies = [
+    [JSON_TYPE, Buffer.from('{"a":"x\0"}'), 7],
+    [JSON_TYPE, Buffer.from('{"a":1}', 'utf16le'), 1],
+    [NDJSON, Buffer.from('{"a":1}\n{"a":\0}\n'), 13],
+    [NDJSON, Buffer.from('\ufeff{"a":1}\n', 'utf16le'), 3],
+    [CSV, Buffer.from('a\nx\0\n'), 3],
+    [CSV, Buffer.from('\ufeffa\n1\n', 'utf16le').swap16(), 2],
+  ] as const
+  for (const [type, body, offset] of bodies) {
+    const problem = await problemOf(post(unused(), type, body))
+    assert.equal(problem.status, 400)
+    assert.match(problem.detail, new RegExp(`NUL byte at offset ${offset}\\. Is it UTF-16\\?`), type)
+  }
+  const everything = await problemOf(
+    send(url, 'POST', '/api', { headers: { 'Content-Type': JSON_TYPE }, body: '{\0}' }),
+  )
+  assert.match(everything.detail, /NUL byte at offset 1/)
+  const name = unused()
+  assert.equal((await post(name, JSON_TYPE, '{"a":"\\u0000"}')).status, 201)
+  assert.deepEqual(await itemsOf(name), [{ id: 0, a: '\0' }])
 })
 
 test('a retry of a batch with its Idempotency-Key gets the first response', async () => {

@@ -53,15 +53,16 @@ export function* itemsOfLines(text: string, limits: BatchLimits): Steps<readonly
   return items.all
 }
 
-/** Rows of cells after a header row. */
+/** Rows of cells, after a header row if there is one. */
 export function* itemsOfCsv(
   papa: typeof import('papaparse'),
   text: string,
+  hasHeader: boolean,
   limits: BatchLimits,
 ): Steps<readonly BatchItem[]> {
   const items = new Items(limits)
   let rows = 0
-  for (const row of csvItems(papa, text, limits.bytes)) {
+  for (const row of csvItems(papa, text, { hasHeader, mostCharacters: limits.bytes })) {
     if (!row) {
       yield
       continue

@@ -3,6 +3,7 @@ import { isObject, type JsonObject, type JsonValue, own } from '../../json/value
 import { stringifySteps } from '../../json/value-steps.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
+import { cellOf } from './csv-cells.ts'
 
 /** Limited, because each item gets a row with all columns. */
 const MOST_COLUMNS = 1000
@@ -56,11 +57,15 @@ export class CsvColumns {
       for (const [name, column] of columns) {
         const { inner } = column
         const value = object && own(object, name)
-        const isBranch = isObject(value) && inner.size > 0
+        const isBranch = isObject(value) && hasMembers(value)
         if (isShown(column)) {
           if (typeof value === 'object' && value !== null && !isBranch) arrays.push({ at: cells.length, value })
           cells.push(
-            typeof value === 'string' ? value : isBranch || value === undefined || value === null ? '' : String(value),
+            typeof value === 'string'
+              ? cellOf(value)
+              : isBranch || value === undefined || value === null
+                ? ''
+                : String(value),
           )
         }
         if (inner.size > 0) add(inner, isBranch ? value : undefined)

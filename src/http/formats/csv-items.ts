@@ -3,6 +3,7 @@ import { MAX_NESTING } from '../../json/parse-steps.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
+import { textIn, valueIn } from './csv-cells.ts'
 import { pathOfColumn } from './csv-names.ts'
 
 /** Characters of CSV parsed at once. The length is doubled for longer rows, */
@@ -29,6 +30,12 @@ interface Column {
   readonly path: Path
 }
 
+export interface CsvLimits {
+  /** Whether the first line has the names of the columns. Otherwise these are `field1`, `field2`… */
+  readonly hasHeader: boolean
+  readonly mostCharacters: number
+}
+
 /**
  * Parses CSV (RFC 4180) with a header row of dotted paths. Yields undefined now and then, so that the caller can yield
  * to the event loop. Each item repeats the names of its columns, so `mostCharacters` limits names and values together.
@@ -36,14 +43,17 @@ interface Column {
 export function* csvItems(
   papa: typeof Papa,
   text: string,
-  mostCharacters: number,
+  { hasHeader, mostCharacters }: CsvLimits,
 ): Generator<CsvItem | undefined, void> {
   let columns: readonly Column[] | undefined
   let characters = 0
+  let items = 0
   for (const row of rowsOf(papa, text)) {
     if (!row) yield undefined
-    else if (!columns) columns = columnsOf(row)
+    else if (!columns && hasHeader) columns = columnsOf(row)
     else {
+      columns ??= columnsOf({ ...row, cells: row.cells.map((_, index) => `field${index + 1}`) })
+      items++
       characters += charactersIn(row, columns)
       if (characters > mostCharacters) {
         throw new Refusal('TooLarge', `The items of the batch would have more than ${mostCharacters} bytes as JSON.`)
@@ -52,7 +62,11 @@ export function* csvItems(
     }
   }
   if (!columns) throw new Refusal('Invalid', 'The body is empty; CSV with a header row was expected.')
+  if (items === 0) throw new Refusal('Invalid', HEADER_ALONE)
 }
+
+const HEADER_ALONE =
+  'The body has a single line, the header row, and no items. If the line is an item, send Content-Type: text/csv; header=absent.'
 
 /** All rows that are not empty. */
 function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, void> {
@@ -140,7 +154,8 @@ function columnsOf({ cells, line }: Row): readonly Column[] {
     )
   }
   const known = new Set<string>()
-  return cells.map((name, index) => {
+  return cells.map((cell, index) => {
+    const name = textIn(cell)
     const path = pathOfColumn(name)
     const fault = known.has(name)
       ? 'is there twice'
@@ -166,11 +181,12 @@ function columnsOf({ cells, line }: Row): readonly Column[] {
 function itemIn({ cells }: Row, columns: readonly Column[]): () => JsonObject {
   return () => {
     if (cells.length !== columns.length) {
-      throw new Refusal('Invalid', `The row has ${cells.length} cells, and the header has ${columns.length}.`)
+      throw new Refusal('Invalid', `The row has ${cells.length} cells, and the first line has ${columns.length}.`)
     }
     const item: Record<string, JsonValue> = {}
     for (const [index, cell] of cells.entries()) {
-      if (cell !== '') put(item, (columns[index] as Column).path, valueIn(cell))
+      const { path } = columns[index] as Column
+      if (cell !== '') put(item, path, valueIn(cell, path.length + 1))
     }
     return item
   }
@@ -197,16 +213,4 @@ function clash(path: Path): Refusal {
     'Invalid',
     `The column ${JSON.stringify(formatPath(path))} is inside another one that has a value, or around it.`,
   )
-}
-
-const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
-
-/** Parses `true`, `false` and JSON numbers that a double can hold; other cells are text. */
-function valueIn(cell: string): JsonValue {
-  if (cell === 'true' || cell === 'false') return cell === 'true'
-  if (!NUMBER.test(cell)) return cell
-  const number = Number(cell)
-  const isKept = Math.abs(number) < 2 ** 53 && (number !== 0 || !/[1-9]/.test(cell.replace(/[eE].*/, '')))
-  // Adding 0 turns -0 into 0.
-  return isKept ? number + 0 : cell
 }

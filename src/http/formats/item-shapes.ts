@@ -1,5 +1,6 @@
 import type { Path } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
+import { cellOf } from './csv-cells.ts'
 
 /** Longer items are always parsed. */
 const MOST_CHARACTERS = 4096
@@ -58,7 +59,7 @@ export class ItemShapes {
     for (const [index, place] of shape.places.entries()) {
       if (place === undefined) continue
       const scalar = match[index + 1] as string
-      if (scalar.startsWith('"')) cells[place] = scalar.slice(1, -1)
+      if (scalar.startsWith('"')) cells[place] = cellOf(scalar.slice(1, -1))
       else if (scalar !== 'null') cells[place] = scalar
     }
     return cells

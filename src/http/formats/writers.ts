@@ -5,6 +5,7 @@ import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { stringifySteps } from '../../json/value-steps.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
+import { cellOf } from './csv-cells.ts'
 import type { CsvColumns } from './csv-columns.ts'
 import type { ItemShapes } from './item-shapes.ts'
 
@@ -53,7 +54,7 @@ export function csvWriter(
   const { names } = columns
   const places = new Map(names.map((name, place) => [name, place]))
   return {
-    begin: names.length > 0 ? papa.unparse([[...names]], config) + NEWLINE : '',
+    begin: names.length > 0 ? papa.unparse([names.map(cellOf)], config) + NEWLINE : '',
     between: '',
     end: '',
     *part(items) {

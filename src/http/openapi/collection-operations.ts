@@ -37,7 +37,7 @@ export function create(item: JsonObject): Operation {
   return {
     summary: 'Create an item, or a batch of items',
     description:
-      'Its `id` is one above the highest that the collection ever had. A collection that does not exist is created. A JSON list, NDJSON and CSV (with a header row of dotted paths) are a batch: all of its items are created in one write, or none.',
+      'Its `id` is one above the highest that the collection ever had. A collection that does not exist is created. A JSON list, NDJSON and CSV (with a header row of dotted paths, or the parameter header=absent) are a batch: all of its items are created in one write, or none.',
     parameters: ['Idempotency-Key', 'PreferOnPost'],
     requestBody: {
       required: true,
