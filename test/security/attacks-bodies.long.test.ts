@@ -112,15 +112,8 @@ test('constructor.prototype and other inherited names are ordinary data', async 
 
 test('a JSON Patch with pointers to inherited members', async () => {
   const pointers = [
-    ...['/__proto__', '/__proto__/polluted', '/constructor', '/constructor/prototype', '/constructor/prototype/x'],
-    ...[
-      '/prototype',
-      '/toString/call',
-      '/hasOwnProperty/call',
-      '/valueOf/x',
-      '/a/__proto__/x',
-      '/a/constructor/prototype/x',
-    ],
+    ...['/__proto__', '/__proto__/polluted', '/constructor/prototype', '/constructor/prototype/x'],
+    ...['/toString/call', '/hasOwnProperty/call', '/valueOf/x', '/a/__proto__/x', '/a/constructor/prototype/x'],
     ...[
       '/o/__proto__',
       '/o/constructor/prototype/polluted',
@@ -169,7 +162,7 @@ test('a JSON Patch with pointers to inherited members', async () => {
       assert.equal(status, 422, `${JSON.stringify(patch)}: ${status} ${text}`)
     }
   }
-  for (const path of ['/toString', '/hasOwnProperty', '/valueOf']) {
+  for (const path of ['/toString', '/hasOwnProperty', '/valueOf', '/constructor', '/prototype', '/o/constructor']) {
     const body = JSON.stringify([
       { op: 'add', path, value: 'mine' },
       { op: 'test', path, value: 'mine' },
