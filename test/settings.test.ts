@@ -263,6 +263,12 @@ test('event times can be required, default to the time of receipt, and be ahead 
   ]) {
     mistakes(given(received), /names \$received, which is no field of the items\..*TimeDefault/)
   }
+  const source = (Time: string) => ({ Time, Latest: { in: 'c', by: 'm' } })
+  mistakes(
+    { files: { '/work/appsettings.json': { Collections: { a: source('t'), b: source('u') } } } },
+    /Collections\.a\.Time must be the same for all collections whose Latest names "c"/,
+    /Collections\.b\.Time must be the same/,
+  )
   const own = settings({
     files: {
       '/work/appsettings.json': { Collections: { a: { Time: 't', Latest: { in: 'b', by: 'm' } }, b: { Time: 'u' } } },

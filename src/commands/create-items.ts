@@ -122,7 +122,7 @@ export function* notCreatedBefore(
 function* isMadeFrom(body: JsonObject, { collection, id, item }: Created, rules: Rules): Steps<boolean> {
   const rule = rules.times.get(collection)
   const received = rule?.defaultsToReceipt ? firstAt(item.value, rule.path) : undefined
-  const timed = rule && received !== undefined ? withDefault(body, rule.path, received) : body
+  const timed = rule && received !== undefined ? withDefault(body, rule.path, () => received) : body
   return (yield* stringifySteps(yield* withId(timed, id, rules))) === item.text
 }
 

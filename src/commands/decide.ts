@@ -78,10 +78,11 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
       checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-      const value = yield* inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
-      if (!isObject(value))
+      const patched = yield* inner
+        ? inner.patched(command.patch, limits)
+        : applyPatch(command.patch, before.text, limits)
+      if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
-      const patched = withReceipt(value, collection.name, rules)
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
       checkKey(patched, before.key, collection, rules)
       const item = yield* validated(patched, before.id, collection.name, rules)

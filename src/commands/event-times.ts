@@ -51,14 +51,25 @@ export function checkTime(item: JsonObject, collection: string, { times, nowMs }
 }
 
 /** The item, with the time of receipt where the collection wants that in place of a missing event time. */
-export function withReceipt(item: JsonObject, collection: string, { times, nowMs }: Rules): JsonObject {
+export function withReceipt(item: JsonObject, collection: string, { times, received }: Rules): JsonObject {
   const rule = times.get(collection)
-  return rule?.defaultsToReceipt ? withDefault(item, rule.path, new Date(nowMs()).toISOString()) : item
+  return rule?.defaultsToReceipt ? withDefault(item, rule.path, received) : item
+}
+
+/** Times of receipt to the microsecond, each later than the one before. */
+export function receipts(nowMs: () => number): Rules['received'] {
+  let lastMicros = 0
+  return () => {
+    lastMicros = Math.max(nowMs() * 1000, lastMicros + 1)
+    const iso = new Date(Math.floor(lastMicros / 1000)).toISOString()
+    const micros = lastMicros % 1000
+    return micros === 0 ? iso : `${iso.slice(0, -1)}${String(micros).padStart(3, '0')}Z`
+  }
 }
 
 /** The item with a value at a path where it has none, or null. */
-export function withDefault(item: JsonObject, path: Path, value: JsonValue): JsonObject {
-  return (firstAt(item, path) ?? null) === null ? withValue(item, path, value) : item
+export function withDefault(item: JsonObject, path: Path, value: () => JsonValue): JsonObject {
+  return (firstAt(item, path) ?? null) === null ? withValue(item, path, value()) : item
 }
 
 function withValue(object: JsonObject, [name = '', ...rest]: Path, value: JsonValue): JsonObject {

@@ -38,6 +38,8 @@ export interface Rules {
   readonly times: ReadonlyMap<string, EventTimeRule>
   /** The later one of the current time and that of the last event, in milliseconds since 1970. */
   readonly nowMs: () => number
+  /** The time of receipt, as ISO 8601: later with every call, so that readings of one millisecond differ. */
+  readonly received: () => string
   /** By the collection of the readings. */
   readonly latest: ReadonlyMap<string, Latest>
   /** Whether the collection has a JSON Schema; without one, items need not be parsed. */

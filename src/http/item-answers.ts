@@ -70,7 +70,10 @@ export function answerWith(
   }
   reply.set('ETag', item.tag)
   const applied: Preference[] = command.type === 'ReplaceItem' && command.onlyIfNewer ? ['only-if-newer'] : []
-  if (applied.length > 0 && !event) {
+  const hints = new WriteHints(options, command.collection)
+  if (command.type === 'ReplaceItem' && command.onlyIfNewer && !event) {
+    hints.timed(command.item)
+    hints.tell(reply)
     reply.set('Preference-Applied', applied.join())
     reply.json('{"applied":false}')
     return
@@ -78,7 +81,6 @@ export function answerWith(
   const created = event !== undefined && isCreation(event)
   const isPosted = command.type === 'CreateItem'
   if (created || isPosted) reply.set('Location', itemPath(command.collection, item.key))
-  const hints = new WriteHints(options, command.collection)
   if (created && isPosted) hints.created(command.item, item.id)
   hints.written(event)
   hints.tell(reply)

@@ -58,9 +58,14 @@ export class WriteHints {
   }
 
   written(event: DomainEvent | undefined): void {
-    if (!this.#time || !event || !('item' in event)) return
+    if (event && 'item' in event) this.timed(event.item.value)
+  }
+
+  /** An item whose event time counts. */
+  timed(item: JsonObject): void {
+    if (!this.#time) return
     this.#written++
-    const fault = faultOfTime(event.item.value, this.#time, this.#nowMs)
+    const fault = faultOfTime(item, this.#time, this.#nowMs)
     if (!fault) return
     this.#untimed++
     this.#firstUntimed ??= fault

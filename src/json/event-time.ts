@@ -14,8 +14,11 @@ const LIMIT = 1e17
 
 /** Seconds, milliseconds and microseconds of today have so many digits. */
 const DIGITS = /^(?:\d{10}|\d{13})(?:\.\d+)?$|^\d{16}$/
+/** Integers from 1900-01-01 to 2100-12-31 without hyphens: as seconds they would be in the summer of 1970. */
+const FIRST_DATE = 19_000_101
+const LAST_DATE = 21_001_231
 /** The basic format of ISO 8601, such as `20261120` or `20261120T093000Z`. */
-const BASIC = /^(\d{4})(\d\d)(\d\d)(?:[T ](\d\d)(\d\d)(\d\d(?:[.,]\d+)?)?((?:Z|[+-]\d\d(?::?\d\d)?)?))?$/i
+const BASIC = /^(\d{4})(\d\d)(\d\d)(?:[T ](\d\d)(\d\d)(\d\d(?:[.,]\d+)?)?( ?(?:Z|[+-]\d\d(?::?\d\d)?)|))?$/i
 const SPACE = 0x20
 /** The place of the `T` between date and time. */
 const AFTER_DATE = 10
@@ -50,6 +53,10 @@ export function millisecondsOf(value: JsonValue | undefined): number | undefined
 }
 
 function instantOfNumber(number: number): Instant | undefined {
+  if (number >= FIRST_DATE && number <= LAST_DATE) {
+    const date = basicInstant(String(number))
+    if (date) return date
+  }
   const size = Math.abs(number)
   if (!(size < LIMIT)) return undefined
   const unit = size < LEAST_MILLISECONDS ? SECOND : size < LEAST_MICROSECONDS ? MILLISECOND : 1
@@ -62,5 +69,5 @@ function basicInstant(text: string): Instant | undefined {
   const [match, year, month, day, hour, minute, second = '00', zone] = BASIC.exec(text) ?? []
   if (match === undefined) return undefined
   const date = `${year}-${month}-${day}`
-  return parseInstant(hour === undefined ? date : `${date}T${hour}:${minute}:${second}${zone}`)
+  return parseInstant(hour === undefined ? date : `${date}T${hour}:${minute}:${second}${zone?.trim()}`)
 }

@@ -101,7 +101,7 @@ export function readInstant(text: string): Instant | undefined {
 
 /** The text of an instant in which a space stands for the "+" of the zone, with the "+". */
 export function withPlus(text: string): string {
-  return text.replace(/(:\d\d(?:[.,]\d+)?|T\d{4,6}) {1,2}(?=\d\d(:?\d\d)?$)/i, '$1+')
+  return text.replace(/^(.{8,10}[T ][\d:.,]+) {1,2}(?=\d\d(?::?\d\d)?$)/i, '$1+')
 }
 
 export function compareInstants(a: Instant, b: Instant): number {

@@ -1,7 +1,8 @@
 import { atOnce, type Steps } from '../runtime/steps.ts'
+import { instantOf } from './event-time.ts'
 import { parseInstant } from './instant.ts'
 import { mergeSort } from './merge-sort.ts'
-import { RANK, type Ranked, rankedTime } from './order.ts'
+import { RANK, type Ranked } from './order.ts'
 import { firstAt, type Path } from './paths.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'
 
@@ -48,14 +49,23 @@ export function keyOfRanked(value: Ranked): string {
 }
 
 /** The order key of the first value at a path as an event time; undefined if there is none. */
-export function timeKeyAt(item: JsonValue, path: Path): string | undefined {
+export function timeKeyAt(item: JsonValue, path: Path, most?: number): string | undefined {
   const value = firstAt(item, path)
-  return value === undefined ? undefined : timeKey(value)
+  return value === undefined ? undefined : timeKey(value, most)
 }
 
-/** The order key of a value as an event time. */
-export function timeKey(value: JsonValue): string {
-  return keyOfRanked(rankedTime(value))
+/** The order key of a value as an event time: that of its instant, or one above those of all instants. */
+export function timeKey(value: JsonValue, most?: number): string {
+  const instant = instantOf(value)
+  return instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : unreadableKey(orderKeyAtOnce(value, most))
+}
+
+/** Above the order keys of all instants. */
+export const AFTER_INSTANTS = String.fromCharCode(RANK.instant + 1)
+
+/** The key of an event time that is no instant, from its order key: that key as a text. */
+export function unreadableKey(key: string): string {
+  return keyOfRanked({ rank: RANK.text, value: key })
 }
 
 export function rankOfKey(key: string): number {

@@ -34,13 +34,10 @@ export function ranked(value: JsonValue): Ranked {
   }
 }
 
-/** An event time that is no instant: it comes after all instants, in both directions of a sort. */
-export const UNREADABLE: Ranked = { rank: RANK.text, value: '' }
-
-/** A value as an event time: two spellings of an instant are equal, and so are all values that are no instant. */
-export function rankedTime(value: JsonValue): Ranked {
+/** A value as an event time: an instant in any spelling, or in a list, which comes after all instants. */
+function rankedTime(value: JsonValue): Ranked {
   const instant = instantOf(value)
-  return instant ? { rank: RANK.instant, value: instant } : UNREADABLE
+  return instant ? { rank: RANK.instant, value: instant } : { rank: RANK.array, value: [ranked(value)] }
 }
 
 function members(object: JsonObject): readonly Ranked[] {
@@ -105,12 +102,13 @@ export function sortKeys(item: JsonValue, sort: readonly Sort[]): SortKeys {
 }
 
 export function compareSortKeys(a: SortKeys, b: SortKeys, sort: readonly Sort[]): number {
-  for (const [index, { descending }] of sort.entries()) {
+  for (const [index, { descending, isTime }] of sort.entries()) {
     const left = a[index]
     const right = b[index]
     const order = !left || !right ? Number(!left) - Number(!right) : compareRanked(left, right)
-    const isReversed = descending && left && right && left !== UNREADABLE && right !== UNREADABLE
-    if (order !== 0) return isReversed ? -order : order
+    // An event time that is no instant comes last in both directions.
+    const isLast = (one: Ranked | undefined): boolean => !one || (isTime === true && one.rank > RANK.instant)
+    if (order !== 0) return descending && !isLast(left) && !isLast(right) ? -order : order
   }
   return 0
 }

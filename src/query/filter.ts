@@ -1,5 +1,5 @@
 import { RANK } from '../json/order.ts'
-import { keyOfRanked, orderKey, rankOfKey, scalarKey, timeKeyAt } from '../json/order-key.ts'
+import { orderKey, rankOfKey, scalarKey, timeKeyAt } from '../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
 import { contains, containsFolded, fold } from '../json/text-search.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
@@ -81,10 +81,8 @@ function keysOf(operands: readonly Operand[]): OperandKeys {
   const lowest: string[] = []
   const highest: string[] = []
   let most = 0
-  for (const interpretation of operands.flatMap((one) => one.interpretations)) {
-    if (!interpretation) continue
-    const { rank } = interpretation
-    const key = keyOfRanked(interpretation)
+  for (const key of operands.flatMap((one) => one.keys)) {
+    const rank = rankOfKey(key)
     all.add(key)
     most = Math.max(most, key.length)
     const low = lowest[rank]
@@ -121,13 +119,13 @@ export function* meetsConditions(item: JsonObject, { filters, mentioned }: Condi
 /** Whether an item matches a filter; undefined if the check must be time-sliced. */
 function itemMatches(item: JsonValue, filter: Filter): boolean | undefined {
   const { path, isTime, operator, keys } = filter
-  if (isTime && isComparison(operator)) return timeMatches(timeKeyAt(item, path), operator, keys)
+  if (isTime && isComparison(operator)) return timeMatches(timeKeyAt(item, path, keys.most), operator, keys)
   const plain = plainAt(item, path)
   if (plain === undefined) return matchesMissing(filter)
   return plain === MANY ? undefined : valueMatches(plain, filter)
 }
 
-/** A value that is no instant equals no operand, and is in no range. */
+/** A value that is no instant is in no range. */
 function timeMatches(key: string | undefined, operator: Comparison, keys: OperandKeys): boolean {
   if (key === undefined) return false
   return operator === 'ne' ? !keys.all.has(key) : compares(operator, key, keys)

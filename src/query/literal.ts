@@ -1,6 +1,7 @@
 import { instantOf } from '../json/event-time.ts'
 import { type Instant, readInstant, withPlus } from '../json/instant.ts'
 import { RANK, type Ranked, ranked } from '../json/order.ts'
+import { keyOfRanked, unreadableKey } from '../json/order-key.ts'
 import { violationOf } from '../json/parse.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { JsonValue } from '../json/value.ts'
@@ -10,19 +11,19 @@ const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 /** The text of a parameter, read as a value of each type; the type of the item's value decides which one counts. */
 export interface Operand {
   readonly text: string
-  /** By rank. An event time has only that of the instant. */
+  /** By rank. */
   readonly interpretations: readonly (Ranked | undefined)[]
+  /** The order keys of a value to which it is equal. */
+  readonly keys: readonly string[]
 }
 
 export function operandOf(text: string, isTime: boolean): Operand {
-  return { text, interpretations: isTime ? timeOf(text) : interpretations(text) }
-}
-
-function timeOf(text: string): Operand['interpretations'] {
-  const instant = readEventTime(text)
+  const instant = isTime ? readEventTime(text) : undefined
   const byRank: (Ranked | undefined)[] = []
   if (instant) byRank[RANK.instant] = { rank: RANK.instant, value: instant }
-  return byRank
+  const all = instant ? byRank : interpretations(text)
+  const keys = all.flatMap((one) => (one ? [keyOfRanked(one)] : []))
+  return { text, interpretations: all, keys: isTime && !instant ? keys.map(unreadableKey) : keys }
 }
 
 /** A filter's text as a value of each type, by rank; undefined where it is not one. */

@@ -70,7 +70,9 @@ export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): 
 function absolute(text: string, now: number | undefined, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) {
-    if (!LIKE_RELATIVE.test(text) && (!isRange || readEventTime(text))) return text
+    // A year would be read as seconds, and DELETE of what is later than that as everything.
+    const isTime = readEventTime(text) !== undefined && !/^(?:19|20)\d\d$/.test(text)
+    if (!LIKE_RELATIVE.test(text) && (!isRange || isTime)) return text
     throw new Refusal(
       'Invalid',
       `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds, milliseconds or microseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,

@@ -1,5 +1,6 @@
 import type { KeyFields } from '../collections/natural-key.ts'
 import type { DeleteItems, Selection } from '../commands/bulk.ts'
+import { receipts } from '../commands/event-times.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
@@ -129,11 +130,12 @@ export class DurableProjections extends Projections {
   /** Creates the command handler of an open journal. */
   decide(journal: Journal & CheckpointedJournal, rules: Rules, now: () => Date): CommandHandler {
     this.#journal = journal
+    // The clock may be behind the last event after it was set back.
+    const nowMs = (): number => Math.max(now().getTime(), journal.timeMs)
     return new CommandHandler({
       journal,
       durable: this.views.any,
-      // The clock may be behind the last event after it was set back.
-      rules: { ...rules, nowMs: () => Math.max(now().getTime(), journal.timeMs) },
+      rules: { ...rules, nowMs, received: receipts(nowMs) },
       now,
       idempotencyKeys: this.idempotencyKeys,
       select: (command) => this.#select(command),

@@ -33,6 +33,7 @@ export async function rulesOf(
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
     times: eventTimesOf(collections),
     nowMs: () => now().getTime(),
+    received: () => now().toISOString(),
     latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
     hasSchema: (collection) => Object.hasOwn(schemas, collection),
     faultsOf: hasSchemas ? (await import('../commands/schemas.ts')).compileSchemas(schemas) : () => [],

@@ -121,6 +121,10 @@ export function checkCollections(
     if (!latest) continue
     if (!time) mistakes.push(`${setting}.Latest needs ${setting}.Time: the field of the event time.`)
     const target = Object.hasOwn(collections, latest.in) ? collections[latest.in] : undefined
+    const others = Object.values(collections).filter((one) => one.latest?.in === latest.in && one.time)
+    if (time && !target?.time && others.some((one) => formatPath(one.time?.path ?? []) !== formatPath(time.path))) {
+      mistakes.push(`${setting}.Time must be the same for all collections whose Latest names "${latest.in}".`)
+    }
     if (latest.in === name) mistakes.push(`${setting}.Latest must name another collection than "${name}" itself.`)
     else if (target?.key || target?.latest) {
       mistakes.push(`${setting}.Latest names "${latest.in}", which must have neither Key nor Latest itself.`)

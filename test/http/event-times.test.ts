@@ -82,10 +82,11 @@ test('TimeDefault writes the time of receipt where an item has no event time', a
     items,
     [
       { id: 0, mac: 'a', data: { n: 1, t: NOW } },
-      { id: 1, mac: 'a', data: { t: '2026-11-20T12:00:01.000Z' } },
-      { id: 2, mac: 'a', data: { t: 5 } },
+      { id: 1, mac: 'a', data: { t: '2026-11-20T12:00:00.000001Z' } },
+      { id: 2, mac: 'a', data: { t: '2026-11-20T12:00:01.000Z' } },
+      { id: 3, mac: 'a', data: { t: 5 } },
     ],
-    'the natural key has the time of receipt, too: the second item was there already',
+    'each has its own, also in one millisecond, so that none has the natural key of another',
   )
   pass(1000)
   await sendJson(url, 'PUT', `${READINGS}/0`, { mac: 'a', data: 'off' })
@@ -93,6 +94,67 @@ test('TimeDefault writes the time of receipt where an item has no event time', a
     (await send(url, 'GET', `${READINGS}/0`)).json(),
     { id: 0, mac: 'a', data: 'off' },
     'there is no place for it',
+  )
+})
+
+test('a batch of a device without a clock is stored whole, and its last reading is the latest', async (t) => {
+  const Latest = { in: 'latest', by: 'mac' }
+  const { url } = await serve(t, { TimeDefault: 'received', Key: ['mac', 't'], Latest })
+  const posted = await sendJson(
+    url,
+    'POST',
+    READINGS,
+    Array.from({ length: 1500 }, (_, n) => ({ mac: 'a', n })),
+  )
+  assert.equal(new Set(posted.json<{ ids: number[] }>().ids).size, 1500)
+  assert.equal((await send(url, 'GET', '/api/latest/a')).json<Item>().n, 1499)
+  const { n } = (await send(url, 'GET', `${READINGS}?newestBy=mac`)).json<Item[]>()[0] as Item
+  assert.equal(n, 1499)
+})
+
+test('a PATCH is no receipt: it leaves an item without an event time as it is', async (t) => {
+  const { url } = await startHere(t, {
+    data: { readings: [{ id: 1 }] },
+    flags: ['--Collections', JSON.stringify({ readings: { Time: 't', TimeDefault: 'received' } })],
+  })
+  const patch = { headers: { 'Content-Type': 'application/merge-patch+json' }, body: '{"note":"x"}' }
+  const patched = await send(url, 'PATCH', `${READINGS}/1`, patch)
+  assert.match(hintOf(patched) ?? '', /no event time/)
+  assert.deepEqual((await send(url, 'GET', `${READINGS}/1`)).json(), { id: 1, note: 'x' })
+})
+
+test('an event time that is no instant is found by its value, and DELETE with ne spares it', async (t) => {
+  const { url } = await serve(t, {})
+  await sendJson(url, 'POST', READINGS, [{ t: NOW }, { t: '11/25/2026' }, { t: null }, { t: '' }, {}])
+  const found = async (search: string) =>
+    (await send(url, 'GET', `${READINGS}?${search}`)).json<Item[]>().map(({ id }) => id)
+  assert.deepEqual(await found('t=11/25/2026'), [1])
+  assert.deepEqual(await found('t=null'), [2])
+  assert.deepEqual(await found('t='), [3])
+  assert.deepEqual(await found('t_in=11/25/2026,null,1795176000'), [0, 1, 2])
+  assert.deepEqual(await found('t_ne=11/25/2026&t_ne=null'), [0, 3])
+  const deleted = await send(url, 'DELETE', `${READINGS}?t_ne=null&t_ne=`)
+  assert.deepEqual(deleted.json<{ ids: number[] }>().ids, [0, 1])
+})
+
+test('a year alone is no end of a range, as it would be read as seconds', async (t) => {
+  const { url } = await serve(t, {})
+  for (const search of ['t_gte=2026', 't_lt=1999']) {
+    for (const method of ['GET', 'DELETE']) assert.equal((await send(url, method, `${READINGS}?${search}`)).status, 400)
+  }
+  assert.equal((await send(url, 'GET', `${READINGS}?t_gte=2026-01-01`)).status, 200)
+  assert.equal((await send(url, 'GET', `${READINGS}?t_gte=0`)).status, 200)
+})
+
+test('a compact date is the same date in CSV, in JSON and in a filter', async (t) => {
+  const { url } = await serve(t, {})
+  const csv = { headers: { 'Content-Type': 'text/csv' }, body: 't,n\r\n20261120,1\r\n2026-11-20,2\r\n' }
+  assert.equal(hintOf(await send(url, 'POST', READINGS, csv)), undefined)
+  await sendJson(url, 'POST', READINGS, { t: 20_261_120, n: 3 })
+  const found = (await send(url, 'GET', `${READINGS}?t=20261120`)).json<Item[]>()
+  assert.deepEqual(
+    found.map(({ n }) => n),
+    [1, 2, 3],
   )
 })
 

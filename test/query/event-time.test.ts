@@ -24,28 +24,38 @@ const INSTANTS: readonly (readonly JsonValue[])[] = [
   ['1969-12-31T23:59:59Z', -1],
   [0, '1970-01-01'],
   ['2024-11-25T00:00:00+01:00', '2024-11-24 23:00:00', 1_732_489_200, '1732489200', '20241124T230000Z'],
-  ['2026-11-20', '20261120', '2026-11-20T00:00', '2026-11-20 00:00:00Z', 1_795_132_800, '1795132800000'],
+  ['2026-11-20', '20261120', 20_261_120, '2026-11-20T00:00', '2026-11-20 00:00:00Z', 1_795_132_800, '1795132800000'],
   ['2026-11-20T00:00:00.000001Z', 1_795_132_800_000_001, '1795132800000001', 1_795_132_800_000.001],
-  ['2026-11-20T00:00:00.5', 1_795_132_800.5, 1_795_132_800_500, '2026-11-20 02:00:00,5 +02:00', '1795132800.5'],
+  [
+    '20261120T000000.5',
+    '2026-11-20T00:00:00.5',
+    1_795_132_800.5,
+    1_795_132_800_500,
+    '2026-11-20 02:00:00,5 +02:00',
+    '1795132800.5',
+  ],
   ['2026-11-20T22:00:00Z', '2026-11-21T00:00:00+0200', '2026-11-20 22:00', 1_795_212_000_000_000],
   ['9000-01-01', '9000-01-01T01:00:00+01:00'],
 ]
+/** In the order of all values, after the instants. */
 const OTHERS: readonly JsonValue[] = [
-  '',
-  'soon',
-  '11/25/2026',
-  '2026-02-30',
-  '2026-11-20T25:00:00Z',
-  '179513280',
-  '17951328000',
-  'now',
   null,
   true,
   1e300,
+  '',
+  '11/25/2026',
+  '179513280',
+  '17951328000',
+  '2026-02-30',
+  '2026-11-20T25:00:00Z',
+  'now',
+  'soon',
   [],
   ['2026-11-20'],
   { $date: '2026-11-20' },
 ]
+/** Those that no filter reads as an instant. */
+const UNREAD: readonly JsonValue[] = ['', 'soon', '11/25/2026', '2026-02-30', null, true, [], ['2026-11-20']]
 const POOL = [...INSTANTS.flat(), ...OTHERS]
 
 /** The line of an instant; undefined for all other values. */
@@ -70,24 +80,27 @@ function passes(item: JsonObject, operator: string, wanted: JsonValue): boolean 
   const value = timeOf(item)
   if (operator === 'exists') return (value !== undefined) === wanted
   if (value === undefined) return false
-  const line = lineOf(value)
-  const order = line === undefined ? undefined : line - (lineOf(wanted) as number)
+  const [line, other] = [lineOf(value), lineOf(wanted)]
+  if (other === undefined) return (JSON.stringify(value) === JSON.stringify(wanted)) === (operator === 'eq')
+  const order = line === undefined ? undefined : line - other
   if (operator === 'ne') return order !== 0
   return order !== undefined && (COMPARISONS[operator] as (order: number) => boolean)(order)
 }
 
-/** Instants in order, then other values, then none; in the collection's order within each. */
+/** Instants in order, then other values, then none. */
 function rankOf(item: JsonObject, descending: boolean): number {
   const value = timeOf(item)
   if (value === undefined) return 2000
   const line = lineOf(value)
-  return line === undefined ? 1000 : descending ? -line : line
+  return line === undefined ? 1000 + OTHERS.indexOf(value) : descending ? -line : line
 }
 
 function search(random: Random, filters: readonly (readonly [string, JsonValue])[], sort: string): string {
   const parameters = filters.map(([operator, value]) => {
     // As many clients send it, with the "+" of a zone as it is.
-    const text = random.chance(0.5) ? encodeURIComponent(String(value)) : String(value).replaceAll(' ', '+')
+    const spelled = typeof value === 'object' ? JSON.stringify(value) : String(value)
+    const text =
+      random.chance(0.5) || typeof value === 'object' ? encodeURIComponent(spelled) : spelled.replaceAll(' ', '+')
     return `data.t_${operator}=${text}`
   })
   return [...parameters, ...(sort === '' ? [] : [`sort=${sort}`])].join('&')
@@ -111,6 +124,8 @@ describe('event times', () => {
       for (let time = 0; time < TIMES; time++) {
         const filters = Array.from({ length: random.integer(3) }, () => {
           const operator = random.pick(['eq', 'ne', 'gt', 'gte', 'lt', 'lte', 'exists'])
+          if ((operator === 'eq' || operator === 'ne') && random.chance(0.4))
+            return [operator, random.pick(UNREAD)] as const
           const wanted = operator === 'exists' ? random.chance(0.5) : random.pick(random.pick(INSTANTS))
           return [operator, wanted] as const
         })
@@ -178,14 +193,22 @@ describe('event times', () => {
       assert.deepEqual(await rows('aggregate=min(data.t),max(data.t)'), [
         { 'min(data.t)': '1969-12-31T23:59:59Z', 'max(data.t)': '9000-01-01' },
       ])
-      const spelled = (await rows('distinct=data.t')) as readonly unknown[] as readonly JsonValue[]
+      const distinct = (await rows('distinct=data.t')) as readonly unknown[] as readonly JsonValue[]
       assert.deepEqual(
-        spelled.slice(0, INSTANTS.flat().length).map(lineOf),
-        INSTANTS.flatMap((line, n) => line.map(() => n)),
+        distinct.slice(0, INSTANTS.length),
+        INSTANTS.map(([first]) => first),
+        'of several spellings the first',
       )
       const groups = await rows('aggregate=count&groupBy=data.t&sort=-data.t')
-      const lines = groups.map((row) => lineOf(row['data.t']))
-      assert.deepEqual(lines.slice(0, 2), [7, 7], 'the latest come first, and what is no instant last')
+      const counts = groups.map((row) => [lineOf(row['data.t']), row.count])
+      const expected = INSTANTS.map((line, index) => [index, line.length]).reverse()
+      assert.deepEqual(counts.slice(0, INSTANTS.length), expected, 'the latest come first, and what is no instant last')
+      const seen = await rows('aggregate=max(data.t) as seen,first(n) as data\\.t&groupBy=n&sort=-seen')
+      assert.deepEqual(
+        seen.slice(0, 9).map((row) => lineOf(row.seen)),
+        [7, 7, 6, 6, 6, 6, 5, 5, 5],
+        'columns of event times are sorted as such',
+      )
       assert.deepEqual(await rows('newestBy=kind&fields=data.t'), [{ data: { t: '9000-01-01T01:00:00+01:00' } }])
     }
     await check()

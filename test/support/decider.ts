@@ -21,6 +21,7 @@ export const RULES: Rules = {
   replacing: new Set(),
   times: new Map(),
   nowMs: () => Date.parse('2026-01-01T00:00:00Z'),
+  received: () => '2026-01-01T00:00:00.000Z',
   latest: new Map(),
   hasSchema: () => false,
   faultsOf: () => [],

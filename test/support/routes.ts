@@ -40,6 +40,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
     replacing: new Set<string>(),
     times: new Map(),
     nowMs: Date.now,
+    received: () => now().toISOString(),
     latest: new Map(),
     hasSchema: () => false,
     faultsOf: () => [],

@@ -10,8 +10,8 @@ import type { Scalar, Unspelled } from './scalars.ts'
 
 /** Accumulates the values of a group. */
 export interface Accumulator {
-  /** `time` is the event time of the item, less than all others if it has none, and `place` its place. */
-  add(value: Scalar | Unspelled, time: number, place: number): void
+  /** `time` is the event time of the item, 0 in a collection without, undefined if it is no instant; `place` is its place. */
+  add(value: Scalar | Unspelled, time: number | undefined, place: number): void
   /** Null without values. `before` is that of the group's previous window with items, whose result was taken. */
   result(before?: Accumulator): Steps<JsonValue | Unspelled>
 }
@@ -132,7 +132,7 @@ class Extreme implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled, _time: number, place: number): void {
+  add(value: Scalar | Unspelled, _time: unknown, place: number): void {
     if (typeof value === 'number') {
       if (this.#number === undefined || this.#sign * (value - this.#number) > 0) this.#number = value
     } else if (value !== null && typeof value !== 'boolean' && this.#number === undefined) {
@@ -169,8 +169,10 @@ class ByTime implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled, time: number, place: number): void {
-    const later = time - this.#time || place - this.#place
+  add(value: Scalar | Unspelled, time: number | undefined, place: number): void {
+    if (time === undefined) return
+    // A list has several values at one place.
+    const later = time - this.#time || place - this.#place || 1
     if (this.#place >= 0 && this.#sign * later < 0) return
     this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#value))
     this.#time = time
@@ -201,8 +203,8 @@ class Increase implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled, time: number, place: number): void {
-    if (typeof value !== 'number') return
+  add(value: Scalar | Unspelled, time: number | undefined, place: number): void {
+    if (typeof value !== 'number' || time === undefined) return
     this.#budget.takeValues(3)
     this.#times.push(time)
     this.#places.push(place)

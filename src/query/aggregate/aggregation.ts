@@ -211,6 +211,12 @@ export function isByTime({ function: name }: Aggregate): boolean {
   return name === 'first' || name === 'last' || name === 'delta'
 }
 
+/** The columns of event times. */
+export function timeColumns({ aggregates, groupBy, time }: Aggregation): ReadonlySet<string> {
+  const groups = groupBy.filter((path) => isSame(path, time)).map(formatPath)
+  return new Set([...groups, ...aggregates.filter(({ isTime }) => isTime).map(({ name }) => name)])
+}
+
 /** The columns that identify the group of a row. */
 export function groupNames({ groupBy }: Aggregation): readonly string[] {
   return groupBy.map(formatPath)

@@ -11,7 +11,7 @@ import type { IndexPlan } from '../index/plan.ts'
 import { comparing, type SortEntry } from '../index/sort-keys.ts'
 import { type PageText, textOf } from '../page-text.ts'
 import type { Query } from '../query.ts'
-import type { Aggregation, Grouping } from './aggregation.ts'
+import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
 import { IndexOnlyScan } from './index-only-scan.ts'
 import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
@@ -43,7 +43,7 @@ export function* groupText(
   })
   if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation)
   else yield* matches(snapshot, query, plan, (item, place) => rows.add(item, place))
-  const found = yield* sortedRows(yield* rows.rows(), query.sort)
+  const found = yield* sortedRows(yield* rows.rows(), query.sort, aggregation)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []
   for (const row of page) {
@@ -74,10 +74,16 @@ function* itemsText(
 }
 
 /** Sorts by columns. */
-function* sortedRows(rows: JsonObject[], sort: readonly Sort[]): Steps<readonly JsonObject[]> {
+function* sortedRows(
+  rows: JsonObject[],
+  asked: readonly Sort[],
+  aggregation: Aggregation,
+): Steps<readonly JsonObject[]> {
   const [first] = rows
-  if (sort.length === 0 || !first) return rows
-  const columns = sort.map(({ path }) => formatPath(path))
+  if (asked.length === 0 || !first) return rows
+  const columns = asked.map(({ path }) => formatPath(path))
+  const times = timeColumns(aggregation)
+  const sort = asked.map((one, index) => ({ ...one, isTime: times.has(columns[index] as string) }))
   const unknown = columns.find((column) => !Object.hasOwn(first, column))
   if (unknown !== undefined) {
     throw new Refusal(

@@ -1,5 +1,5 @@
 import { RANK } from '../../json/order.ts'
-import { keyOfRanked } from '../../json/order-key.ts'
+import { AFTER_INSTANTS, keyOfRanked } from '../../json/order-key.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
@@ -93,7 +93,7 @@ export class IndexOnlyScan {
       if (read === READ) {
         accumulators ??= cell()
         const { place } = scan.cursor
-        const at = (isOrdered ? parts.time(time) : undefined) ?? Number.NEGATIVE_INFINITY
+        const at = isOrdered ? parts.time(time) : 0
         for (let index = 0; index < columns.length; index++) {
           const column = columns[index] as number
           const value = column === COUNT ? null : parts.value(column, key, place)
@@ -230,9 +230,6 @@ export class IndexOnlyScan {
     return key.toString('latin1', starts[shared], starts[shared + 1]) + END
   }
 }
-
-/** Above the order keys of all instants. */
-const AFTER_INSTANTS = String.fromCharCode(RANK.instant + 1)
 
 /** The order key of an instant in milliseconds. */
 function timeKey(ms: number): string {

@@ -1,9 +1,9 @@
 import type { Item } from '../../collections/item.ts'
-import { eventTime } from '../../json/event-time.ts'
+import { eventTime, instantOf } from '../../json/event-time.ts'
 import { scalarKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
-import type { Path } from '../../json/paths.ts'
-import { type JsonObject, type JsonValue, put } from '../../json/value.ts'
+import { firstAt, type Path } from '../../json/paths.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, put } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type Accumulator, accumulatorOf } from './accumulator.ts'
@@ -26,7 +26,9 @@ export interface RowsOptions {
 }
 
 export interface Group {
-  readonly values: readonly Scalar[]
+  /** That of the item whose values these are. */
+  place: number
+  values: readonly Scalar[]
   /** By the beginning of the window; a single entry 0 without windows. */
   readonly windows: Map<number, readonly Accumulator[]>
 }
@@ -36,30 +38,35 @@ export class Rows {
   readonly #options: RowsOptions
   readonly #budget = new Budget()
   readonly #groups = new Map<string, Group>()
+  /** Which of the groups are event times; empty if none is. */
+  readonly #isTime: readonly boolean[]
   #count = 0
 
   constructor(options: RowsOptions) {
+    const { groupBy, time } = options.aggregation
+    const isTime = groupBy.map((path) => isSame(path, time))
+    this.#isTime = isTime.includes(true) ? isTime : []
     this.#options = options
   }
 
   *add(item: JsonObject, place: number): Steps<void> {
     const { aggregation } = this.#options
     const { time } = aggregation
-    const at = time && eventTime(item, time)
+    const at = time ? eventTime(item, time) : 0
     // An item without event time is in no window.
     if (aggregation.window && at === undefined) return
-    const groups = aggregation.groupBy.map((path) => firstScalar(item, path))
-    const accumulators = this.accumulators(this.groupOf(groups), at)
+    const groups = aggregation.groupBy.map((path, index) => this.#groupOf(item, path, index))
+    const accumulators = this.accumulators(this.groupOf(groups, place), at)
     for (const [index, { path, isTime }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators[index] as Accumulator
       if (!path) accumulator.add(null, 0, place)
       else if (isTime) {
         const key = timeKeyAt(item, path)
-        if (key !== undefined) accumulator.add(new Unspelled(key, place), at ?? Number.NEGATIVE_INFINITY, place)
+        if (key !== undefined) accumulator.add(new Unspelled(key, place), at, place)
       } else
         for (const value of scalarsAt(item, path)) {
           if (value === undefined) yield
-          else accumulator.add(value, at ?? Number.NEGATIVE_INFINITY, place)
+          else accumulator.add(value, at, place)
         }
     }
   }
@@ -72,11 +79,13 @@ export class Rows {
       const group = this.groupOf([])
       if (!aggregation.window) this.accumulators(group, undefined)
     }
-    const isTime = aggregation.groupBy.map((path) => isSame(path, aggregation.time))
     // Values that compare as equal are sorted by their text.
     const groups = Array.from(this.#groups, ([text, group]) => ({
       group,
-      keys: [...group.values.map((one, index) => (isTime[index] ? timeKey(one) : scalarKey(one, MOST_KEY))), text],
+      keys: [
+        ...group.values.map((one, index) => (this.#isTime[index] ? timeKey(one) : scalarKey(one, MOST_KEY))),
+        text,
+      ],
     }))
     groups.sort((a, b) => compareKeys(a.keys, b.keys))
     const range = this.#range()
@@ -96,15 +105,36 @@ export class Rows {
     return rows
   }
 
-  groupOf(values: readonly Scalar[]): Group {
-    const key = JSON.stringify(values)
-    let group = this.#groups.get(key)
-    if (!group) {
-      this.#budget.takeCharacters(key.length)
-      group = { values, windows: new Map() }
-      this.#groups.set(key, group)
+  /** The group of an item at a place; without one, of values that are no event times. */
+  groupOf(values: readonly Scalar[], place = 0): Group {
+    const key = JSON.stringify(
+      this.#isTime.length === 0 ? values : values.map((one, index) => this.#identity(one, index)),
+    )
+    const known = this.#groups.get(key)
+    if (known) {
+      // The row has the spelling of the first item.
+      if (place < known.place) {
+        known.place = place
+        known.values = values
+      }
+      return known
     }
+    this.#budget.takeCharacters(key.length)
+    const group = { values, place, windows: new Map() }
+    this.#groups.set(key, group)
     return group
+  }
+
+  #groupOf(item: JsonObject, path: Path, index: number): Scalar {
+    if (!this.#isTime[index]) return firstScalar(item, path)
+    // A list of an instant is none.
+    const value = firstAt(item, path)
+    return isArray(value) || isObject(value) ? null : (value ?? null)
+  }
+
+  /** Equal for the spellings of an instant. */
+  #identity(value: Scalar, index: number): JsonValue {
+    return this.#isTime[index] && instantOf(value) ? [timeKey(value)] : value
   }
 
   /** The accumulators of a group, one for each aggregate; with windows, those of the event time's window. */

@@ -1,5 +1,5 @@
-import { RANK, UNREADABLE } from '../../json/order.ts'
-import { keyOfRanked } from '../../json/order-key.ts'
+import { RANK } from '../../json/order.ts'
+import { keyOfRanked, rankOfKey } from '../../json/order-key.ts'
 import { isWellFormed } from '../../json/value.ts'
 import type { Filter } from '../filter.ts'
 import { MISSING } from './tuples.ts'
@@ -44,7 +44,7 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'eq':
       return exact(keysOfOperands(filter).map(({ key }) => point(key)))
     case 'ne':
-      return exact(filter.isTime ? timesWithout(keysOfOperands(filter)) : rangesWithout(keysOfOperands(filter)))
+      return exact(filter.isTime ? timesWithout(filter.keys.all) : rangesWithout(keysOfOperands(filter)))
     default: {
       const { operator } = filter
       return exact(keysOfOperands(filter).map(({ rank, key }) => rangeBeside(rank, key, operator)))
@@ -68,9 +68,7 @@ interface RankedKey {
 }
 
 function keysOfOperands({ operands }: Filter): readonly RankedKey[] {
-  return operands.flatMap(({ interpretations }) =>
-    interpretations.flatMap((value) => (value ? [{ rank: value.rank, key: keyOfRanked(value) }] : [])),
-  )
+  return operands.flatMap(({ keys }) => keys.map((key) => ({ rank: rankOfKey(key), key })))
 }
 
 /** The prefix of all order keys of a rank. */
@@ -107,11 +105,13 @@ function rangesWithout(operands: readonly RankedKey[]): readonly Range[] {
   })
 }
 
-/** The ranges of all event times other than the operands, also of those that are no instant. */
-function timesWithout(operands: readonly RankedKey[]): readonly Range[] {
-  const unreadable = firstOf(UNREADABLE.rank)
-  const instants = operands.length > 0 ? rangesWithout(operands) : [{ from: '', to: unreadable, isPoint: false }]
-  return [...instants, { from: unreadable, to: MISSING, isPoint: false }]
+/** The ranges of all event times other than these, also of those that are no instant. */
+function timesWithout(keys: ReadonlySet<string>): readonly Range[] {
+  const points = [...keys].sort(byBytes)
+  return [...points, MISSING].map((to, index) => {
+    const before = points[index - 1]
+    return { from: before === undefined ? '' : above(before), to, isPoint: false }
+  })
 }
 
 /**

@@ -1,5 +1,5 @@
-import { type Sort, UNREADABLE } from '../../json/order.ts'
-import { keyOfRanked, orderKey, scalarKey, timeKeyAt } from '../../json/order-key.ts'
+import type { Sort } from '../../json/order.ts'
+import { AFTER_INSTANTS, orderKey, scalarKey, timeKeyAt } from '../../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
@@ -18,17 +18,15 @@ export interface SortEntry {
 export function* sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<SortEntry> {
   const keys: string[] = []
   for (const { path, isTime } of sort) {
-    if (isTime) keys.push(timeKeyAt(item, path) ?? MISSING)
+    if (isTime) keys.push(timeKeyAt(item, path, MOST_UNITS) ?? MISSING)
     else keys.push(plainKey(item, path) ?? (yield* firstKey(item, path)))
   }
   return { place, keys }
 }
 
-const UNREADABLE_KEY = keyOfRanked(UNREADABLE)
-
 /** Keys from this one on come last in both directions: of no value, or of an event time that is no instant. */
 export function lastFrom({ isTime }: Sort): string {
-  return isTime ? UNREADABLE_KEY : MISSING
+  return isTime ? AFTER_INSTANTS : MISSING
 }
 
 /** The key of a scalar at a path without arrays; undefined if the key takes steps. */

@@ -7,7 +7,7 @@ import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
 /*
  * A key of an index is a kind (1 byte), a tuple and a place. The tuple has for each path of the index the order key of the
  * value there (json/order-key.ts); none of these begins another, so that tuples have the order of their values. At the
- * path of the event time it has a single key, of an instant or of UNREADABLE.
+ * path of the event time it has a single key.
  *
  *   single    each path leads to one value at most, or to none, and the tuple is whole
  *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is looked at
@@ -69,7 +69,7 @@ function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | 
   let kind: Kind = KIND.single
   let tuples: string[] = ['']
   for (const [index, path] of paths.entries()) {
-    const parts = index === timePart ? [timeKeyAt(item, path) ?? MISSING] : partsOf(item, path, most)
+    const parts = index === timePart ? [timeKeyAt(item, path, most + 1) ?? MISSING] : partsOf(item, path, most)
     if (!parts || tuples.length * parts.length > MOST_TUPLES) return undefined
     if (parts.length > 1) kind = KIND.several
     const longer: string[] = []
