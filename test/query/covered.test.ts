@@ -62,7 +62,7 @@ class World {
     const iso = new Date(ms).toISOString()
     const written = [iso, iso.slice(0, -1), `${iso.slice(0, -1)}${random.pick(['001', '999'])}`]
     const spelled = [iso.replace('T', ' '), iso.slice(0, 10), String(ms), String(Math.floor(ms / 1000)), `${ms}000`]
-    const none = ['', 'soon', '2026-02-30', null, true, [iso], { iso }, -ms, 1e300, 4e15]
+    const none = ['', 'soon', 'y'.repeat(3000), '2026-02-30', null, true, [iso], { iso }, -ms, 1e300, 4e15]
     return random.pick<JsonValue>([...written, ...written, ...spelled, ms, ms / 1000, ms * 1000, ...none])
   }
 

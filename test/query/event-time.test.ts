@@ -37,6 +37,8 @@ const INSTANTS: readonly (readonly JsonValue[])[] = [
   ['2026-11-20T22:00:00Z', '2026-11-21T00:00:00+0200', '2026-11-20 22:00', 1_795_212_000_000_000],
   ['9000-01-01', '9000-01-01T01:00:00+01:00'],
 ]
+/** Longer than a key of an index. */
+const LONG = 'y'.repeat(5000)
 /** In the order of all values, after the instants. */
 const OTHERS: readonly JsonValue[] = [
   null,
@@ -50,12 +52,24 @@ const OTHERS: readonly JsonValue[] = [
   '2026-11-20T25:00:00Z',
   'now',
   'soon',
+  LONG,
   [],
   ['2026-11-20'],
   { $date: '2026-11-20' },
 ]
 /** Those that no filter reads as an instant. */
-const UNREAD: readonly JsonValue[] = ['', 'soon', '11/25/2026', '2026-02-30', null, true, [], ['2026-11-20']]
+const UNREAD: readonly JsonValue[] = [
+  '',
+  'soon',
+  LONG,
+  'y'.repeat(4000),
+  '11/25/2026',
+  '2026-02-30',
+  null,
+  true,
+  [],
+  ['2026-11-20'],
+]
 const POOL = [...INSTANTS.flat(), ...OTHERS]
 
 /** The line of an instant; undefined for all other values. */
