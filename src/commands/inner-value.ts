@@ -2,7 +2,7 @@ import { applyJsonPatch, nestingOf, type PatchLimits } from '../json/json-patch.
 import { mergePatch } from '../json/merge-patch.ts'
 import { MAX_NESTING, parseSteps } from '../json/parse-steps.ts'
 import { pathTo } from '../json/pointer.ts'
-import { isArray, type JsonValue, put } from '../json/value.ts'
+import { isArray, isObject, type JsonValue, own, put } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
@@ -11,6 +11,11 @@ import type { Patch } from './command.ts'
 /** The nesting of longer values is checked in a step of its own. */
 const STEP_CHARACTERS = 32 * 1024
 
+interface ElementId {
+  readonly field: string
+  readonly id: JsonValue
+}
+
 /** A value inside an item, by the segments of a URL after the item's. */
 export class InnerValue {
   /** As `JSON.stringify` makes it. */
@@ -18,11 +23,20 @@ export class InnerValue {
   readonly #document: JsonValue
   readonly #whole: string
   readonly #path: readonly string[]
+  /** By which the address names an element of an array. */
+  readonly #id: ElementId | undefined
 
-  private constructor(document: JsonValue, whole: string, path: readonly string[], text: string) {
+  private constructor(
+    document: JsonValue,
+    whole: string,
+    path: readonly string[],
+    id: ElementId | undefined,
+    text: string,
+  ) {
     this.#document = document
     this.#whole = whole
     this.#path = path
+    this.#id = id
     this.text = text
   }
 
@@ -36,7 +50,10 @@ export class InnerValue {
         `The item has nothing at ${segments.join('/')}. A PATCH of the object around it adds a member. In an array whose elements have ids a segment is an id.`,
       )
     }
-    return new InnerValue(document, whole, found.path, yield* stringifySteps(found.value))
+    const id = found.isElement && isObject(found.value) ? own(found.value, idField) : undefined
+    const isById = id !== undefined && String(id) === segments.at(-1)
+    const text = yield* stringifySteps(found.value)
+    return new InnerValue(document, whole, found.path, isById ? { field: idField, id } : undefined, text)
   }
 
   /** The whole item with this value patched. */
@@ -44,6 +61,7 @@ export class InnerValue {
     const isRemoved =
       patch.type === 'operations' && patch.operations.some(({ op, path }) => op === 'remove' && path.length === 0)
     // Within an array, an operation on the whole value would otherwise insert another element.
+    if (patch.type === 'value') return yield* this.#with(this.#withId(patch.value))
     if (!isRemoved) return yield* this.#with(yield* applyPatch(patch, this.text, limits))
     const inside = (path: readonly string[]) => [...this.#path, ...path]
     const operations = patch.operations.map((operation) => ({
@@ -52,6 +70,19 @@ export class InnerValue {
       ...('from' in operation && { from: inside(operation.from) }),
     }))
     return yield* applyJsonPatch(this.#whole, operations, limits)
+  }
+
+  /** The value with the id of the element that it replaces: without one, a PUT that is repeated would replace another. */
+  #withId(value: JsonValue): JsonValue {
+    if (!this.#id || !isObject(value)) return value
+    const { field, id } = this.#id
+    const sent = own(value, field)
+    if (sent === undefined) return { [field]: id, ...value }
+    if (sent === id) return value
+    throw new Refusal(
+      'Conflict',
+      `The id in the body, ${JSON.stringify(sent)}, differs from that of the element, ${JSON.stringify(id)}.`,
+    )
   }
 
   *#with(value: JsonValue): Steps<JsonValue> {

@@ -1,7 +1,6 @@
 import { Low } from 'lowdb'
 import type { CollectionTexts } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
-import type { Schedule } from '../runtime/schedule.ts'
 import { DataFileAdapter } from './adapter.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { EditCheck, type EditCheckOptions } from './edit-check.ts'
@@ -22,8 +21,6 @@ export interface DataFileWriterOptions
 }
 
 const RETRY_MS = 1000
-/** How long the replaced file is kept, for programs that have it open and write to it. */
-const KEEP_MS = 1000
 
 /** Keeps the file up to date, with writes in proportion to what changed. Never overwrites an unmerged edit. */
 export class DataFileWriter {
@@ -40,7 +37,6 @@ export class DataFileWriter {
   readonly #edits: EditCheck
   /** There was no time to write it before the end. */
   isLeftBehind = false
-  #keepTimer: ReturnType<Schedule> | undefined
   /** The position of the snapshot being written. */
   #position: Position = 0
   /** Why the last write failed. */
@@ -99,14 +95,12 @@ export class DataFileWriter {
   /** Starts no further writes, and aborts a new file that takes too long. */
   end(): void {
     this.#schedule.close()
-    this.#keepTimer?.cancel()
     this.#stopLimit.begin()
   }
 
   /** The write at a clean stop, if there is time. Call it in turn. */
   async finish(): Promise<void> {
     if (!this.isLeftBehind) await this.write(this.#options.settings.write !== 'never')
-    await this.#release()
   }
 
   /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
@@ -161,23 +155,13 @@ export class DataFileWriter {
     onDisk.settle()
     onDisk.known = { position, hash, signature }
     this.#succeeded()
-    if (!onDisk.isKept) return this.confirm(onDisk.known)
     onDisk.origin = onDisk.known
     onDisk.addVersion(position)
+    // Somebody may have saved between the last look at the file and its replacement.
     if (await this.#edits.isKeptEdited()) return
-    this.#keepTimer?.cancel()
-    if (!this.#schedule.isClosed)
-      this.#keepTimer = this.#options.schedule(() => void this.#options.inTurn(() => this.#release()), KEEP_MS)
-  }
-
-  /** Removes the file that was replaced last, unless it was edited. */
-  async #release(): Promise<void> {
-    if (!this.#onDisk.isKept) return
-    try {
-      if (!(await this.#edits.isAnyEdited())) await this.#forgetPending()
-    } catch (error) {
-      this.#fails(error)
-    }
+    onDisk.forgetKept()
+    await this.confirm(onDisk.known)
+    await removeTemporary(this.#options.files, this.#options.path)
   }
 
   #succeeded(): void {

@@ -18,22 +18,24 @@ export function valueAt(value: JsonValue, segments: readonly string[], idField: 
   return pathTo(value, segments, idField)?.value
 }
 
-/** The same with the tokens that lead to it: those of array elements are indexes. */
+/** The same with the tokens that lead to it, those of array elements being indexes, and whether it is such an element. */
 export function pathTo(
   value: JsonValue,
   segments: readonly string[],
   idField: string,
-): { readonly value: JsonValue; readonly path: readonly string[] } | undefined {
+): { readonly value: JsonValue; readonly path: readonly string[]; readonly isElement: boolean } | undefined {
   let current: JsonValue | undefined = value
+  let isElement = false
   const path: string[] = []
   for (const segment of segments) {
+    isElement = isArray(current)
     const token: string = isArray(current) ? String(indexOf(current, segment, idField)) : segment
     if (isArray(current)) current = current[Number(token)]
     else if (isObject(current)) current = own(current, token)
     else return undefined
     path.push(token)
   }
-  return current === undefined ? undefined : { value: current, path }
+  return current === undefined ? undefined : { value: current, path, isElement }
 }
 
 /** An index is only for an array in which no element has an id: it would name another element after a change of the order. */

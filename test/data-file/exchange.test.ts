@@ -13,8 +13,6 @@ import { snapshotOf } from '../support/snapshot.ts'
 const REPLACED = '/data/.db.json.recollect.new'
 const FIRST = { things: [0, 1, 2].map((id) => ({ id, n: 0 })) }
 const EAGER = { common: { eagerDataReload: true } }
-/** The replaced file is not kept for any time. */
-const NO_WAIT_MS = 2000
 const LAZY = { common: { eagerDataReload: false } }
 
 interface Data {
@@ -106,26 +104,6 @@ for (const [how, save] of WAYS) {
   }
 }
 
-test('a program that has the file open when it is replaced, and writes to it then, has its edit merged', async () => {
-  const disk = newDisk()
-  const later: (() => void)[] = []
-  const { engine } = await openTestEngine(disk.files(), EAGER, undefined, (work, ms) => {
-    if (ms === 1000) later.push(work)
-    const timer = ms === 1000 ? undefined : setImmediate(work)
-    return { cancel: () => clearImmediate(timer) }
-  })
-  await replace(engine, 1, 1)
-  await until('the replaced file to be kept', () => later.length > 0)
-  disk.overwrite(REPLACED, edited(disk.bytes(REPLACED), 0, 7))
-  for (const work of later.splice(0)) work()
-  await until('the edit to be merged', async () => (await editsIn(engine)).length > 0)
-  const served = Object.fromEntries(snapshotOf(engine.views))
-  assert.deepEqual(await itemsOf(engine), [7, 1, 0])
-  await engine.close()
-  assert.deepEqual(JSON.parse(String(disk.bytes(DATA_FILE))), served)
-  assert.equal(disk.bytes(REPLACED), undefined)
-})
-
 test('two edits, one right before the replacement and one right after it, are both merged', async () => {
   const disk = newDisk()
   const first = disk.bytes(DATA_FILE)
@@ -174,7 +152,7 @@ test('killed at any call after an edit that came right before the replacement, t
       await store.remove()
       const left = disk.killed()
       assert.doesNotThrow(() => JSON.parse(String(left.bytes(DATA_FILE))), `${context}: there is a whole data file`)
-      const { engine } = await openTestEngine(left.files(), EAGER, undefined, undefined, NO_WAIT_MS)
+      const { engine } = await openTestEngine(left.files(), EAGER)
       await until(`${context}: the edit to be merged`, shows(engine, left))
       assert.deepEqual(await itemsOf(engine), [7, acknowledged ? 1 : 0, 0], context)
       assert.deepEqual(await editsIn(engine), ['0: 7'], context)

@@ -135,6 +135,19 @@ test('where elements have ids a segment is never an index, so that no other elem
   }
 })
 
+test('PUT of an element that is named by its id keeps that id, so that it can be repeated', async (t) => {
+  const url = await start(t)
+  const at = '/api/companies/1/employees/7'
+  const headers = { 'Content-Type': 'application/json', Prefer: 'return=representation' }
+  for (let time = 0; time < 2; time++) {
+    const put = await send(url, 'PUT', at, { headers, body: '{"name":"Eve"}' })
+    assert.deepEqual([put.status, put.json()], [200, { id: 7, name: 'Eve' }])
+  }
+  assert.equal((await sendJson(url, 'PUT', at, { id: 8 })).status, 409)
+  assert.equal((await sendJson(url, 'PUT', at, { id: 7, name: 'Eve' })).status, 204)
+  assert.deepEqual((await item(url)).employees, [{ id: 7, name: 'Eve' }, COMPANY.employees[1]])
+})
+
 test('values inside a single object are written like those of an item', async (t) => {
   const url = await start(t)
   assert.equal((await sendJson(url, 'PUT', '/api/profile/window/width', 120)).status, 204)

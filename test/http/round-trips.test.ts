@@ -160,3 +160,14 @@ test('CSV reads empty text and null as missing, and text that looks like a numbe
 test('the server logged no unexpected error', () => {
   assert.deepEqual(failures, [])
 })
+
+test('a list with members named as methods of objects is exported as CSV', async (t) => {
+  const a = [
+    { id: 1, x: [{ toString: 'ok', valueOf: 1 }] },
+    { id: 2, x: { toString: {} } },
+  ]
+  const { url } = await startHere(t, { data: { a } })
+  const csv = await send(url, 'GET', '/api/a', { headers: { Accept: 'text/csv' } })
+  assert.equal(csv.status, 200)
+  assert.match(csv.text, /""toString"":""ok""/)
+})

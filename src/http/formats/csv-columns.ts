@@ -63,7 +63,7 @@ export class CsvColumns {
           cells.push(
             typeof value === 'string'
               ? cellOf(value)
-              : isBranch || value === undefined || value === null
+              : typeof value === 'object' || value === undefined
                 ? ''
                 : String(value),
           )
