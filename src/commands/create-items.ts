@@ -92,7 +92,7 @@ export function* notCreatedBefore(
     if ('item' in one) {
       const wanted = rules.clientIdsOnPost && event?.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
       const isId = event && (wanted === undefined || keyOf(wanted as string) === keyOf(event.id))
-      if (isId && (yield* isMadeFrom(one.item, event, rules))) {
+      if (isId && (yield* isResult(one.item, event, rules))) {
         next++
         continue
       }
@@ -119,7 +119,8 @@ export function* notCreatedBefore(
   return notCreated
 }
 
-function* isMadeFrom(body: JsonObject, { collection, id, item }: Created, rules: Rules): Steps<boolean> {
+/** Whether a body made an event, which may have added the id and the time of receipt. */
+function* isResult(body: JsonObject, { collection, id, item }: Created, rules: Rules): Steps<boolean> {
   const rule = rules.times.get(collection)
   const received = rule?.defaultsToReceipt ? firstAt(item.value, rule.path) : undefined
   const timed = rule && received !== undefined ? withDefault(body, rule.path, () => received) : body

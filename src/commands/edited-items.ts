@@ -26,8 +26,8 @@ export function* checkSchema(rules: Rules, name: string, index: number, item: Fi
   if (!rules.hasSchema(name) && !time?.isTimeRequired) return
   const value = yield* parsedItem(item)
   const place = pointer(item.id === OBJECT_ID ? [name] : [name, index])
-  const late = time?.isTimeRequired ? faultOfTime(value, time, rules.nowMs()) : undefined
-  if (late) throw invalid(place + late.pointer, late.message)
+  const untimed = time?.isTimeRequired ? faultOfTime(value, time, rules.nowMs()) : undefined
+  if (untimed) throw invalid(place + untimed.pointer, `the event time ${untimed.message}`)
   // The id that it will get is an integer.
   const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0, rules) : value)
   if (!fault) return

@@ -9,17 +9,17 @@ import type { EventTimeRule, Rules } from './rules.ts'
 /** Characters of a value that a message repeats. */
 const MOST_SHOWN = 100
 
-/** Why an item has no valid event time; undefined if it has one. */
+/** Why an item has no valid event time, as a clause whose subject is the field; undefined if it has one. */
 export function faultOfTime(item: JsonObject, rule: EventTimeRule, nowMs: number): Fault | undefined {
   const value = firstAt(item, rule.path)
   const instant = instantOf(value)
   if (instant && !isAhead(instant, rule, nowMs)) return undefined
   const message =
     value === undefined
-      ? 'has no event time'
+      ? 'is missing'
       : instant
-        ? `has an event time that is more than ${rule.maxAheadMs / 1000} seconds ahead of the server's clock, ${new Date(nowMs).toISOString()}`
-        : `must be an event time, as ISO 8601 or as seconds, milliseconds or microseconds since 1970, not ${shown(value)}`
+        ? `is more than ${rule.maxAheadMs / 1000} seconds ahead of the server's clock, ${new Date(nowMs).toISOString()}`
+        : `must be ISO 8601, or seconds, milliseconds or microseconds since 1970, not ${shown(value)}`
   return { pointer: pointer(rule.path), message }
 }
 

@@ -19,7 +19,7 @@ export interface ContentMark {
 
 /**
  * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
- * file is replaced, and until the replaced file is removed. So at any moment the data file and the temporary file are
+ * file is replaced, and until the replaced file was found to be unedited. So at any moment until then the data file and the temporary file are
  * either of the two, or edited. Without a pending content the temporary file is the beginning of a new one.
  */
 export interface StateFile {

@@ -70,7 +70,7 @@ export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): 
 function absolute(text: string, now: number | undefined, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) {
-    // A year would be read as seconds, and DELETE of what is later than that as everything.
+    // A year would be read as seconds since 1970, so that `timestamp_gte=2026` would match everything.
     const isTime = readEventTime(text) !== undefined && !/^(?:19|20)\d\d$/.test(text)
     if (!LIKE_RELATIVE.test(text) && (!isRange || isTime)) return text
     throw new Refusal(

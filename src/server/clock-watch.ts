@@ -10,11 +10,11 @@ export interface ClockJump {
 
 type ClockDependencies = Pick<EngineDependencies, 'now' | 'elapsedMs' | 'schedule' | 'log'>
 
-/** Smaller changes are normal: a clock is adjusted, or it was off until it found a time server. */
+/** Smaller changes do not make a reading of today look ahead. */
 const LEAST_MS = 24 * 60 * 60 * 1000
 const CHECK_MS = 60_000
 
-/** Finds jumps of the wall clock of more than a day, by which event times are judged. */
+/** Finds jumps of more than a day of the wall clock. Whether an event time is ahead is judged by that clock. */
 export class ClockWatch {
   readonly #dependencies: ClockDependencies
   #aheadMs: number
@@ -25,7 +25,7 @@ export class ClockWatch {
   constructor(dependencies: ClockDependencies, lastEventMs: number) {
     this.#dependencies = dependencies
     this.#aheadMs = this.#measure()
-    // A server may be off for longer than a day.
+    // A clock that is ahead of the last event is no sign: a server may be off for longer than a day.
     this.#note(Math.min(0, dependencies.now().getTime() - lastEventMs))
     this.#checkLater()
   }

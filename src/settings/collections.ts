@@ -77,7 +77,7 @@ function readIndexes(value: JsonValue): readonly (readonly Path[])[] | undefined
   if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
   const paths = fields.map((list) => list.map(parsePath))
   // No item has this field itself.
-  return paths.flat().some((path) => isReceived(path)) ? undefined : paths
+  return paths.flat().some(isReceived) ? undefined : paths
 }
 
 function readFields(value: JsonValue): readonly Path[] | undefined {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
 import { clock } from '../access/clock.ts'
+import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { startHere } from '../support/service.ts'
+import { type OwnServiceOptions, startHere } from '../support/service.ts'
 
 type Item = Readonly<Record<string, unknown>>
 
@@ -25,9 +27,8 @@ test('an item without a readable event time is stored with a hint, by every kind
   assert.deepEqual([fine.status, hintOf(fine)], [201, undefined])
   const missing = await sendJson(url, 'POST', READINGS, { n: 1 })
   assert.equal(missing.status, 201)
-  assert.equal(hintOf(missing), 'The item has no valid event time: "t" has no event time.')
-  const unreadable =
-    /^The item has no valid event time: "t" must be an event time, as ISO 8601 .*, not "11\/25\/2026"\.$/
+  assert.equal(hintOf(missing), 'The item has no valid event time: "t" is missing.')
+  const unreadable = /^The item has no valid event time: "t" must be ISO 8601, .*, not "11\/25\/2026"\.$/
   assert.match(hintOf(await sendJson(url, 'PUT', `${READINGS}/0`, { t: '11/25/2026' })) ?? '', unreadable)
   assert.match(hintOf(await sendJson(url, 'PUT', `${READINGS}/up`, { t: '11/25/2026' })) ?? '', unreadable)
   const patch = { headers: { 'Content-Type': 'application/merge-patch+json' }, body: '{"t":["2026-11-20"]}' }
@@ -36,6 +37,8 @@ test('an item without a readable event time is stored with a hint, by every kind
   const batch = await sendJson(url, 'POST', READINGS, [{ t: NOW }, { t: true }, {}, { t: '20261120' }])
   assert.deepEqual([batch.status, batch.json()], [201, { ids: [2, 3, 4, 5] }])
   assert.match(hintOf(batch) ?? '', /^2 of 4 items have no valid event time; of the first: "t" must be .*, not true\.$/)
+  const both = hintOf(await sendJson(url, 'POST', READINGS, { id: 'C8:25' })) ?? ''
+  assert.match(both, /^The id "C8:25" was replaced by 6\. .* The item has no valid event time: "t" is missing\.$/)
   const other = await sendJson(url, 'POST', '/api/notes', { n: 1 })
   assert.deepEqual([other.status, hintOf(other)], [201, undefined])
 })
@@ -43,7 +46,7 @@ test('an item without a readable event time is stored with a hint, by every kind
 test('TimeRequired refuses items without a valid event time with 422, one by one in a lenient batch', async (t) => {
   const { url } = await serve(t, { TimeRequired: true, MaxAhead: '1h' })
   for (const [body, why] of [
-    [{ n: 1 }, /the field \\"t\\" has no event time/],
+    [{ n: 1 }, /the field \\"t\\" is missing/],
     [{ t: null }, /not null/],
     [{ t: 'soon' }, /not \\"soon\\"|not .*soon/],
     [{ t: '2026-11-20T13:00:01Z' }, /more than 3600 seconds ahead of the server's clock/],
@@ -119,7 +122,7 @@ test('a PATCH is no receipt: it leaves an item without an event time as it is', 
   })
   const patch = { headers: { 'Content-Type': 'application/merge-patch+json' }, body: '{"note":"x"}' }
   const patched = await send(url, 'PATCH', `${READINGS}/1`, patch)
-  assert.match(hintOf(patched) ?? '', /no event time/)
+  assert.match(hintOf(patched) ?? '', /"t" is missing/)
   assert.deepEqual((await send(url, 'GET', `${READINGS}/1`)).json(), { id: 1, note: 'x' })
 })
 
@@ -303,4 +306,70 @@ test('readings with ever new members do not make the latest item grow without en
     const { text } = await send(url, 'GET', '/api/latest/a')
     assert.ok(text.length <= 1000 && text.includes(`"m${n}"`), text)
   }
+})
+
+/** Starts a service, and ends it after the work. */
+async function whileServing(options: OwnServiceOptions, work: (url: string) => Promise<void>): Promise<void> {
+  const ends: (() => unknown)[] = []
+  const { url } = await startHere({ after: (end) => void ends.push(end) }, options)
+  try {
+    await work(url)
+  } finally {
+    for (const end of ends) await end()
+  }
+}
+
+const flagsOf = (readings: object) => ['--Collections', JSON.stringify({ readings })]
+
+test('a data file, or an edit of it, with an item that TimeRequired refuses is not imported', async (t) => {
+  const flags = flagsOf({ Time: 't', TimeRequired: true })
+  const wrong = {
+    readings: [
+      { id: 0, t: NOW },
+      { id: 1, t: 'soon' },
+    ],
+  }
+  const now = () => new Date(NOW)
+  await assert.rejects(
+    startHere(t, { data: wrong, flags, now }),
+    /At \/readings\/1\/t: the event time must be ISO 8601/,
+  )
+  const { url, file } = await startHere(t, { data: { readings: [{ id: 0, t: NOW }] }, flags, now })
+  await writeFile(file, JSON.stringify(wrong))
+  const reload = await send(url, 'POST', '/admin/reload')
+  assert.equal(reload.status, 422, reload.text)
+  assert.match(reload.text, /the event time must be ISO 8601/)
+  assert.equal((await send(url, 'GET', READINGS)).json<Item[]>().length, 1)
+})
+
+test('natural keys are built again after Time was set, and spellings of one instant are then a conflict', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const Key = ['mac', 't']
+  await whileServing({ directory, data: { readings: [] }, flags: flagsOf({ Key }) }, async (url) => {
+    await sendJson(url, 'POST', READINGS, [
+      { mac: 'a', t: NOW },
+      { mac: 'b', t: NOW },
+    ])
+    assert.equal((await sendJson(url, 'POST', READINGS, { mac: 'a', t: 1_795_176_000 })).status, 201)
+  })
+  const flags = flagsOf({ Key, Time: 't' })
+  await assert.rejects(startHere(t, { directory, flags }), /"0" and "2" of "readings" have the same natural key/)
+  await whileServing({ directory, flags: flagsOf({ Key }) }, async (url) => {
+    assert.equal((await send(url, 'DELETE', `${READINGS}/2`)).status, 204)
+  })
+  await whileServing({ directory, flags }, async (url) => {
+    assert.equal((await sendJson(url, 'POST', READINGS, { mac: 'b', t: 1_795_176_000 })).status, 409)
+  })
+})
+
+test('a clock that is far behind the last event at the start is shown in /health and logged', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const at = (text: string) => ({ directory, now: () => new Date(text) })
+  await whileServing({ ...at(NOW), data: { readings: [] } }, async (url) => {
+    await sendJson(url, 'POST', READINGS, { n: 1 })
+  })
+  const { url, log } = await startHere(t, at('2026-11-18T12:00:00.000Z'))
+  const { clock: jump } = (await send(url, 'GET', '/health')).json<{ clock: unknown }>()
+  assert.deepEqual(jump, { at: '2026-11-18T12:00:00.000Z', seconds: -172_800 })
+  assert.equal(log.filter((line) => line.includes('has jumped by more than a day')).length, 1)
 })

@@ -64,7 +64,7 @@ export class IndexOnlyScan {
         continue
       }
       let { to } = scan
-      if (window && isTimed) to = lower(to, timeKey(window.until(at as number)))
+      if (window && isTimed) to = lower(to, instantKey(window.until(at as number)))
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
       const cell = (): readonly Accumulator[] => {
@@ -232,7 +232,7 @@ export class IndexOnlyScan {
 }
 
 /** The order key of an instant in milliseconds. */
-function timeKey(ms: number): string {
+function instantKey(ms: number): string {
   return keyOfRanked({ rank: RANK.instant, value: { ms: Math.floor(ms), micros: 0 } })
 }
 

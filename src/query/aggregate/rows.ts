@@ -26,7 +26,7 @@ export interface RowsOptions {
 }
 
 export interface Group {
-  /** That of the item whose values these are. */
+  /** The place of the first item of the group, whose spelling of an event time the row has. */
   place: number
   values: readonly Scalar[]
   /** By the beginning of the window; a single entry 0 without windows. */
@@ -38,14 +38,13 @@ export class Rows {
   readonly #options: RowsOptions
   readonly #budget = new Budget()
   readonly #groups = new Map<string, Group>()
-  /** Which of the groups are event times; empty if none is. */
+  /** Which of the groups are event times. */
   readonly #isTime: readonly boolean[]
   #count = 0
 
   constructor(options: RowsOptions) {
     const { groupBy, time } = options.aggregation
-    const isTime = groupBy.map((path) => isSame(path, time))
-    this.#isTime = isTime.includes(true) ? isTime : []
+    this.#isTime = groupBy.map((path) => isSame(path, time))
     this.#options = options
   }
 
@@ -55,7 +54,7 @@ export class Rows {
     const at = time ? eventTime(item, time) : 0
     // An item without event time is in no window.
     if (aggregation.window && at === undefined) return
-    const groups = aggregation.groupBy.map((path, index) => this.#groupOf(item, path, index))
+    const groups = aggregation.groupBy.map((path, index) => this.#groupValue(item, path, index))
     const accumulators = this.accumulators(this.groupOf(groups, place), at)
     for (const [index, { path, isTime }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators[index] as Accumulator
@@ -105,14 +104,11 @@ export class Rows {
     return rows
   }
 
-  /** The group of an item at a place; without one, of values that are no event times. */
+  /** The group with these values, which are those of the item at a place. Only event times need the place. */
   groupOf(values: readonly Scalar[], place = 0): Group {
-    const key = JSON.stringify(
-      this.#isTime.length === 0 ? values : values.map((one, index) => this.#identity(one, index)),
-    )
+    const key = JSON.stringify(values.map((one, index) => this.#identity(one, index)))
     const known = this.#groups.get(key)
     if (known) {
-      // The row has the spelling of the first item.
       if (place < known.place) {
         known.place = place
         known.values = values
@@ -125,9 +121,9 @@ export class Rows {
     return group
   }
 
-  #groupOf(item: JsonObject, path: Path, index: number): Scalar {
+  #groupValue(item: JsonObject, path: Path, index: number): Scalar {
     if (!this.#isTime[index]) return firstScalar(item, path)
-    // A list of an instant is none.
+    // An instant in a list is no event time.
     const value = firstAt(item, path)
     return isArray(value) || isObject(value) ? null : (value ?? null)
   }
