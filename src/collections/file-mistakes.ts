@@ -92,24 +92,9 @@ export function noItem(collection: string, index: number, kind: string): Fault {
   return { pointer: pointer([collection, index]), message }
 }
 
-/** Two items of a collection with the same id, by their indexes. */
-export interface SameIds {
-  readonly collection: string
-  readonly first: number
-  readonly second: number
-  readonly key: string
-}
-
-/** `lines` are those of the two items, if they are known. */
-export function sameIdTwice(same: SameIds, idField: string, lines?: readonly [number, number]): Fault {
-  const { collection, first, second, key } = same
-  const inLines = lines && (lines[0] === lines[1] ? ` (both in line ${lines[0]})` : ` (lines ${lines.join(' and ')})`)
-  const place = pointer([collection, first]) + (inLines ?? '')
-  const message = `another item has the id ${JSON.stringify(key)} too, ${place}: change one of them, or remove it to have one assigned`
+/** `first` and `second` are the indexes of the two items. */
+export function sameIdTwice(collection: string, first: number, second: number, key: string, idField: string): Fault {
+  const other = pointer([collection, first])
+  const message = `another item has the id ${JSON.stringify(key)} too, ${other}: change one of them, or remove it to have one assigned`
   return { pointer: pointer([collection, second, idField]), message }
-}
-
-/** The same refusal with other faults in place of some of its own. */
-export function withFaults(refusal: Refusal, others: ReadonlyMap<Fault, Fault>): Refusal {
-  return refusalOf(refusal.faults.map((fault) => others.get(fault) ?? fault))
 }

@@ -12,7 +12,6 @@ import {
   noCollection,
   noItem,
   noObject,
-  type SameIds,
   sameIdTwice,
   sameNameTwice,
 } from '../collections/file-mistakes.ts'
@@ -25,7 +24,7 @@ import { pointer } from '../json/pointer.ts'
 import { own } from '../json/value.ts'
 import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { type Fault, Refusal } from '../runtime/errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { Base } from './base.ts'
 import type { ByteSink } from './file-content.ts'
@@ -59,8 +58,6 @@ export class FileParser implements ByteSink {
   readonly #contents = new Map<string, FileItems>()
   readonly #reading: ScanSteps<FileContents>
   readonly #mistakes = new FileMistakes()
-  /** By the faults that report them. */
-  readonly sameIds = new Map<Fault, SameIds>()
   #characters = 0
   #whole: FileContents | undefined
   /** Whether items were taken from the contents. */
@@ -222,10 +219,7 @@ export class FileParser implements ByteSink {
     // An item with a mistake is added as well, so that the indexes stay those of the file.
     items.add(first === undefined ? id : undefined)
     if (id === undefined || first === undefined) return
-    const same = { collection: name, first, second: index, key: keyOf(id) }
-    const fault = sameIdTwice(same, this.#options.idField)
-    this.sameIds.set(fault, same)
-    this.#mistakes.add(fault)
+    this.#mistakes.add(sameIdTwice(name, first, index, keyOf(id), this.#options.idField))
   }
 }
 

@@ -5,7 +5,6 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import { alwaysWritten, contentOf, type FileContent, piecesOf } from './file-content.ts'
 import { FileChanged, FileParser, type FileParserOptions, whyInvalid } from './file-parser.ts'
-import { withLines } from './item-lines.ts'
 
 export interface ReadResult {
   /** The contents; with edited items only if all of them fit in memory. */
@@ -73,7 +72,7 @@ export async function readDataFile(
     })
     if (content && parser) return { file: await parser.contents(), content }
   } catch (error) {
-    throw await withSyntaxError(error, parser, options, async () => {
+    throw await withSyntaxError(error, parser?.place ?? '', options.slices, async () => {
       const size = (await files.stat(path))?.size ?? 0
       return size <= MOST_SEARCHED_BYTES ? await piecesOf(files, path) : undefined
     })
@@ -99,29 +98,22 @@ export async function readBody(bytes: Buffer, idField: string, slices: Slices): 
     }
     return await parser.contents()
   } catch (error) {
-    throw await withSyntaxError(error, parser, { idField, slices }, async () => [bytes])
+    throw await withSyntaxError(error, parser.place, slices, async () => [bytes])
   }
 }
 
-/**
- * The syntax error of an invalid file with its place, if it has one, otherwise the error with the lines of items that have
- * the same id; undefined `pieces` are too large to search.
- */
+/** The syntax error of an invalid file with its place, if it has one; undefined `pieces` are too large to search. */
 async function withSyntaxError(
   error: unknown,
-  parser: FileParser | undefined,
-  { idField, slices }: Pick<FileParserOptions, 'idField' | 'slices'>,
+  place: string,
+  slices: Slices,
   pieces: () => Promise<readonly Buffer[] | undefined>,
 ): Promise<unknown> {
-  const place = parser?.place ?? ''
   const isInvalid = error instanceof Refusal && error.code === 'Invalid'
   if (!isInvalid && !(error instanceof Malformed)) return error
   const found = await pieces()
   const why = found && (await slices.run(() => whyInvalid(found, place)))
-  if (why) return why
-  if (!isInvalid) return malformedAt(place)
-  const { sameIds } = parser ?? {}
-  return found && sameIds?.size ? await slices.run(() => withLines(error, found, sameIds, idField)) : error
+  return why ?? (isInvalid ? error : malformedAt(place))
 }
 
 function malformedAt(place: string): Refusal {

@@ -43,8 +43,6 @@ const NOTHING_CUT = {
 export class JsonScanner {
   /** Tokens of a JSON Pointer to the current value, for error messages. */
   place: () => readonly (string | number)[] = () => []
-  /** The line of the current byte, from 1; without the lines inside of values that `object` or `known` consumed. */
-  line = 1
   /** The current part of the file, and room for further bytes. */
   #window: Buffer = Buffer.allocUnsafeSlow(WINDOW_BYTES)
   /** Where the part ends in the window. */
@@ -199,7 +197,6 @@ export class JsonScanner {
     const stop = Math.min(this.#end, this.#at + STEP_BYTES)
     while (this.#at < stop) {
       const byte = this.#window[this.#at++]
-      if (byte === CODE.NEWLINE) this.line++
       if (inside.isEscaped) inside.isEscaped = false
       else if (byte === CODE.QUOTE) inside.isInString = !inside.isInString
       else if (inside.isInString) inside.isEscaped = byte === CODE.BACKSLASH
@@ -216,9 +213,7 @@ export class JsonScanner {
 
   /** False if the window ends before something else comes. */
   #passBlanks(): boolean {
-    while (this.#at < this.#end && CODE.isBlank(this.#window[this.#at])) {
-      if (this.#window[this.#at++] === CODE.NEWLINE) this.line++
-    }
+    while (this.#at < this.#end && CODE.isBlank(this.#window[this.#at])) this.#at++
     return this.#at < this.#end
   }
 

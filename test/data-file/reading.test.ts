@@ -350,7 +350,7 @@ test('all mistakes of a file are reported, each with its place and a correction'
   )
 })
 
-test('items with the same id are reported with the places and lines of both', async () => {
+test('items with the same id are reported with the places of both', async () => {
   const text = `\uFEFF{
     "others": [{"id": 1, "text": "}\\n]"}, {"id": 1.0}],
     "tags": { "a": [[{"id": 2}]] },
@@ -372,16 +372,13 @@ test('items with the same id are reported with the places and lines of both', as
     assert.ok(error instanceof Refusal)
     const faults = error.faults.map(({ pointer, message }) => `${pointer} ${message.replace(/: change.*/, '')}`)
     assert.deepEqual(faults, [
-      '/others/1/id another item has the id "1" too, /others/0 (both in line 2)',
+      '/others/1/id another item has the id "1" too, /others/0',
       '/posts/1/id an id must be text or a number',
-      '/posts/5/id another item has the id "3" too, /posts/2 (lines 6 and 12)',
-      '/posts/6/id another item has the id "2" too, /posts/0 (lines 5 and 15)',
-      '/posts/7/id another item has the id "2" too, /posts/0 (lines 5 and 15)',
+      '/posts/5/id another item has the id "3" too, /posts/2',
+      '/posts/6/id another item has the id "2" too, /posts/0',
+      '/posts/7/id another item has the id "2" too, /posts/0',
     ])
-    assert.match(
-      error.message,
-      /^At \/others\/1\/id: another item has the id "1" too, \/others\/0 \(both in line 2\): /,
-    )
+    assert.match(error.message, /^At \/others\/1\/id: another item has the id "1" too, \/others\/0: /)
     return true
   })
   const items = Array.from(
@@ -390,7 +387,7 @@ test('items with the same id are reported with the places and lines of both', as
   )
   assert.match(
     await refusalOf(`{"things": [\n${items.join(',\n')}\n]}`),
-    /^At \/things\/19000\/id: another item has the id "7" too, \/things\/7 \(lines 9 and 19002\): change one/,
+    /^At \/things\/19000\/id: another item has the id "7" too, \/things\/7: change one/,
   )
 })
 
