@@ -87,14 +87,17 @@ test('the id field must be a plain name', () => {
   mistakes({ argv: ['verify', '--id-field', 'a.b'] }, /--id-field must be a name/)
 })
 
-test('a simulation has methods, ordered bounds and a probability up to 1', () => {
+test('a simulation has methods, ordered bounds and a probability up to 1, or a percentage', () => {
   const { delay, error, seed } = settings().simulation
   assert.deepEqual([delay.enabled, error.enabled, seed], [false, false, 1])
   assert.deepEqual(settings({ argv: ['--Simulate.Delay.Methods', 'GET,PUT'] }).simulation.delay.methods, ['GET', 'PUT'])
   const file = (Simulate: object): Given => ({ files: { '/work/appsettings.json': { Simulate } } })
   assert.equal(settings(file({ Error: { Probability: 0.25 } })).simulation.error.probability, 0.25)
   assert.equal(settings({ argv: ['--Simulate.Error.Probability=1'] }).simulation.error.probability, 1)
-  mistakes(file({ Error: { Probability: 50 } }), /Simulate\.Error\.Probability must be a number from 0 to 1, not 50/)
+  assert.equal(settings(file({ Error: { Probability: 50 } })).simulation.error.probability, 0.5)
+  assert.equal(settings({ argv: ['--Simulate.Error.Probability=100'] }).simulation.error.probability, 1)
+  mistakes(file({ Error: { Probability: 101 } }), /a number from 0 to 1, or a percentage up to 100, not 101/)
+  mistakes(file({ Error: { Probability: -1 } }), /a number from 0 to 1/)
   mistakes({ argv: ['--Simulate.Error.Probability=often'] }, /a number from 0 to 1/)
   mistakes({ argv: ['--Simulate.Error.Methods=get'] }, /a list of GET, POST, PUT, PATCH and DELETE, not "get"/)
   mistakes(file({ Delay: { MinMs: 9000 } }), /Simulate\.Delay\.MinMs must not be more than Simulate\.Delay\.MaxMs/)
@@ -443,6 +446,38 @@ test('unknown keys and sections of the file are mistakes that list the known one
   mistakes(file([]), /root/)
   mistakes(file('{"Api": '), /appsettings\.json.*JSON/)
   mistakes(file(''), /appsettings\.json.*JSON/)
+})
+
+test('a settings file may have comments and trailing commas, and errors keep their places', () => {
+  const text = '{\n  // "Limits": {"PageSize": 1},\n  "Http": {"BasePath": "/a//b"}, /* no\n limits */\n'
+  const withComments = (end: string): Given => ({ files: { '/work/appsettings.json': text + end } })
+  mistakes(withComments('}'), /Http\.BasePath.*"\/a\/\/b"/)
+  const log = '"Log": {"Level": "warn",},}'
+  assert.equal(settings({ files: { '/work/appsettings.json': `{/**/${log}//` } }).log.level, 'warn')
+  mistakes(withComments('"Log": {"Level": warn}}'), /line 5, column 18/)
+  mistakes({ files: { '/work/appsettings.json': '{} /* without an end' } }, /not well-formed JSON/)
+  const schema = { '/work/schema.json': '{"type": "object", /* of things */}' }
+  assert.deepEqual(settings({ argv: ['--Api.Schemas.a', 'schema.json'], files: schema }).api.schemas, {
+    a: { type: 'object' },
+  })
+})
+
+test('the settings file of FakeServer is accepted, with a warning for each section that has no effect', () => {
+  const ignored = { Caching: { ETag: { Enabled: true } }, CustomResponse: { Enabled: true, Scripts: [] } }
+  const others = { Jobs: { DelayMs: 1 }, Logging: { LogLevel: { Default: 'Error' } }, Serilog: {}, AllowedHosts: '*' }
+  const files = {
+    '/work/appsettings.json': { ...ignored, ...others, DataStore: { IdField: 'key', EagerDataReload: true } },
+  }
+  const { common, dataStore, warnings } = settings({ files })
+  assert.deepEqual([common.eagerDataReload, dataStore.idField], [true, 'key'])
+  assert.deepEqual(
+    warnings.map((warning) => /json: (\w+) is ignored\. [A-Z]/.exec(warning)?.[1]),
+    ['Caching', 'CustomResponse', 'Jobs', 'Logging', 'Serilog', 'AllowedHosts'],
+  )
+  assert.equal(settings({ env: { DataStore__EagerDataReload: 'true' } }).common.eagerDataReload, true)
+  const both = { Common: { EagerDataReload: true }, DataStore: { EagerDataReload: false } }
+  mistakes({ files: { '/work/appsettings.json': both } }, /Common\.EagerDataReload is given twice/)
+  mistakes({ files: { '/work/appsettings.json': { Serilogs: {} } } }, /unknown section "Serilogs"/)
 })
 
 test('a missing settings file is a mistake when it was given', () => {

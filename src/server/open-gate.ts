@@ -60,8 +60,9 @@ function nameOf({ host }: Address): readonly string[] {
   return host === undefined ? [] : [host.includes(':') ? `[${host}]` : host]
 }
 
-export function warningsOf({ authentication, urls }: Settings, isReadOnly = false): readonly string[] {
-  const warnings: string[] = []
+export function warningsOf(settings: Settings, isReadOnly = false): readonly string[] {
+  const { authentication, urls } = settings
+  const warnings = [...settings.warnings]
   if (!authentication.enabled && urls.some(isPublic)) {
     warnings.push(
       `Authentication is off on an address that others can reach: everybody there may read${isReadOnly ? '' : ' and change'} everything.`,

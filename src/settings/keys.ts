@@ -85,7 +85,10 @@ export const KEYS = {
   'Simulate.Delay.MaxMs': integer(5000, 0, 'milliseconds that a request is delayed at most', MOST_DELAY_MS),
   'Simulate.Error.Enabled': boolean('requests below /api fail with 500 at random'),
   'Simulate.Error.Methods': methods(METHODS.slice(1), 'the methods of requests that fail; HEAD fails as GET does'),
-  'Simulate.Error.Probability': probability(0.5, 'the share of these requests that fails, from 0 to 1'),
+  'Simulate.Error.Probability': probability(
+    0.5,
+    'the share of these requests that fails, from 0 to 1; more than 1 is a percentage',
+  ),
   'Simulate.Seed': integer(1, 0, 'with the same seed, the same requests are delayed as long and fail', 2 ** 32 - 1),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
   'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),

@@ -94,10 +94,11 @@ export function probability(initial: number, text: string): Key<number> {
     type: 'number',
     default: initial,
     text,
-    expects: 'a number from 0 to 1',
+    expects: 'a number from 0 to 1, or a percentage up to 100',
     read: (value, isText) => {
       const read = isText && typeof value === 'string' && /^[\d.]+$/.test(value) ? Number(value) : value
-      return typeof read === 'number' && read >= 0 && read <= 1 ? read : undefined
+      if (typeof read !== 'number' || !(read >= 0 && read <= 100)) return undefined
+      return read > 1 ? read / 100 : read
     },
   }
 }

@@ -45,6 +45,7 @@ export interface Settings extends HttpSettings {
   readonly log: Section<'Log'>
   /** The settings that differ from their defaults, without secrets, for the log. */
   readonly nonDefaults: Readonly<Record<string, unknown>>
+  readonly warnings: readonly string[]
 }
 
 /** All mistakes in the flags, the environment and the configuration file. */
@@ -109,6 +110,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     simulation,
     log: values.section('Log'),
     nonDefaults: values.nonDefaults(schemas),
+    warnings: sources.warnings,
   })
 }
 

@@ -1,8 +1,10 @@
+import stripJsonComments from 'strip-json-comments'
 import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { atOnce } from '../runtime/time-slices.ts'
+import { IGNORED_SECTIONS, SAME_KEYS } from './fake-server.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
 export interface SettingsSource {
@@ -30,11 +32,16 @@ export function readSources(
   flags: SettingsSource & { text(name: string): string | undefined },
   context: SettingsContext,
   mistakes: string[],
-): { readonly values: ReadonlyMap<KeyName, unknown>; readonly schemas: Map<string, JsonValue> } {
+): {
+  readonly values: ReadonlyMap<KeyName, unknown>
+  readonly schemas: Map<string, JsonValue>
+  readonly warnings: readonly string[]
+} {
   const values = new Map<KeyName, unknown>()
   const schemas = new Map<string, JsonValue>()
+  const warnings: string[] = []
   for (const source of [
-    configuration(context, flags.text('settings'), mistakes),
+    configuration(context, flags.text('settings'), mistakes, warnings),
     environmentSource(context.env, mistakes),
     flags,
   ]) {
@@ -48,17 +55,22 @@ export function readSources(
       if (read !== undefined) schemas.set(collection, read)
     }
   }
-  return { values, schemas }
+  return { values, schemas, warnings }
 }
 
 /** The named configuration file, or the one in the working directory, or the packaged one. */
-function configuration(context: SettingsContext, named: string | undefined, mistakes: string[]): SettingsSource {
+function configuration(
+  context: SettingsContext,
+  named: string | undefined,
+  mistakes: string[],
+  warnings: string[],
+): SettingsSource {
   const { absolute, readText, packagedSettings } = context
   const own = absolute(named ?? 'appsettings.json')
   const text = readText(own)
-  if (text !== undefined) return fileSource(own, text, mistakes)
+  if (text !== undefined) return fileSource(own, text, mistakes, warnings)
   if (named !== undefined) mistakes.push(`The settings file ${own} does not exist, or is not a regular file.`)
-  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes)
+  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes, warnings)
 }
 
 function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource): string {
@@ -73,7 +85,7 @@ function environmentSource(env: Readonly<Record<string, string | undefined>>, mi
   for (const [variable, value] of Object.entries(env)) {
     const [section, ...rest] = variable.split('__')
     if (value === undefined || rest.length === 0) continue
-    const name = [section, ...rest].join('.')
+    const name = nameOf([section, ...rest].join('.'))
     if (name.startsWith(`${SCHEMAS}.`)) schemas.set(name.slice(SCHEMAS.length + 1), value)
     else if (isKey(name)) entries.set(name, value)
     else if (SECTIONS.includes(section as string) || mostSimilar(name, KEY_NAMES) !== undefined) {
@@ -83,16 +95,22 @@ function environmentSource(env: Readonly<Record<string, string | undefined>>, mi
   return { isText: true, where: 'environment variable for ', entries, schemas }
 }
 
+function nameOf(given: string): string {
+  return Object.hasOwn(SAME_KEYS, given) ? (SAME_KEYS[given] as KeyName) : given
+}
+
 /** Turns the names in a hint into names of variables. */
 function variableOf(hint: string): string {
   return hint.replace(/(?<=\w)\.(?=\w)/g, '__')
 }
 
-function fileSource(path: string, text: string, mistakes: string[]): SettingsSource {
+function fileSource(path: string, text: string, mistakes: string[], warnings: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
-  const read = (name: string, value: JsonValue): void => {
-    if (isKey(name)) entries.set(name, value)
+  const read = (given: string, value: JsonValue): void => {
+    const name = nameOf(given)
+    if (isKey(name) && entries.has(name)) mistakes.push(`${path}: ${name} is given twice, once by another name.`)
+    else if (isKey(name)) entries.set(name, value)
     else if (name === SCHEMAS && isObject(value)) {
       for (const [collection, schema] of Object.entries(value)) schemas.set(collection, schema as JsonValue)
     } else if (name === SCHEMAS) mistakes.push(`${path}: ${SCHEMAS} must be an object of schemas by collection.`)
@@ -103,7 +121,9 @@ function fileSource(path: string, text: string, mistakes: string[]): SettingsSou
   }
   for (const [section, keys] of Object.entries(parseObject(path, text, mistakes) ?? {})) {
     if (SECTIONS.includes(section)) read(section, keys as JsonValue)
-    else {
+    else if (Object.hasOwn(IGNORED_SECTIONS, section)) {
+      warnings.push(`${path}: ${section} is ignored. ${IGNORED_SECTIONS[section]}`)
+    } else {
       const similar = mostSimilar(section, SECTIONS)
       const hint = similar === undefined ? `there are ${SECTIONS.join(', ')}.` : `did you mean ${similar}?`
       mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${hint}`)
@@ -112,8 +132,9 @@ function fileSource(path: string, text: string, mistakes: string[]): SettingsSou
   return { isText: false, where: `${path}: `, entries, schemas }
 }
 
+/** Parses JSON with comments and trailing commas. They are replaced by spaces, so that errors keep their places. */
 function parseObject(path: string, content: string, mistakes: string[]): JsonObject | undefined {
-  const text = content.replace(/^\uFEFF/, '')
+  const text = stripJsonComments(content.replace(/^\uFEFF/, ''), { trailingCommas: true })
   try {
     const root = parseText(text)
     if (isObject(root)) return root

@@ -76,6 +76,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   },
   log: { level: 'silent', format: 'json' },
   nonDefaults: {},
+  warnings: [],
 }
 
 export interface OpenedEngine {
