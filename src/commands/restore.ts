@@ -93,8 +93,8 @@ function* editOf(restoration: Restoration, accepted: AcceptedState, limit: Chara
     const { collection: name, key, item } = restoration
     const collection = accepted.collection(name)
     const now = itemOf(collection, key)
+    if (collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)
     if (!now && !item) return { base, file }
-    if (item && collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)
     const before: BaseCollection = {
       item: (asked) => (asked === key ? now : undefined),
       items: () => (now ? [now] : []),
@@ -113,8 +113,8 @@ function* editOf(restoration: Restoration, accepted: AcceptedState, limit: Chara
 }
 
 function otherKind({ name, isObject }: CollectionState): Refusal {
-  const kinds = isObject ? 'a single object now, and was a list' : 'a list of items now, and was a single object'
-  return new Refusal('Conflict', `${JSON.stringify(name)} is ${kinds}: restore all of it, without an id.`)
+  const kind = isObject ? 'a single object, which has no items' : 'a list of items'
+  return new Refusal('Conflict', `${JSON.stringify(name)} is ${kind}: restore all of it, without an id.`)
 }
 
 function itemOf(collection: CollectionState, key: string): Item | undefined {

@@ -56,6 +56,7 @@ const DATA = {
   deleted: [{ id: 0, n: 1 }],
   ordered: [{ id: 0, n: 1, m: { x: 1, y: 2 } }],
   told: [{ id: 0, n: 1 }],
+  single: { theme: 'dark' },
 }
 
 describe('POST /admin/restore', async () => {
@@ -146,6 +147,9 @@ describe('POST /admin/restore', async () => {
     ['an unknown collection', { to: 1, collection: 'x' }, 422],
     ['an unknown member', { to: 1, really: true }, 422],
     ['an array', [1], 422],
+    ['an item that a single object never had', { to: 1, collection: 'single', id: 1 }, 409],
+    ['a member of a single object', { to: 1, collection: 'single', id: 'theme' }, 409],
+    ['a list by the id of a single object', { to: 1, collection: 'told', id: '' }, 409],
   ] as const) {
     test(`${what} is rejected, and nothing is written`, async () => {
       const before = await head(server)
