@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import accepts from 'accepts'
 import type { Principal } from '../access/access.ts'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/conditions.ts'
 import type { Position } from '../events/event.ts'
 import type { LongText } from '../query/page-text.ts'
+import { acceptedType } from './media-types.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -75,7 +75,7 @@ export class ApiRequest {
 
   /** The type that the client prefers; undefined if it accepts none of them. */
   accepts<Type extends string>(types: readonly Type[]): Type | undefined {
-    return (accepts(this.incoming).type([...types]) || undefined) as Type | undefined
+    return acceptedType(this.incoming, types)
   }
 
   /**
@@ -146,7 +146,7 @@ export class Reply {
   isNotModified({ headers }: Pick<ApiRequest, 'headers'>, tag: string): boolean {
     this.set('ETag', tag)
     const tags = parseTags(headers['if-none-match'])
-    if (tags === undefined || !matches(tags, tag, true)) return false
+    if (tags === undefined || !matches(tags, tag)) return false
     this.status = 304
     return true
   }
@@ -162,8 +162,11 @@ export function reflectsViews(path: string): boolean {
   return path.startsWith('/api/') || path === '/api'
 }
 
-/** Parses the entity tags of If-Match or If-None-Match; malformed ones match nothing. */
+/**
+ * Parses the entity tags of If-Match or If-None-Match; malformed ones match nothing. `W/` is left out: a proxy that
+ * compresses a response makes its tag weak, and the version remains the same.
+ */
 export function parseTags(header: string | undefined): Tags | undefined {
   if (header === undefined) return undefined
-  return header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[^"]*"/g) ?? [])
+  return header.trim() === '*' ? '*' : (header.match(/"[^"]*"/g) ?? [])
 }

@@ -5,6 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../json/valu
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest } from './api.ts'
+import { parameterIn } from './media-types.ts'
 
 export const JSON_TYPE = 'application/json'
 export const JSON_PATCH_TYPE = 'application/json-patch+json'
@@ -74,13 +75,6 @@ function typeOf(header: string, types: readonly string[]): string {
     throw new UnsupportedBody(`The charset ${charset} is not accepted; JSON is sent as UTF-8.`, asking, accepted)
   }
   return type
-}
-
-/** The value of a parameter of a media type, in lower case and without quotes. */
-export function parameterIn(header: string, name: string): string | undefined {
-  const parameters = header.split(';').map((part) => part.trim().toLowerCase())
-  const found = parameters.find((parameter) => parameter.startsWith(`${name}=`))
-  return found?.slice(name.length + 1).replace(/^"(.*)"$/, '$1')
 }
 
 export function parseItem({ json }: Pick<Body, 'json'>): JsonObject {

@@ -5,7 +5,7 @@ import { checkReadable, newestFirst, type SearchLimits, search, timeRange } from
 import { ArrayText } from '../query/page-text.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { NDJSON_TYPE } from './answers.ts'
+import { EVENT_STREAM, EVENT_TYPES, NDJSON_TYPE } from './answers.ts'
 import type { ApiRequest, ApiResource, Reply } from './api.ts'
 import { JSON_TYPE } from './bodies.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
@@ -20,7 +20,6 @@ export interface EventsOptions extends StreamOptions {
   readonly waitSeconds: number
 }
 
-const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
 /** Retry-After for a client with too many streams. */
 const RETRY_SECONDS = 5
@@ -46,7 +45,7 @@ class EventReads {
   /** A page or a stream of events, by the type that the client accepts. */
   async list(request: ApiRequest, reply: Reply): Promise<void> {
     const { journal, limits } = this.#options
-    const type = request.accepts([JSON_TYPE, NDJSON_TYPE, EVENT_STREAM])
+    const type = request.accepts(EVENT_TYPES)
     if (!type)
       throw new Refusal('NotAcceptable', `Events are available as ${JSON_TYPE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
     reply.vary('Accept')

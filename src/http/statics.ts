@@ -57,7 +57,7 @@ function isNotModified({ headers, response, status }: Context): boolean {
   const tag = response.get('ETag')
   if (tag === '' || status !== 200) return false
   const tags = parseTags(headers['if-none-match'])
-  if (tags !== undefined) return matches(tags, tag.slice('W/'.length), true)
+  if (tags !== undefined) return matches(tags, tag.slice('W/'.length))
   return Date.parse(headers['if-modified-since'] ?? '') >= Date.parse(response.get('Last-Modified'))
 }
 

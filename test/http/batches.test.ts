@@ -63,6 +63,9 @@ test('a JSON list, NDJSON and CSV create all items in one write', async () => {
     [JSON_TYPE, '[{"mac":"a","data":{"t":1.5}},{"mac":"b"}]'],
     [NDJSON, '{"mac":"a","data":{"t":1.5}}\n\n{"mac":"b"}\r\n'],
     [CSV, 'mac,data.t\r\na,1.5\r\nb,\r\n'],
+    ['Application/JSON;odata="a;charset=latin1"', '[{"mac":"a","data":{"t":1.5}},{"mac":"b"}]'],
+    [`${NDJSON}; charset="UTF-8"`, '{"mac":"a","data":{"t":1.5}}\n{"mac":"b"}'],
+    [`${CSV};x="header=absent;";CHARSET=Utf-8`, 'mac,data.t\na,1.5\nb,'],
     [`${CSV}; charset=utf-8; header=present`, '\ufeffmac,data.t\na,1.5\n\nb,'],
   ] as const
   for (const [type, body] of bodies) {

@@ -4,6 +4,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
+import { authentication, passwordOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
@@ -192,8 +193,32 @@ test('content types are compared without regard to case, spaces and parameters',
     'application/json;',
     'application/json; charset=utf-8;',
     'application/json; a',
+    'application/json;odata=verbose',
+    'application/json; a="b;charset=latin1"; charset="UTF-8"',
+    'application/json; a="\\";charset=latin1"',
+    'application/json; a="charset',
   ]) {
     assert.equal(await statusOf('{"a":1}', { 'Content-Type': type }), 201, type)
+  }
+})
+
+test('content types of patches and logins have parameters, too', async (t) => {
+  for (const type of ['application/merge-patch+json; charset=utf-8', 'Application/Merge-Patch+JSON; a="b;c"']) {
+    assert.equal(await statusOf('{"a":2}', { 'Content-Type': type }, 'PATCH', '/api/things/1'), 204, type)
+  }
+  const operations = '[{"op":"test","path":"/a","value":2}]'
+  const type = 'application/json-patch+json; charset="UTF-8"'
+  assert.equal(await statusOf(operations, { 'Content-Type': type }, 'PATCH', '/api/things/1'), 204)
+  const guarded = await startServer(t, { flags: authentication(['token']) })
+  const [username, password] = ['reader', passwordOf('reader')]
+  const [object, form] = [JSON.stringify({ username, password }), String(new URLSearchParams({ username, password }))]
+  for (const [type, body] of [
+    ['Application/JSON; charset="UTF-8"', object],
+    ['application/json;a="b;c"', object],
+    ['application/x-www-form-urlencoded; charset=utf-8', form],
+  ] as const) {
+    const reply = await send(guarded.url, 'POST', '/token', { headers: { 'Content-Type': type }, body })
+    assert.equal(reply.status, 200, type)
   }
 })
 

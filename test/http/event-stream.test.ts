@@ -144,6 +144,16 @@ describe('GET /events as text/event-stream', async () => {
     const granted = await server.fetch('/token', json('POST', { username: 'ada', password: 'sesame' }))
     const { access_token: token } = (await granted.json()) as { access_token: string }
     assert.equal((await server.fetch(`/events?access_token=${token}`)).status, 401, 'only where no header can be set')
+    for (const [accept, status] of [
+      ['application/json, text/event-stream;q=0.5', 401],
+      ['text/event-stream;q=0, */*', 401],
+      ['Text/Event-Stream', 200],
+      ['text/event-stream; charset=utf-8', 200],
+    ] as const) {
+      const answer = await server.fetch(`/events?follow=false&access_token=${token}`, { headers: { Accept: accept } })
+      assert.equal(answer.status, status, accept)
+      await answer.text()
+    }
     assert.equal((await listen(t, server, `/events/?access_token=${token}`)).answer.status, 200)
     const stream = await listen(t, server, `/events?access_token=${token}`)
     assert.deepEqual(positions(await stream.take(1)), [1])

@@ -349,6 +349,19 @@ describe('invalid requests for events', () => {
     }
   })
 
+  test('parameters of Accept do not change the type', async () => {
+    for (const path of ['/events', '/events/1']) {
+      for (const type of ['application/json', 'application/x-ndjson']) {
+        for (const accept of [`${type}; charset=utf-8`, `${type};a="b,c;d";q=0.5, */*;e=f;q=0.1`]) {
+          const { status, headers } = await get(path, accept)
+          assert.deepEqual([status, headers['content-type']], [200, type], `${path} as ${accept}`)
+        }
+      }
+    }
+    const stream = await get('/events?follow=false', 'Text/Event-Stream; charset=utf-8')
+    assert.deepEqual([stream.status, stream.headers['content-type']], [200, 'text/event-stream'])
+  })
+
   test('a single event is no stream', async () => {
     assert.equal((await get('/events/1', 'text/event-stream')).status, 406)
   })

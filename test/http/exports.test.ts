@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { OutgoingHttpHeaders } from 'node:http'
 import { get, type IncomingMessage } from 'node:http'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
@@ -29,7 +30,7 @@ const { url, failures } = await startHere({ after }, { data: { readings, odd, no
 const CSV = { Accept: 'text/csv' }
 const NDJSON = { Accept: 'application/x-ndjson' }
 
-function ask(path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Reply> {
+function ask(path: string, headers: OutgoingHttpHeaders = {}, method = 'GET'): Promise<Reply> {
   return send(url, method, `/api/${path}`, { headers })
 }
 
@@ -79,20 +80,44 @@ test('exported CSV can be posted again', async () => {
 })
 
 test('the format follows Accept; the default is JSON, and an unsupported one gets 406', async () => {
-  for (const [accept, type] of [
+  const cases: readonly (readonly [accept: string | string[] | undefined, type: string])[] = [
     [undefined, 'application/json'],
     ['*/*', 'application/json'],
     ['text/html, */*;q=0.1', 'application/json'],
     ['application/json;q=0.5, text/csv', 'text/csv; charset=utf-8'],
     ['TEXT/CSV', 'text/csv; charset=utf-8'],
     ['text/*', 'text/csv; charset=utf-8'],
-  ] as const) {
+    ['application/json; charset=utf-8', 'application/json'],
+    ['Application/JSON;odata=verbose', 'application/json'],
+    ['text/csv; header=present', 'text/csv; charset=utf-8'],
+    ['text/html;level=1, */*;v=b3;q=0.1', 'application/json'],
+    ['application/json; charset=utf-8; q=0.2, text/csv; header=present; q=0.5', 'text/csv; charset=utf-8'],
+    ['application/json;x="a,b;\\"q=0.1";q=0.9, text/csv;Q=0.5', 'application/json'],
+    ['application/json;x="text/csv', 'application/json'],
+    [['application/xml; a=b', 'application/x-ndjson; charset=utf-8'], 'application/x-ndjson'],
+  ]
+  for (const [accept, type] of cases) {
     const { status, headers } = await ask('odd', accept === undefined ? {} : { Accept: accept })
-    assert.deepEqual([status, headers['content-type']], [200, type], accept)
+    assert.deepEqual([status, headers['content-type']], [200, type], String(accept))
     assert.match(String(headers.vary), /Accept/)
   }
-  for (const accept of ['application/xml', 'text/csv;q=0', 'image/*']) {
+  const unsupported = [
+    'application/xml',
+    'text/csv;q=0',
+    'text/csv;header=present;q=0',
+    'image/*',
+    'application/*+json',
+  ]
+  for (const accept of unsupported) {
     for (const method of ['GET', 'HEAD']) assert.equal((await ask('odd', { Accept: accept }, method)).status, 406)
+  }
+})
+
+test('aggregates and the past come as JSON, too, if Accept has parameters', async () => {
+  const headers = { Accept: 'application/json; charset=utf-8' }
+  for (const query of ['aggregate=count', 'asOf=1', 'all=true']) {
+    const { status, headers: sent } = await ask(`readings?${query}`, headers)
+    assert.deepEqual([status, sent['content-type']], [200, 'application/json'], query)
   }
 })
 

@@ -227,11 +227,18 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
     }
   }
   for (const path of ADDRESSES) for (const method of ['GET', 'DELETE']) add({ method, path })
-  for (const Accept of ['text/html', '*/*', 'application/x-ndjson', 'application/json;q=0.1, application/x-ndjson']) {
+  const parameters = `${JSON_TYPE}; charset=utf-8`
+  for (const Accept of [
+    'text/html',
+    '*/*',
+    'application/x-ndjson',
+    parameters,
+    `${JSON_TYPE};q=0.1, application/x-ndjson`,
+  ]) {
     for (const path of ['/events?limit=2', '/events/2', '/api/things/7'])
       add({ method: 'GET', path, headers: { Accept } })
   }
-  for (const Accept of ['text/html', 'text/csv', 'application/x-ndjson', 'application/json;q=0.1, text/csv']) {
+  for (const Accept of ['text/html', 'text/csv', 'application/x-ndjson', parameters, `${JSON_TYPE};q=0.1, text/csv`]) {
     for (const path of ['/api/things?pageSize=3', '/api/long?all=true', '/api/things?n_gte=0&all=true&fields=id']) {
       add({ method: 'GET', path, headers: { Accept } })
     }

@@ -112,7 +112,7 @@ test('conditional requests work as for an item', async () => {
   const { etag = '' } = (await get('/api/conditional')).headers
   assert.equal((await put('/api/conditional', { n: 1 }, { 'If-Match': '"other"' })).status, 412)
   assert.equal((await put('/api/conditional', { n: 1 }, { 'If-None-Match': '*' })).status, 412)
-  const writes = await Promise.all([1, 2, 3].map((n) => put('/api/conditional', { n }, { 'If-Match': etag })))
+  const writes = await Promise.all([1, 2, 3].map((n) => put('/api/conditional', { n }, { 'If-Match': `W/${etag}` })))
   assert.deepEqual(writes.map(({ status }) => status).sort(), [204, 412, 412])
   await send(url, 'DELETE', '/api/conditional')
   assert.equal((await put('/api/conditional', { n: 1 }, { 'If-Match': '*' })).status, 412)

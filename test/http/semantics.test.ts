@@ -183,6 +183,8 @@ test('an unchanged static file gets 304', async () => {
       [{ 'If-None-Match': etag }, 304],
       [{ 'If-None-Match': etag.slice(2) }, 304],
       [{ 'If-None-Match': `"x", ${etag}` }, 304],
+      [{ 'If-None-Match': `${etag.slice(0, -1)}-gzip"` }, 304],
+      [{ 'If-None-Match': `${etag.slice(0, -1)}0"` }, 200],
       [{ 'If-None-Match': '*' }, 304],
       [{ 'If-None-Match': etag, 'Cache-Control': 'no-cache' }, 304],
       [{ 'If-Modified-Since': modified }, 304],

@@ -118,8 +118,8 @@ class FaultyDoors implements Doors {
   #compare({ key, ifMatch, ifNoneMatch }: Exclude<Command, { type: 'CreateItem' }>, collection: CollectionState): void {
     const item = collection.get(key)
     const tag = isItem(item) ? item.tag : undefined
-    const isMet = ifMatch === undefined || (tag !== undefined && matches(ifMatch, tag, false))
-    if (!isMet || (ifNoneMatch !== undefined && tag !== undefined && matches(ifNoneMatch, tag, true))) {
+    const isMet = ifMatch === undefined || (tag !== undefined && matches(ifMatch, tag))
+    if (!isMet || (ifNoneMatch !== undefined && tag !== undefined && matches(ifNoneMatch, tag))) {
       throw new Refusal('PreconditionFailed', 'The durable item differs.')
     }
   }

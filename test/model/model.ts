@@ -334,26 +334,26 @@ export class Model {
 
   #conditional(request: Request, tag: TagOf, full: () => Partial<Expected>): Expected {
     const tags = request.headers['If-None-Match']
-    if (tags !== undefined && this.#matches(tags, tag, true)) return { status: 304, position: this.head, tag }
+    if (tags !== undefined && this.#matches(tags, tag)) return { status: 304, position: this.head, tag }
     return { status: 200, position: this.head, tag, ...full() }
   }
 
-  /** The weak comparison takes no notice of a `W/`, the strong one takes no weak tag. */
-  #matches(header: string, tag: TagOf, weakly: boolean): boolean {
+  /** A `W/` makes no difference. */
+  #matches(header: string, tag: TagOf): boolean {
     if (header === '*') return true
     const known = this.tagFor(tag)
     return header
       .split(',')
       .map((one) => one.trim())
-      .some((one) => known !== undefined && (one === known || (weakly && one === `W/${known}`)))
+      .some((one) => known !== undefined && (one === known || one === `W/${known}`))
   }
 
   #checkConditions({ headers }: Request, item: Item | undefined): void {
     const tag = item && this.tagOfItem(item)
     const wanted = headers['If-Match']
-    if (wanted !== undefined && !(tag && this.#matches(wanted, tag, false))) throw failed()
+    if (wanted !== undefined && !(tag && this.#matches(wanted, tag))) throw failed()
     const unwanted = headers['If-None-Match']
-    if (unwanted !== undefined && tag && this.#matches(unwanted, tag, true)) throw failed()
+    if (unwanted !== undefined && tag && this.#matches(unwanted, tag)) throw failed()
   }
 
   /** A write with an Idempotency-Key happens once; only what was stored is remembered. */

@@ -1,0 +1,28 @@
+import type { IncomingMessage } from 'node:http'
+import accepts from 'accepts'
+
+/** A parameter of a media range other than `q`, and any quote that is left. */
+const OTHER_PARAMETER = /;(?!\s*q=)(?:[^;,"]+|"(?:[^"\\]|\\.)*"?)*|"/gi
+
+/**
+ * The type that a client prefers, by Accept; undefined if it accepts none of them. Parameters such as `charset` do not
+ * change the type (RFC 9110 §12.5.1), but `accepts` takes them as a part of it.
+ */
+export function acceptedType<Type extends string>(
+  { headers }: Pick<IncomingMessage, 'headers'>,
+  types: readonly Type[],
+): Type | undefined {
+  const accept = headers.accept?.replace(OTHER_PARAMETER, '')
+  const found = accepts({ headers: { accept } } as IncomingMessage).type([...types])
+  return (found || undefined) as Type | undefined
+}
+
+/** A parameter of a media type; a quoted value may have semicolons. */
+const PARAMETER = /(?:[^;"]+|"(?:[^"\\]|\\.)*"?)+/g
+
+/** The value of a parameter of a media type, in lower case and without quotes. */
+export function parameterIn(header: string, name: string): string | undefined {
+  const parameters = (header.match(PARAMETER) ?? []).map((part) => part.trim().toLowerCase())
+  const found = parameters.find((parameter) => parameter.startsWith(`${name}=`))
+  return found?.slice(name.length + 1).replace(/^"(.*)"$/, '$1')
+}
