@@ -43,7 +43,11 @@ if (hasClients) linkClients(compiled)
 const tests = files.map((file) => join(compiled, file.replace(/ts$/, 'js')))
 const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${fileDeadlineMs}`]
 const flags = ['--enable-source-maps', '--test', ...limits, ...reporters]
-run(process.execPath, [...flags, ...tests], { ...(all && sizesOfAll()), ...process.env, ...provideTools() })
+run(process.execPath, [...flags, ...tests], {
+  ...(all && sizesOfAll()),
+  ...process.env,
+  ...provideTools({ hasClients }),
+})
 
 function testsIn(path) {
   if (excluded.includes(path)) return []

@@ -16,13 +16,21 @@ const TOOLS = [
   { name: 'strace', paths: ['/usr/bin/strace', '/usr/local/bin/strace'], variable: 'STRACE' },
 ]
 
+// Debian starts their services where there is an init system. These listen on ports that no test uses: 80, 2019, 9090.
+const TOOLS_OF_CLIENTS = [
+  { name: 'caddy', paths: ['/usr/bin/caddy', '/usr/local/bin/caddy'], variable: 'CADDY' },
+  { name: 'nginx', paths: ['/usr/sbin/nginx', '/usr/local/sbin/nginx'], variable: 'NGINX' },
+  { name: 'prometheus', paths: ['/usr/bin/promtool', '/usr/local/bin/promtool'], variable: 'PROMTOOL' },
+]
+
 /** The environment variables that tell the tests where each tool is. */
-export function provideTools() {
+export function provideTools({ hasClients }) {
   const { CI, RECOLLECT_INSTALL_TOOLS } = process.env
-  const missing = TOOLS.filter((tool) => !find(tool)).map(({ name }) => name)
+  const tools = hasClients ? [...TOOLS, ...TOOLS_OF_CLIENTS] : TOOLS
+  const missing = tools.filter((tool) => !find(tool)).map(({ name }) => name)
   if (missing.length > 0 && (CI === 'true' || RECOLLECT_INSTALL_TOOLS === '1')) install(missing)
   const env = {}
-  for (const tool of TOOLS) {
+  for (const tool of tools) {
     const path = find(tool)
     if (path) env[tool.variable] = path
     else if (CI === 'true') throw new Error(`${tool.name} is missing and could not be installed`)

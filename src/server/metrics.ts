@@ -45,7 +45,7 @@ export function metricsOf({
   ownsProcess,
 }: MetricsSources): MetricsOptions {
   const registry = new Registry()
-  if (ownsProcess) collectDefaultMetrics({ register: registry })
+  if (ownsProcess) addProcess(registry)
   const { journal, views } = engine
   const metrics = new Metrics(registry)
   metrics.add('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
@@ -72,6 +72,12 @@ export function metricsOf({
   addIndexes(queries, metrics)
   addConnections(connections, sockets, metrics)
   return { text: () => registry.metrics(), contentType: registry.contentType }
+}
+
+/** The metrics of prom-client, without three gauges that are named as counters and are sums of other metrics. */
+function addProcess(register: Registry): void {
+  collectDefaultMetrics({ register })
+  for (const name of ['handles', 'requests', 'resources']) register.removeSingleMetric(`nodejs_active_${name}_total`)
 }
 
 /** Metrics whose values are read on request. */

@@ -8,12 +8,16 @@ export interface Proxy {
   cut(): void
   /** New connections come through again; what was cut stays cut. */
   heal(): void
+  /** How many connections it has accepted. */
+  readonly connections: () => number
 }
 
 export async function startProxy(t: Scope, targetPort: number): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let isCut = false
+  let connections = 0
   const server = createServer((near) => {
+    connections++
     sockets.add(near)
     near.on('error', () => near.destroy())
     if (isCut) {
@@ -46,6 +50,7 @@ export async function startProxy(t: Scope, targetPort: number): Promise<Proxy> {
   })
   return {
     port: (server.address() as AddressInfo).port,
+    connections: () => connections,
     cut() {
       isCut = true
     },
