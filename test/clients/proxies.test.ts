@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { gunzipSync } from 'node:zlib'
 import { EventSource } from 'eventsource'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
+import { openPage, withoutBrowser } from '../support/browser.ts'
 import { once, until } from '../support/deadline.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -48,6 +49,25 @@ for (const { name, start, skip } of PROXIES) {
     const sent = { headers: { ...AS_BROWSER, 'If-Match': headers.etag } }
     assert.equal((await send(url, 'DELETE', '/api/things/2', sent)).status, 204)
     assert.equal((await send(url, 'DELETE', '/api/things/2', sent)).status, 412)
+  })
+
+  test(`the item panel edits and deletes an item through ${name}`, { skip: skip || withoutBrowser }, async (t) => {
+    const { server, url } = await through(t)
+    const { page, errors } = await openPage(t, `${url}/?collection=things&item=1`)
+    for (const n of [1, 2]) {
+      await page.getByRole('button', { name: 'Edit' }).click()
+      await page.getByLabel('Item as JSON').fill(JSON.stringify({ n, text: TEXT }))
+      await page.getByRole('button', { name: 'Save' }).click()
+      await page.locator(`#table tbody tr:has(th a:text-is("1")) td:text-is("${n}")`).waitFor()
+    }
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.locator('#table tbody tr:has(th a:text-is("1"))').waitFor({ state: 'detached' })
+    assert.equal((await server.fetch('/api/things/1')).status, 404)
+    // The deleted item is requested once more.
+    assert.deepEqual(
+      errors.filter((error) => !error.includes('404')),
+      [],
+    )
   })
 
   test(`events come through ${name} at once`, { skip }, async (t) => {
