@@ -101,15 +101,18 @@ const RESERVED = [
   'newestBy',
   'all',
   'dryRun',
+  '_',
+  '_dc',
+  '_t',
 ]
 
-/** The names that a server understands as json-server's parameters and operators. */
-const JSON_SERVER =
-  /^_(sort|order|page|per_page|limit|start|end|embed|expand|dependent)$|.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$/
+/** The names that a server understands as json-server's parameters and operators, or as values of an array (`a[]`, `a[0]`). */
+const UNDERSTOOD =
+  /^_(sort|order|page|per_page|limit|start|end|embed|expand|dependent)$|.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$|.\[\d*\]$/
 
 export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(where).flatMap(([name, value]) => {
-    const asked = RESERVED.includes(name) || JSON_SERVER.test(name) ? `${name}_eq` : name
+    const asked = RESERVED.includes(name) || UNDERSTOOD.test(name) ? `${name}_eq` : name
     const values = ((Array.isArray(value) ? value : [value]) as readonly unknown[]).filter((one) => one !== undefined)
     // The server knows no filter that nothing matches; without the filter, everything would match.
     if (Array.isArray(value) && values.length === 0 && !name.endsWith('_ne')) {

@@ -1,10 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Principal } from '../access/access.ts'
+import { isSafe } from '../access/roles.ts'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/conditions.ts'
 import type { Position } from '../events/event.ts'
 import type { LongText } from '../query/page-text.ts'
+import { withoutCacheBusters } from '../query/parameter.ts'
 import { acceptedType } from './media-types.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -35,6 +37,7 @@ export function wrapRoutes(
 export class ApiRequest {
   /** As sent, without the query. */
   readonly path: string
+  /** Reads have it without the parameters that avoid cached responses. */
   readonly querystring: string
   /** Below which clients see the server: empty, or a path without a slash at its end. */
   readonly base: string
@@ -48,7 +51,7 @@ export class ApiRequest {
   constructor(incoming: IncomingMessage, parts: Pick<ApiRequest, RequestParts>) {
     this.incoming = incoming
     this.path = parts.path
-    this.querystring = parts.querystring
+    this.querystring = isSafe(this.method) ? withoutCacheBusters(parts.querystring) : parts.querystring
     this.base = parts.base
     this.principal = parts.principal
     this.requestId = parts.requestId
@@ -61,7 +64,7 @@ export class ApiRequest {
 
   /** Path and query. */
   get url(): string {
-    return this.incoming.url as string
+    return this.querystring === '' ? this.path : `${this.path}?${this.querystring}`
   }
 
   get headers(): IncomingHttpHeaders {

@@ -1,13 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeLingering } from './lingering-close.ts'
-import { PROBLEM_TYPE } from './problems.ts'
+import { PROBLEM_TYPE, ANSWERS as REFUSALS } from './problems.ts'
 
 interface ClientErrorResponse {
   readonly status: number
   readonly reason: string
   readonly title: string
   readonly detail: string
+  /** The end of the problem's type, if not `Malformed`. */
+  readonly code?: string
 }
 
 function malformed(detail: string): ClientErrorResponse {
@@ -33,17 +35,41 @@ const ANSWERS: Readonly<Record<string, ClientErrorResponse>> = {
   },
 }
 
+const URI_TOO_LONG: ClientErrorResponse = {
+  ...REFUSALS.UriTooLong,
+  code: 'UriTooLong',
+  reason: 'URI Too Long',
+  detail: 'The request line exceeds Limits.HeaderBytes.',
+}
+
 /** Responds to a request that Node's parser rejected, and closes the connection. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+export function answerClientError(error: ParseError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
   }
-  const answer = ANSWERS[error.code ?? ''] ?? malformed('It cannot be read as HTTP/1.1 (RFC 9112).')
+  const known = ANSWERS[error.code ?? ''] ?? malformed('It cannot be read as HTTP/1.1 (RFC 9112).')
+  const answer = known.status === 431 && isInRequestLine(error) ? URI_TOO_LONG : known
   socket.write(rawResponse(answer.status, answer.reason, problem(answer)))
   // After a timeout the rest of the request may still arrive, and must not be executed.
   if (answer.status === 408) socket.destroySoon()
   else closeLingering(socket)
+}
+
+/** An error of Node's parser: the last chunk of the connection, and how much of it was parsed. */
+interface ParseError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+/**
+ * Whether the last line that was parsed begins with a method, or the chunk is the middle of an address. The parser keeps
+ * no earlier chunk, so the middle of a long header without spaces looks the same.
+ */
+function isInRequestLine({ rawPacket, bytesParsed }: ParseError): boolean {
+  const parsed = rawPacket?.toString('latin1', 0, bytesParsed) ?? ' '
+  const line = parsed.slice(parsed.lastIndexOf('\n') + 1)
+  return /^[A-Z]+ \S*$/.test(line) || (line === parsed && !/\s/.test(line))
 }
 
 /** Checks what RFC 9112 forbids and Node's parser accepts; undefined if the request is valid. */
@@ -67,8 +93,8 @@ export function refuseMalformed(response: ServerResponse, detail: string): void 
   response.writeHead(400, { 'Content-Type': PROBLEM_TYPE }).end(problem(malformed(detail)))
 }
 
-function problem({ title, status, detail }: ClientErrorResponse): string {
-  return JSON.stringify({ type: 'urn:recollect:problem:Malformed', title, status, detail })
+function problem({ code = 'Malformed', title, status, detail }: ClientErrorResponse): string {
+  return JSON.stringify({ type: `urn:recollect:problem:${code}`, title, status, detail })
 }
 
 /** A response with a problem document on a connection that no HTTP server answers, and that is closed after it. */

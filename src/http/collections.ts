@@ -5,7 +5,7 @@ import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import type { Operator } from '../query/filter.ts'
-import { parseFlag } from '../query/parameter.ts'
+import { CACHE_BUSTERS, parseFlag } from '../query/parameter.ts'
 import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
@@ -126,12 +126,21 @@ function parseDeletion(parameters: readonly Parameter[], idField: string) {
     const { name } = parameter
     if (name === DRY_RUN || name === ALL) continue
     if (WITHOUT_FILTERS.has(name)) {
-      const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q, all and dryRun'
+      const isIgnored = CACHE_BUSTERS.includes(name)
+      const other = isIgnored ? 'only reads ignore it' : 'it takes filters, q, all and dryRun'
+      const why = name === AS_OF ? 'the past cannot be changed' : other
       throw new Refusal(
         'Invalid',
         `DELETE of items does not accept ${name}: ${why}. Use ${name}_eq for a field of that name.`,
       )
-    } else filters.push(parameter)
+    }
+    if (isEmptyList(parameter)) {
+      throw new Refusal(
+        'Invalid',
+        `The parameter ${name}[] of a DELETE is a list without values, so it is unclear what it selects.`,
+      )
+    }
+    filters.push(parameter)
   }
   const isWhole = parseFlag(parameters, ALL)
   if (isWhole && filters.length > 0) {
@@ -144,6 +153,11 @@ function parseDeletion(parameters: readonly Parameter[], idField: string) {
     )
   }
   return { filters, isWhole, isDryRun: parseFlag(parameters, DRY_RUN) }
+}
+
+/** Whether the client sent an array without elements, as `id[]=`. */
+function isEmptyList({ raw, value }: Parameter): boolean {
+  return value === '' && /%5d=?$/i.test(raw)
 }
 
 /** The operators by which the empty text selects every text. */

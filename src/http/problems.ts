@@ -23,6 +23,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, ProblemType>> = {
   Conflict: { status: 409, title: 'In conflict with the current state' },
   PreconditionFailed: { status: 412, title: 'Precondition failed' },
   TooLarge: { status: 413, title: 'The body is too large' },
+  UriTooLong: { status: 414, title: 'The address is too long' },
   UnsupportedMediaType: { status: 415, title: 'Unsupported media type' },
   Unprocessable: { status: 422, title: 'Understood, but not processable' },
   Misdirected: { status: 421, title: 'Not the server of this host' },

@@ -5,7 +5,7 @@ import type { Context } from 'koa'
 import type { Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { DEPENDENT } from '../query/json-server.ts'
-import { FLAG, type ParameterDescription } from '../query/parameter.ts'
+import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName } from '../query/parameter.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -108,7 +108,9 @@ export const BULK_PARAMETERS = {
 /** Rejects writes of items with parameters that would otherwise be ignored, such as a dry run that deletes. */
 export function refuseParameters({ method, querystring }: Pick<ApiRequest, 'method' | 'querystring'>): void {
   if (querystring === '') return
-  for (const name of new URLSearchParams(querystring).keys()) {
+  for (const sent of new URLSearchParams(querystring).keys()) {
+    const name = parameterName(sent)
+    if (CACHE_BUSTERS.includes(name)) continue
     const isDelete = method === 'DELETE'
     if (isDelete ? name === DEPENDENT : mostSimilar(name, [AS_OF, DRY_RUN]) === undefined) continue
     const only = isDelete ? `, only ${DEPENDENT}` : ''
@@ -134,7 +136,9 @@ export function parametersOf(
   { querystring }: { readonly querystring: string },
   { bytes, parameters }: HttpQueryLimits,
 ): readonly Parameter[] {
-  if (querystring.length > bytes) throw new Refusal('Invalid', `The query is longer than ${bytes} bytes.`)
+  if (querystring.length > bytes) {
+    throw new Refusal('UriTooLong', `The query is longer than ${bytes} bytes (Limits.QueryBytes).`)
+  }
   return parseParameters(querystring, parameters)
 }
 

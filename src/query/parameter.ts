@@ -31,6 +31,22 @@ export const TEXT = { type: 'string' } as const
 export const TEXT_LIST = { type: 'array', items: TEXT } as const
 export const FLAG = { type: 'boolean' } as const
 
+/** Clients add these to avoid cached responses: jQuery, ExtJS and others. */
+export const CACHE_BUSTERS: readonly string[] = ['_', '_dc', '_t']
+
+const CACHE_BUSTER = /(?:^|&)_(?:dc|t)?(?:=[^&]*)?(?=&|$)/g
+
+/** A query string without the parameters that avoid cached responses. */
+export function withoutCacheBusters(search: string): string {
+  const rest = search.replace(CACHE_BUSTER, '')
+  return rest.startsWith('&') ? rest.slice(1) : rest
+}
+
+/** `id` of `id[]` and `id[0]`, by which axios, jQuery and qs name the values of an array. */
+export function parameterName(sent: string): string {
+  return sent.endsWith(']') ? sent.replace(/(?!^)\[\d*\]$/, '') : sent
+}
+
 /** The value of a parameter with the schema `FLAG`; by default false. */
 export function parseFlag(parameters: readonly Parameter[], name: string): boolean {
   const given = parameters.filter((parameter) => parameter.name === name).map(({ value }) => value)

@@ -14,7 +14,15 @@ import {
 } from './json-server.ts'
 import { readEventTime } from './literal.ts'
 import { DEFAULT_PAGE_SIZE, PAGE_PARAMETERS, PAGING, type Page, parsePage } from './paging.ts'
-import { FLAG, type Parameter, type ParameterDescription, TEXT, TEXT_LIST } from './parameter.ts'
+import {
+  CACHE_BUSTERS,
+  FLAG,
+  type Parameter,
+  type ParameterDescription,
+  parameterName,
+  TEXT,
+  TEXT_LIST,
+} from './parameter.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
 
 export type { Parameter } from './parameter.ts'
@@ -91,7 +99,7 @@ function absolute(text: string, now: number | undefined, isRange: boolean): stri
 const MOST_MS = 62_000_000_000_000
 
 /** Characters that URIs must not contain although Node accepts them; links must escape them. */
-const FORBIDDEN = /["<>\\^`{|}]/g
+const FORBIDDEN = /["<>[\\\]^`{|}]/g
 
 /** Splits and decodes a query string without its `?`. */
 export function parseParameters(search: string, limit: number): readonly Parameter[] {
@@ -103,8 +111,8 @@ export function parseParameters(search: string, limit: number): readonly Paramet
   return pieces.map((raw) => {
     const equals = raw.indexOf('=')
     return equals < 0
-      ? { raw, name: decode(raw), value: '' }
-      : { raw, name: decode(raw.slice(0, equals)), value: decode(raw.slice(equals + 1)) }
+      ? { raw, name: parameterName(decode(raw)), value: '' }
+      : { raw, name: parameterName(decode(raw.slice(0, equals))), value: decode(raw.slice(equals + 1)) }
   })
 }
 
@@ -151,6 +159,7 @@ export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([
   ...Object.keys(LIST_PARAMETERS).filter((name) => name !== 'q'),
   ...PAGING,
   ...JSON_SERVER_PARAMETERS,
+  ...CACHE_BUSTERS,
 ])
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {

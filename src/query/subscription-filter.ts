@@ -3,6 +3,7 @@ import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
+import { CACHE_BUSTERS, parameterName } from './parameter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
 import { NO_PAGE } from './result-cursor.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
@@ -17,7 +18,7 @@ const LIMITS = { parameters: 100, pageSize: 1 }
 /** Parses the filters of a subscription: a query string, or an object of parameters. `time` is the field of the event time. */
 export function parseSubscriptionFilter(query: unknown, time?: Path): SubscriptionFilter {
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
-  const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
+  const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name) && !CACHE_BUSTERS.includes(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
   const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS, { time })
   if (namesReceived && filters.some(({ path }) => isReceived(path)))
@@ -46,7 +47,7 @@ function parametersOf(query: unknown): readonly Parameter[] {
       if (typeof one !== 'string' && typeof one !== 'number' && typeof one !== 'boolean') {
         throw new Refusal('Invalid', `The parameter ${name} must be text, a number, a boolean, or several of them.`)
       }
-      return { raw: '', name, value: String(one) }
+      return { raw: '', name: parameterName(name), value: String(one) }
     }),
   )
   if (parameters.length > LIMITS.parameters) throw new Refusal('Invalid', 'The subscription has too many parameters.')

@@ -10,6 +10,7 @@ export type RefusalCode =
   | 'Conflict'
   | 'PreconditionFailed'
   | 'TooLarge'
+  | 'UriTooLong'
   | 'UnsupportedMediaType'
   | 'Unprocessable'
   | 'Misdirected'

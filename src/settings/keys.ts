@@ -93,7 +93,7 @@ export const KEYS = {
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
   'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),
   'Limits.BatchItems': integer(10_000, 1, 'items of a batch'),
-  'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
+  'Limits.HeaderBytes': integer(32 * 1024, 1024, 'bytes of the request line and all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),
   'Limits.StallSeconds': integer(
@@ -101,7 +101,7 @@ export const KEYS = {
     1,
     'seconds after which a client that reads nothing of its response is disconnected',
   ),
-  'Limits.QueryBytes': integer(8 * 1024, 1, 'bytes of a query string'),
+  'Limits.QueryBytes': integer(16 * 1024, 1, 'bytes of a query string'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
   'Limits.IndexBytes': integer(

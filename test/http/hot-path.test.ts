@@ -30,7 +30,14 @@ const COLLECTIONS = ['things', 'profile']
 const SEGMENTS: Readonly<Record<string, string>> = { id: '7', rest: 'text', position: '3' }
 /** The values of each parameter of the OpenAPI document. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
-  filters: ['n=1', 'n_gt=0&text_contains=%C3%A4', 'n_exists=maybe'],
+  filters: [
+    'n=1',
+    'n=1&_=7&take=2',
+    'id[]=1&id[1]=3',
+    `q=${'x'.repeat(16_384)}`,
+    'n_gt=0&text_contains=%C3%A4',
+    'n_exists=maybe',
+  ],
   q: ['q=€', 'q='],
   sort: ['sort=-n,id', 'sort=n_asc'],
   page: ['page=2&pageSize=7', 'page=0'],
@@ -54,7 +61,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   all: ['all=true', 'all=true&n=1&fields=id', 'all=x', 'all=true&page=2'],
   dryRun: ['n=2&dryRun=true', 'dryRun=x'],
   asOf: ['asOf=3', 'asOf=20', 'asOf=58', 'asOf=999', 'asOf=x', 'asOf=2020-01-01'],
-  from: ['from=2', 'from=9999', 'from=-1'],
+  from: ['from=2', '_dc=7&limit[]=1', 'from=9999', 'from=-1'],
   order: ['order=desc&limit=2', 'order=up'],
   collection: ['collection=things&limit=3', 'collection=nothing'],
   id: ['collection=things&id=7'],

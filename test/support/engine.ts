@@ -49,7 +49,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     headerSeconds: 20,
     requestSeconds: 60,
     stallSeconds: 30,
-    queryBytes: 8 * 1024,
+    queryBytes: 16 * 1024,
     queryParameters: 1000,
     pageSize: 10_000,
     indexBytes: 0,

@@ -29,7 +29,7 @@ export function list(item: JsonObject, isAny = false): Operation {
       },
       304: NOT_MODIFIED,
     },
-    problems: [400, 404, 406, 429, 503],
+    problems: [400, 404, 406, 414, 429, 503],
   }
 }
 
@@ -102,5 +102,5 @@ export const deleteItems: Operation = {
       content: content(ref('schemas', 'Deleted'), JSON_TYPE),
     },
   },
-  problems: [400, 404, 422, 503, 504, 507],
+  problems: [400, 404, 414, 422, 503, 504, 507],
 }

@@ -122,7 +122,7 @@ function read(item: JsonObject): Operation {
       200: { description: 'The item.', headers: ['ETag'], content: content(item, JSON_TYPE) },
       304: NOT_MODIFIED,
     },
-    problems: [400, 404, 503],
+    problems: [400, 404, 414, 503],
   }
 }
 
@@ -179,7 +179,7 @@ const remove: Operation = {
   summary: 'Delete an item',
   parameters: CONDITIONS,
   responses: { 204: { description: 'Deleted. Its `id` is never assigned again.' } },
-  problems: [400, 404, 412, 422, 503, 504, 507],
+  problems: [400, 404, 412, 414, 422, 503, 504, 507],
 }
 
 export const namesPath = pathItem('/api', {
@@ -197,7 +197,7 @@ export const namesPath = pathItem('/api', {
         },
         304: NOT_MODIFIED,
       },
-      problems: [400, 503],
+      problems: [400, 414, 503],
     },
     POST: {
       summary: 'Replace everything',
@@ -229,7 +229,7 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
         200: { description: 'Any JSON value.', headers: ['ETag'], content: content({}, JSON_TYPE) },
         304: NOT_MODIFIED,
       },
-      problems: [400, 404, 503],
+      problems: [400, 404, 414, 503],
     },
     PUT: inside(replace({}), {
       summary: 'Replace a value inside an item',

@@ -49,7 +49,7 @@ export const parameters = {
   ),
   filters: {
     ...query('filters', {
-      description: `Any other parameter is a filter: \`<field>=<value>\`, or \`<field>_<operator>=<value>\` with ${OPERATORS.map((operator) => `\`${operator}\``).join(', ')}; \`like\`, \`istartswith\` and \`iendswith\` ignore case; \`<field>:<operator>\` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with \`ne\` neither).`,
+      description: `Any other parameter is a filter: \`<field>=<value>\`, or \`<field>_<operator>=<value>\` with ${OPERATORS.map((operator) => `\`${operator}\``).join(', ')}; \`like\`, \`istartswith\` and \`iendswith\` ignore case; \`<field>:<operator>\` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with \`ne\` neither). \`id[]=1&id[]=3\` is \`id=1&id=3\`. GET ignores \`_\`, \`_dc\` and \`_t\`.`,
       schema: { type: 'object', additionalProperties: TEXT },
     }),
     style: 'form',

@@ -13,6 +13,7 @@ const PROBLEMS = {
   409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already; a single object has no items.',
   412: 'The condition of `If-Match` or `If-None-Match` does not hold. Nothing was written.',
   413: 'The body is too large.',
+  414: 'The query is longer than `Limits.QueryBytes`.',
   415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` lists what is accepted.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
   429: 'Too many wrong credentials came from this address, or it has too many streams open; or too many whole results are being sent.',

@@ -36,7 +36,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
             },
           },
         },
-        problems: [400, 406, 429, 503],
+        problems: [400, 406, 414, 429, 503],
       },
     },
   },
