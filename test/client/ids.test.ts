@@ -65,7 +65,17 @@ test('an id that no address can contain is rejected before a request is sent', a
 test('a field named like a parameter is queried as a field', async (t) => {
   const data = {
     a: [
-      { id: 1, page: 1, sort: 'x', q: 'y', data: { limit: 5 }, when: '2026-01-01T00:00:00Z', no: null },
+      {
+        id: 1,
+        page: 1,
+        sort: 'x',
+        q: 'y',
+        data: { limit: 5 },
+        _t: 3,
+        'temp[0]': 7,
+        when: '2026-01-01T00:00:00Z',
+        no: null,
+      },
       { id: 2, page: 2 },
     ],
   }
@@ -82,6 +92,9 @@ test('a field named like a parameter is queried as a field', async (t) => {
     { no: null },
     { page: 1, sort: undefined },
     { page_in: ['1', 7] },
+    { _t: 3 },
+    { 'temp[0]': [7, 8] },
+    { 'temp[0]_lt': 8 },
   ]) {
     const query = items.where(where)
     assert.deepEqual(

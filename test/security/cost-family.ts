@@ -17,7 +17,7 @@ export interface Family {
 /** The API key of an admin, where authentication is on. */
 export const KEY = 'admin-key-123456'
 
-export const HEADERS = 15_000
+export const HEADERS = 31_000
 
 /** As many pieces as there is room for. */
 export function fill(bytes: number, piece: (index: number) => string, between = ''): string {

@@ -2,7 +2,7 @@ import { BODY_REQUESTS } from './cost-bodies.ts'
 import { type Family, fill, HEADERS } from './cost-family.ts'
 import { HEADER_REQUESTS } from './cost-headers.ts'
 
-const QUERY = 8_000
+const QUERY = 16_000
 
 /** Requests that are long in one way. */
 export const REQUESTS: Readonly<Record<string, Family>> = {
@@ -34,6 +34,10 @@ export const REQUESTS: Readonly<Record<string, Family>> = {
   'many ampersands': query((bytes) => '&'.repeat(bytes)),
   'many parameters': query((bytes) => fill(bytes, (index) => `f${index}=1`, '&')),
   'many parameters of one name': query((bytes) => fill(bytes, (index) => `f=${index}`, '&')),
+  'many cache busters': query((bytes) => '&_=1'.repeat(bytes / 4)),
+  'many elements of an array': query((bytes) => fill(bytes, (index) => `f[${index}]=1`, '&')),
+  'a name of brackets': query((bytes) => `f${'[0'.repeat(bytes / 2 - 2)}]=1`),
+  'a long index of an array': query((bytes) => `f[${'1'.repeat(bytes)}]=1`),
   'many parameters without a value': query((bytes) => fill(bytes, (index) => `f${index}`, '&')),
   'a long _in': query((bytes) => `f_in=${fill(bytes, (index) => String(index), ',')}`),
   'a long _in of nothing': query((bytes) => `f_in=${','.repeat(bytes)}`),
