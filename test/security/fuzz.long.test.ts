@@ -141,7 +141,7 @@ async function attack(
     .split('\n')
     .filter((line) => /"level":(50|60)/.test(line))
   assert.deepEqual({ wrong, failures: failures.slice(0, 10) }, { wrong: [], failures: [] })
-  const usual = [200, 201, 204, 400, 404, 405, 412, 415, 422, 431, ...(keys ? [401, 403, 429] : [])]
+  const usual = [200, 201, 204, 400, 404, 405, 412, 414, 415, 422, 431, ...(keys ? [401, 403, 429] : [])]
   const rare = [304, 406, 409, 413]
   const wanted = REQUESTS < 1000 ? [] : REQUESTS < 10_000 ? usual : [...usual, ...rare]
   const absent = wanted.filter((status) => !statuses.has(status))
@@ -203,7 +203,8 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
   if (isGuarded && who === 'stranger' && text.includes(SECRET)) return 'A stranger read an item.'
   const isNoHttp = isFramed || !/^\/[\x21-\x7e]*$/.test(target)
   if (isGarbled || (isNoHttp && [400, 408].includes(status) && !headers['x-request-id'])) return undefined
-  if (status === 431) return bytesOf(attempt) > HEADER_BYTES / 2 ? undefined : 'The headers were not too large.'
+  if (status === 414 || status === 431)
+    return bytesOf(attempt) > HEADER_BYTES / 2 ? undefined : 'The request line and the headers were not too large.'
   if (method === 'OPTIONS' && target === '*' && status === 200) return undefined
   if (status === 421) return has(attempt, 'Host') && !isGuarded ? undefined : 'The host is one of this machine.'
   if (method === 'OPTIONS' && target === '*' && status === 200) return undefined
