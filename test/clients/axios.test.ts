@@ -7,7 +7,7 @@ import { authentication, passwordOf } from '../support/authentication.ts'
 import { within } from '../support/deadline.ts'
 import { startServer } from '../support/server.ts'
 import { BLOG } from './blog.ts'
-import { expectedToFail, ISSUES } from './expected.ts'
+import { expectedToFail } from './expected.ts'
 
 const { posts } = BLOG
 const JSON_BODY = { headers: { 'Content-Type': 'application/json' } }

@@ -6,7 +6,7 @@ import { openRaw } from '../support/raw.ts'
 import { send } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
-const CACHE_BUSTERS = ['_=1767225600000', '_dc=1767225600000', '_t=1767225600000']
+const CACHE_BUSTERS = ['_=1767225600000', '%5Ft=1767225600000', '_dc=1767225600000', '_t=1767225600000']
 const THINGS = [
   { id: 1, n: 10, name: 'a', _t: 5, 'temp[0]': 7 },
   { id: 2, n: 20, name: 'b', _t: 6, 'temp[0]': 8 },
