@@ -1,15 +1,8 @@
 import { type TestContext, test } from 'node:test'
 
-/** The issues that later make an expected failure a success, by their titles. */
-export const ISSUES = {
-  http: 'HTTP as real clients, proxies and tools speak it',
-} as const
-
 export interface Reason {
   /** The difference between what the client expects and what the server does. */
   readonly because: string
-  /** The title of the issue that mends it. Without one, the client and the server differ on purpose. */
-  readonly until?: (typeof ISSUES)[keyof typeof ISSUES]
   /** Matches the status and the message of the error, so that no other failure counts. */
   readonly error: RegExp
 }
@@ -19,7 +12,7 @@ type Body = (t: TestContext) => Promise<unknown>
 /** A test that fails today. It passes while its body fails for the reason given, and fails as soon as the body passes. */
 export function expectedToFail(name: string, reason: Reason, body: Body): void {
   test(`${name} (expected to fail)`, async (t) => {
-    t.diagnostic(`expected to fail: ${reason.because}${reason.until ? `; mended by: ${reason.until}` : ''}`)
+    t.diagnostic(`expected to fail: ${reason.because}`)
     await failsWith(reason.error, () => body(t))
   })
 }
