@@ -8,6 +8,7 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import type { Subscribed } from '../../src/sockets/protocol.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -70,7 +71,7 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
   const past = new Past(journal, views, new History(views))
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const clock = { elapsedMs: () => 0, schedule: () => ({ cancel: () => {} }) }
-  const log = pino({ level: 'silent' })
+  const log = new LimitedLog(pino({ level: 'silent' }), clock.elapsedMs)
   const limits = { items: 10_000, perClient: count }
   const all = new Subscriptions({ views, past, queries, journal, log, now, clock, ...limits })
   let sent = 0

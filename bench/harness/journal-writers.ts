@@ -1,8 +1,11 @@
 /** `<directory> <writers> <seconds>`: the file journal and nothing else; says how many records it made durable a second. */
+
 import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
 import { FileJournal } from '../../src/events/file-journal.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { bodies, COLLECTION } from './readings.ts'
 
 const [directory = '', writers, seconds] = process.argv.slice(2)
@@ -10,6 +13,7 @@ const journal = await FileJournal.open({
   files: nodeFiles,
   directory,
   now: () => new Date(),
+  log: new LimitedLog(pino({ level: 'silent' }), () => 0),
   newId: randomUUID,
   segmentBytes: 64 * 1024 * 1024,
   replay: () => {},

@@ -1,6 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Semaphore } from '../runtime/semaphore.ts'
-import type { Claim } from './failure-log.ts'
 import { decoyOf, digest, hashPassword, isPasswordHash, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
 import type { Token, Tokens } from './tokens.ts'
@@ -36,6 +35,13 @@ export interface Credentials {
   readonly apiKey?: string | undefined
   /** A bearer token from elsewhere than the Authorization header. */
   readonly accessToken?: string | undefined
+}
+
+/** The identity that wrong credentials claimed. */
+export interface Claim {
+  readonly scheme: 'password' | 'token' | 'apikey'
+  /** The named user, if it exists. */
+  readonly actor?: string
 }
 
 /** The principal of every client when authentication is off. */

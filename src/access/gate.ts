@@ -1,6 +1,5 @@
-import { type Access, ANYBODY, type Credentials, type Principal } from './access.ts'
+import { type Access, ANYBODY, type Claim, type Credentials, type Principal } from './access.ts'
 import { networkOf, type TrustedProxies } from './addresses.ts'
-import type { Claim } from './failure-log.ts'
 import type { Failures } from './failures.ts'
 import type { Hosts } from './hosts.ts'
 import type { Origins, PageFields } from './origins.ts'

@@ -21,7 +21,10 @@ export function standardError(): LogOutput['write'] {
 }
 
 /** The log of a server, as lines of JSON or as text for people. */
-export function openLog({ level, format }: Settings['log'], { write, isTerminal, hasColours }: LogOutput): Logger {
+export function openLog(
+  { level, format }: Pick<Settings['log'], 'level' | 'format'>,
+  { write, isTerminal, hasColours }: LogOutput,
+): Logger {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime }
   if (!isText(format, isTerminal)) return pino({ ...options, level }, { write })
   // Requests are logged at level debug; the text format shows them at level info as well.
@@ -64,7 +67,7 @@ const COLOURS = { grey: 90, red: 31, green: 32, yellow: 33, cyan: 36 }
 type Paint = (colour: keyof typeof COLOURS, text: string) => string
 
 function isRequest(entry: Entry): entry is RequestEntry {
-  return typeof entry.method === 'string' && typeof entry.status === 'number'
+  return entry.level < INFO && typeof entry.method === 'string' && typeof entry.status === 'number'
 }
 
 /** Formats an entry as one line, with the stack of an error below it. */

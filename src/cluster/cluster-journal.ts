@@ -4,6 +4,7 @@ import type { Position } from '../events/event.ts'
 import type { Draft, Journal, Recorded } from '../events/journal.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { ClusterFigures } from './figures.ts'
 import { LeaderWrites } from './leader-writes.ts'
 import { decodeBeginning, encodeBeginning, encodeSuccession, type Sequence, type Succession } from './message.ts'
@@ -23,6 +24,7 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly hasRoom?: (events: number, bytes: number) => boolean
   /** Called with writes that were received, and awaited before followers see them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
+  readonly log?: LimitedLog
   /** This node has lost the leadership: another node leads, or the outcome of a write is unknown. */
   readonly lost: () => void
   /** The stream is not the expected one, or its copy cannot be written: the process must end. */
@@ -56,6 +58,7 @@ export class ClusterJournal implements Journal, Sized {
       place,
       coming: (sequence, message) => this.#sender.coming(sequence, message),
       project: options.project,
+      log: options.log,
       succeeded: (succession) => this.#succeed(succession),
       failed: (error) => {
         options.failed(error)

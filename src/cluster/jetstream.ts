@@ -16,6 +16,7 @@ import {
 import { headers, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import { isWrongSequence } from './connection.ts'
 import type { Message, Sequence } from './message.ts'
 import type { PublishOutcome, RecordStream } from './record-stream.ts'
@@ -41,6 +42,7 @@ export class JetStream implements RecordStream {
   readonly #js: JetStreamClient
   readonly #jsm: JetStreamManager
   readonly #log: Logger
+  readonly #limitedLog: LimitedLog
 
   private constructor(nc: NatsConnection, { name, num_replicas }: StreamConfig, jsm: JetStreamManager, log: Logger) {
     this.replicas = num_replicas
@@ -50,6 +52,7 @@ export class JetStream implements RecordStream {
     this.#js = jetstream(nc, { timeout: ANSWER_MS })
     this.#jsm = jsm
     this.#log = log
+    this.#limitedLog = new LimitedLog(log, () => performance.now())
   }
 
   /**
@@ -83,7 +86,7 @@ export class JetStream implements RecordStream {
       return seq === after + 1 ? 'stored' : 'behind'
     } catch (error) {
       if (isWrongSequence(error)) return 'behind'
-      this.#log.warn({ err: error, position }, 'NATS did not accept a message')
+      this.#limitedLog.warn({ err: error, position }, 'NATS did not accept a message')
       return 'unknown'
     }
   }

@@ -5,6 +5,7 @@ import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonValue } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import { Slices } from '../runtime/time-slices.ts'
 import type { ClusterFigures, ForwardOutcome } from './figures.ts'
 import type { Announcement, LeaderRequest, LeaderResponse } from './protocol.ts'
@@ -27,6 +28,7 @@ export class Messenger {
   readonly #nc: NatsConnection
   readonly #prefix: string
   readonly #log: Logger
+  readonly #limitedLog: LimitedLog
   readonly #figures: ClusterFigures
   readonly #batches: RequestBatches
   /** For long requests. */
@@ -39,6 +41,7 @@ export class Messenger {
     this.#prefix = `recollect.${stream}`
     this.messageBytes = messageBytes
     this.#log = log
+    this.#limitedLog = new LimitedLog(log, () => performance.now())
     this.#figures = figures
     this.#batches = new RequestBatches({
       messageBytes,
@@ -69,7 +72,9 @@ export class Messenger {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
       this.#answerAll(text, answer)
         .then(respond)
-        .catch((error: unknown) => this.#log.error({ err: error }, 'a request of another node could not be answered'))
+        .catch((error: unknown) =>
+          this.#limitedLog.error({ err: error }, 'a request of another node could not be answered'),
+        )
     })
   }
 
@@ -78,7 +83,7 @@ export class Messenger {
     const parsed = await this.#slices.run(() => parseSteps(text, undefined, undefined, Number.POSITIVE_INFINITY))
     const answers = (parsed as unknown as readonly LeaderRequest[]).map((request) =>
       answer(request).catch((error: unknown): LeaderResponse => {
-        this.#log.error({ err: error }, 'a request of another node could not be answered')
+        this.#limitedLog.error({ err: error }, 'a request of another node could not be answered')
         return { type: 'failed' }
       }),
     )

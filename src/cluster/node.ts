@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Position } from '../events/event.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import type { ClusterJournal } from './cluster-journal.ts'
 import type { Election } from './election.ts'
 import type { Messenger } from './messenger.ts'
@@ -46,6 +47,7 @@ const STUCK_MS = 15_000
 /** A node of the cluster: takes part in leader elections and tracks its peers. */
 export class Node {
   readonly #options: NodeOptions
+  readonly #limitedLog: LimitedLog
   readonly #heard = new Map<string, { readonly announcement: Announcement; readonly at: number }>()
   #isElected = false
   #isEnding = false
@@ -58,6 +60,7 @@ export class Node {
 
   constructor(options: NodeOptions) {
     this.#options = options
+    this.#limitedLog = new LimitedLog(options.log, options.elapsedMs)
     options.messenger.hear((announcement) => {
       if (announcement.node !== options.id)
         this.#heard.set(announcement.node, { announcement, at: options.elapsedMs() })
@@ -185,7 +188,7 @@ export class Node {
         this.#announce()
         await elected()
       } catch (error) {
-        log.warn({ err: error }, 'this node was elected leader, but could not take over')
+        this.#limitedLog.warn({ err: error }, 'this node was elected leader, but could not take over')
         // It may have been elected again meanwhile, and is about to take over.
         if (this.#change === change) this.#isElected = false
       }

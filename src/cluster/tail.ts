@@ -4,6 +4,7 @@ import type { RecordLine } from '../events/record-reader.ts'
 import type { Copied, Replica } from '../events/replica.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import { decodeContent, type Message, type Sequence, type Succession } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 import type { ResumePoint } from './resume-point.ts'
@@ -20,12 +21,14 @@ export interface TailOptions {
   readonly succeeded: (succession: Succession) => Promise<void> | undefined
   /** Called with complete writes, and awaited, before followers see them. */
   readonly project?: ((batch: readonly Recorded[]) => void | Promise<void>) | undefined
+  readonly log: LimitedLog | undefined
   /** The stream is not the expected one, or its copy cannot be written: processing has stopped. */
   readonly failed: (error: unknown) => void
 }
 
 /** How often to retry writing the copy while the disk is full or the process has no file descriptor left. */
 const FULL_MS = 500
+const CANNOT_WRITE = 'the copy of the journal cannot be written, this node waits'
 
 /**
  * Processes the messages of a stream, each once and in order, from whichever source: verifies them, copies them to disk
@@ -174,9 +177,11 @@ export class Tail {
     for (;;) {
       try {
         await this.#replica.write(copied)
+        this.#options.log?.over(CANNOT_WRITE, {}, 'the copy of the journal is written again')
         return
       } catch (error) {
         if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error
+        this.#options.log?.error({ err: error }, CANNOT_WRITE)
       }
       await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
       if (this.#unusable) throw this.#unusable

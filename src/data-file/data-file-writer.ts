@@ -1,6 +1,7 @@
 import { Low } from 'lowdb'
 import type { CollectionTexts } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import { DataFileAdapter } from './adapter.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { EditCheck, type EditCheckOptions } from './edit-check.ts'
@@ -21,11 +22,13 @@ export interface DataFileWriterOptions
 }
 
 const RETRY_MS = 1000
+const CANNOT_WRITE = 'the data file could not be written'
 
 /** Keeps the file up to date, with writes in proportion to what changed. Never overwrites an unmerged edit. */
 export class DataFileWriter {
   readonly #options: DataFileWriterOptions
   readonly #onDisk: FileOnDisk
+  readonly #log: LimitedLog
   readonly #low: Low<CollectionTexts>
   readonly #budget = new WriteBudget()
   readonly #schedule: WriteSchedule
@@ -46,6 +49,7 @@ export class DataFileWriter {
     this.#options = options
     const { files, path, onDisk, log, inTurn, settings } = options
     this.#onDisk = onDisk
+    this.#log = new LimitedLog(log, options.elapsedMs)
     this.#stopLimit = new StopLimit(options.elapsedMs)
     this.#edits = new EditCheck({ ...options, note: (confirmed, pending) => this.#note(confirmed, pending) })
     this.#schedule = new WriteSchedule({
@@ -167,6 +171,7 @@ export class DataFileWriter {
   #succeeded(): void {
     this.#onDisk.trouble = undefined
     this.failure = undefined
+    this.#log.over(CANNOT_WRITE, { path: this.#options.path }, 'the data file is written again')
     this.#isOverdue = false
   }
 
@@ -247,8 +252,7 @@ export class DataFileWriter {
   }
 
   #fails(error: unknown): void {
-    const { log, path } = this.#options
-    if (this.#onDisk.trouble?.state !== 'failing') log.error({ err: error, path }, 'the data file could not be written')
+    this.#log.error({ err: error, path: this.#options.path }, CANNOT_WRITE)
     this.failure = error as Error
     this.#onDisk.trouble = { state: 'failing', detail: this.failure.message }
     this.#isOverdue = true

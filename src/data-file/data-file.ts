@@ -87,6 +87,7 @@ export class DataFile implements Projection {
     const { log, schedule, path } = this.#options
     try {
       await this.#settle(journal)
+      if (this.#beginTimer) log.info({ path }, 'the disk has room for the data file again')
     } catch (error) {
       const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
       if (!isFull || journal.head === 0) throw error

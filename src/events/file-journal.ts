@@ -1,5 +1,6 @@
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import { Batch, type Write } from './batch.ts'
 import type { Sized } from './bytes-after.ts'
 import { type OpenDirectory, openDirectory } from './directory.ts'
@@ -12,6 +13,7 @@ import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
 export interface FileJournalOptions extends SegmentLogOptions {
   readonly now: () => Date
+  readonly log: LimitedLog
   /** Called when the content of the disk is unknown: the process must end. */
   readonly failed: (error: unknown) => void
   /** Whether the store has room for so many events of so many bytes; otherwise writes fail like on a full disk. */
@@ -35,6 +37,7 @@ const DISK_FULL = 'The disk is full. Nothing was stored; reading goes on.'
 const STORED_UNSEEN =
   'The disk became full. The journal has the write, and it will be seen when there is room. Sent again without its Idempotency-Key, it would happen twice.'
 const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
+const CANNOT_WRITE = 'the journal cannot be written, writes are refused'
 /** How often to check for space while writes wait for it. */
 const LOOK_MS = 500
 /** How long a full disk is reported. Clients may wait for the end of the report before they write again. */
@@ -52,6 +55,8 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   #flushing: Promise<void> | undefined
   /** When a full disk or missing descriptors are no longer reported. Writes are attempted in any case. */
   #fullUntil = 0
+  /** Writes refused since the last one that was stored. */
+  #refused = 0
   #unusable: Refusal | undefined
   readonly #followers: ((recorded: Recorded) => void)[] = []
 
@@ -85,8 +90,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   append(draft: Draft): Promise<Recorded> {
     if (this.#unusable) return Promise.reject(this.#unusable)
     if (!this.#hasRoom(draft.events.length, 0)) {
-      this.#fullUntil = performance.now() + FULL_MS
-      this.figures.refusedForSpace++
+      this.#noteFull(1, noRoom())
       return Promise.reject(new Refusal('DiskFull', DISK_FULL))
     }
     if (draft.expected !== this.#accepted + 1) {
@@ -149,10 +153,10 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   async #withRoom(writes: readonly QueuedWrite[], projected: Promise<void>): Promise<void> {
     const looking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return
-      this.#fullUntil = performance.now() + FULL_MS
       for (const { reject } of [...writes, ...this.#inFlight]) reject(new Refusal('OutcomeUnknown', STORED_UNSEEN))
       const refused = this.#queue
       this.#queue = []
+      this.#noteFull(refused.length, noRoom())
       const [first] = refused
       if (first) this.#accepted = first.draft.expected - 1
       for (const { reject } of refused) reject(new Refusal('DiskFull', DISK_FULL))
@@ -176,8 +180,27 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
       events += draft.events.length
       for (const text of texts ?? []) bytes += text.length
     }
-    if (this.#hasRoom(events, bytes)) return
-    throw Object.assign(new Error('There is no room for what the journal is read from.'), { code: 'ENOSPC' })
+    if (!this.#hasRoom(events, bytes)) throw noRoom()
+  }
+
+  #noteFull(refused: number, error: unknown): void {
+    if (isOutOfSpace(error)) this.figures.refusedForSpace += refused
+    this.#fullUntil = performance.now() + FULL_MS
+    // Writes whose outcome is unknown are stored, and the store logs that it has no room for them.
+    if (refused === 0) return
+    this.#refused += refused
+    this.#options.log.error({ err: error, ...this.#place, refused: this.#refused }, CANNOT_WRITE)
+  }
+
+  #noteStored(): void {
+    this.#fullUntil = 0
+    if (this.#refused === 0) return
+    this.#options.log.over(CANNOT_WRITE, { ...this.#place, refused: this.#refused }, 'the journal is written again')
+    this.#refused = 0
+  }
+
+  get #place(): { readonly path: string } {
+    return { path: this.#options.directory }
   }
 
   /** The next batch follows this one. */
@@ -192,7 +215,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
       for (const { reject } of writes) reject(this.#unusable)
       return
     }
-    this.#fullUntil = 0
+    this.#noteStored()
     try {
       const projected = this.#options.project?.(recorded)
       if (projected) await this.#withRoom(writes, projected)
@@ -223,12 +246,11 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
       this.#fail(batch, second)
       return
     }
-    this.#fullUntil = performance.now() + FULL_MS
     const refusal = isShortOfFiles ? new Refusal('Unavailable', TOO_MANY_FILES) : new Refusal('DiskFull', DISK_FULL)
     const refused = [...batch, ...this.#queue]
     this.#queue = []
     this.#accepted = this.next.position - 1
-    if (!isShortOfFiles) this.figures.refusedForSpace += refused.length
+    this.#noteFull(refused.length, error)
     for (const write of refused) write.reject(refusal)
   }
 
@@ -256,4 +278,9 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
     await super.close()
   }
+}
+
+function noRoom(): Error {
+  const why = 'The disk has no room for the store, from which the journal is read.'
+  return Object.assign(new Error(why), { code: 'ENOSPC' })
 }

@@ -1,8 +1,8 @@
 import Router from '@koa/router'
 import Koa, { type Context, type Middleware } from 'koa'
-import type { Logger } from 'pino'
 import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
+import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
 import { type ApiResource, reflectsViews } from './api.ts'
 import { isOwnPath, originForm, publicPath } from './base-path.ts'
@@ -41,7 +41,7 @@ export interface AppOptions {
   readonly builtPages: string
   /** User middleware runs before authentication, so that a request that it changes is authorized as changed. */
   readonly middleware: readonly Middleware[]
-  readonly log: Logger
+  readonly log: LimitedLog
   readonly newId: () => string
 }
 
@@ -53,7 +53,7 @@ export function createApp(options: AppOptions): Koa {
   const { log, newId, gate } = options
   app.on('error', (error: Error & { code?: string; expose?: boolean }) => {
     // User middleware may throw errors that are meant for the client.
-    if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed')
+    if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed', TEN_IN_TEN_SECONDS)
   })
   app.use(inOriginForm)
   app.use(identify(newId))

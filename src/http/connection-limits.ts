@@ -1,9 +1,9 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Logger } from 'pino'
 import { isLoopback } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import { rawResponse } from './client-error.ts'
 import { closeLingering } from './lingering-close.ts'
 
@@ -13,7 +13,7 @@ export interface ConnectionLimitsOptions {
   readonly most: number
   /** Highest number of connections of one address, at most half of all; not of loopback and trusted proxies. */
   readonly perAddress: number
-  readonly log: Logger
+  readonly log: LimitedLog
 }
 
 /** Metrics of the connections. */
@@ -25,8 +25,6 @@ export interface ConnectionFigures {
 const RETRY_SECONDS = 5
 /** How many refused connections at a time are closed gracefully, so that clients can read the reason. */
 const LINGERING = 8
-/** At most one log line about refused connections in this time. */
-const LOG_MS = 10_000
 
 /** Limits the connections of a server, and responds to others with 503. Node's `maxConnections` closes them. */
 export class ConnectionLimits {
@@ -35,7 +33,6 @@ export class ConnectionLimits {
   readonly #perAddress: PerAddress
   #lingering = 0
   #refused = 0
-  #loggedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: ConnectionLimitsOptions) {
     this.#options = options
@@ -82,11 +79,8 @@ export class ConnectionLimits {
 
   #refuse(socket: Socket, detail: string): void {
     this.#refused++
-    const now = performance.now()
-    if (now - this.#loggedAt >= LOG_MS) {
-      this.#loggedAt = now
-      this.#options.log.warn({ open: this.#open.size, refused: this.#refused }, `refusing connections: ${detail}`)
-    }
+    const facts = { open: this.#open.size, refused: this.#refused, why: detail }
+    this.#options.log.warn(facts, 'a connection was refused')
     // A connection reset must not end the process.
     socket.on('error', () => socket.destroy())
     socket.write(answer(detail))

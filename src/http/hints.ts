@@ -1,5 +1,3 @@
-import type { Logger } from 'pino'
-import { LineLimit } from '../access/failure-log.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { needsOf } from '../query/aggregate/aggregation.ts'
@@ -9,6 +7,7 @@ import type { PresentCollection } from '../query/queries.ts'
 import { type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { RECEIVED } from '../query/virtual-field.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import type { Reply } from './api.ts'
 import { addHint } from './write-hints.ts'
 
@@ -16,9 +15,7 @@ export interface HintsOptions {
   readonly fields: Pick<FieldList, 'has' | 'similarTo'>
   /** Whether a query that names a field that no item has is refused. */
   readonly isStrict: boolean
-  readonly log: Pick<Logger, 'warn'>
-  /** Monotonic. */
-  readonly elapsedMs: () => number
+  readonly log: LimitedLog
 }
 
 /** Fields of a query that are looked up. */
@@ -32,11 +29,9 @@ const PARAMETERS = [...WITHOUT_FILTERS].filter((name) => !name.startsWith('_'))
 /** Tells clients of fields in a query that no item has: such a query selects or shows nothing, which looks like lost data. */
 export class Hints {
   readonly #options: HintsOptions
-  readonly #lines: LineLimit
 
   constructor(options: HintsOptions) {
     this.#options = options
-    this.#lines = new LineLimit(options.elapsedMs)
   }
 
   /** Sets the header where a field is absent. False: a later answer to the same query may have another header. */
@@ -65,12 +60,10 @@ export class Hints {
       .join(' ')
     const isParameter = absent.some((path) => path.length === 1 && insteadOf(path[0] as string) !== undefined)
     if (isStrict || isParameter) throw new Refusal('Invalid', hint)
-    if (this.#lines.take()) {
-      // Names of fields in queries are not logged, because they may be misplaced secrets.
-      const didYouMean = absent.flatMap((path) => this.#options.fields.similarTo(collection, path) ?? [])
-      const logged = { collection: collection.name, absent: absent.length }
-      log.warn({ ...logged, ...(didYouMean.length > 0 && { didYouMean }) }, 'a query names fields that no item has')
-    }
+    // Names of fields in queries are not logged, because they may be misplaced secrets.
+    const didYouMean = absent.flatMap((path) => this.#options.fields.similarTo(collection, path) ?? [])
+    const logged = { collection: collection.name, absent: absent.length, ...(didYouMean.length > 0 && { didYouMean }) }
+    log.warn(logged, 'a query names fields that no item has', TEN_IN_TEN_SECONDS)
     addHint(reply, hint)
     return false
   }

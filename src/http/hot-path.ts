@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import { credentialsOf } from '../access/gate.ts'
 import { includes, neededRole } from '../access/roles.ts'
+import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { ApiRequest, type ApiResource, type ApiRoute, type Method, Reply, reflectsViews } from './api.ts'
 import type { AppOptions } from './app.ts'
 import { publicPath } from './base-path.ts'
@@ -53,7 +54,7 @@ export function hotPath(options: HotPathOptions): Front {
     const asked = new ApiRequest(request, { path, querystring, base, principal, requestId, bytes })
     const reply = new Reply(['X-Request-Id', requestId, ...common])
     const failed = (error: unknown): void => {
-      if (!isClientGone(error)) log.error({ err: error, requestId, method }, 'a response failed')
+      if (!isClientGone(error)) log.error({ err: error, requestId, method }, 'a response failed', TEN_IN_TEN_SECONDS)
     }
     const sending = (): void => {
       if (reflectsViews(path)) reply.position ??= position()

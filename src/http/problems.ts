@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa'
-import type { Logger } from 'pino'
 import type { Rejection } from '../commands/command.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
+import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { Abandoned } from '../runtime/time-slices.ts'
 import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
@@ -44,21 +44,22 @@ export interface Problem {
 
 export const PROBLEM_TYPE = 'application/problem+json'
 
-/** The problem for an error; unexpected errors are logged. */
+/** The problem for an error; unexpected errors and failures of the environment are logged. */
 export function problemOf(
   error: unknown,
   /** `path` is the one that the client sent. */
   request: { readonly method: string; readonly path: string },
-  log: Logger,
+  log: LimitedLog,
   requestId: unknown,
 ): Problem {
+  const facts = { requestId, method: request.method }
   const refusal = error instanceof Refusal ? error : refusalOf(error)
   if (refusal) {
-    if (refusal !== error) log.error({ err: error, requestId, method: request.method }, 'a request failed for now')
-    const { code, message, faults } = refusal
+    const { code, message, faults, cause } = refusal
+    if (cause !== undefined) log.error({ err: cause, ...facts }, `a request failed: ${failureOf(refusal)}`)
     return { ...described(code, ANSWERS[code], message, request.path, faults), headers: headersOf(refusal) }
   }
-  log.error({ err: error, requestId, method: request.method }, 'a request failed unexpectedly')
+  log.error({ err: error, ...facts }, 'a request failed unexpectedly', TEN_IN_TEN_SECONDS)
   const unexpected = { status: 500, title: 'An unexpected error' }
   const detail = 'The server has logged what went wrong.'
   return { ...described('Unexpected', unexpected, detail, request.path, []), headers: {} }
@@ -72,17 +73,23 @@ function headersOf(refusal: Refusal): Problem['headers'] {
 /** The refusal for an error of the environment, without paths, as anybody may see it; undefined for a bug. */
 function refusalOf(error: unknown): Refusal | undefined {
   if (isOutOfDescriptors(error)) {
-    return new Refusal('Unavailable', 'The server has too many files and connections open. Nothing was changed.')
+    const why = 'The server has too many files and connections open. Nothing was changed.'
+    return new Refusal('Unavailable', why, [], { cause: error })
   }
   if (error instanceof Corruption) {
     const why = 'The journal cannot be read: a part of it was removed, shortened or damaged while the server runs.'
-    return new Refusal('Unavailable', `${why} The server has logged where.`)
+    return new Refusal('Unavailable', `${why} The server has logged where.`, [], { cause: error })
   }
   return undefined
 }
 
+function failureOf({ code, cause }: Refusal): string {
+  if (code === 'DiskFull') return 'the disk is full'
+  return isOutOfDescriptors(cause) ? 'too many files are open' : 'what it reads is damaged or was removed'
+}
+
 /** Turns every error into a problem document. */
-export function problems(log: Logger): Middleware {
+export function problems(log: LimitedLog): Middleware {
   return async (ctx, next) => {
     try {
       await next()

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { Histogram } from '../runtime/histogram.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -22,12 +23,23 @@ interface Observed {
   readonly requestId: string
 }
 
-/** Counts each response, and logs it at level debug without query, headers and body. */
-export function observing(times: RequestTimes, log: Logger): Observe {
+export interface ObservingOptions {
+  readonly times: RequestTimes
+  readonly log: Logger
+  readonly limitedLog: LimitedLog
+  /** A response that takes longer to begin is logged as a warning; 0: none is. */
+  readonly slowMs: number
+}
+
+/** Counts each response, and logs it at level debug, or if it is slow, without query, headers and body. */
+export function observing({ times, log, limitedLog, slowMs }: ObservingOptions): Observe {
   return ({ method, path, requestId }, route, status, elapsedMs) => {
     times.observe(method, route, status, elapsedMs / 1000)
-    if (!log.isLevelEnabled('debug')) return
-    log.debug({ requestId, method, path, status, ms: Math.round(elapsedMs) }, 'answered')
+    const isSlow = slowMs > 0 && elapsedMs > slowMs
+    if (!isSlow && !log.isLevelEnabled('debug')) return
+    const facts = { requestId, method, path, status, ms: Math.round(elapsedMs) }
+    log.debug(facts, 'answered')
+    if (isSlow) limitedLog.warn(facts, 'a request was slow')
   }
 }
 

@@ -200,7 +200,7 @@ export class Past {
         throw new Corruption(`The directory ${this.#views.store.directory} was removed.`)
       }
       if (!isOutOfSpace(error)) throw error
-      throw new Refusal('DiskFull', 'The disk is full: there is no room to compute a past state.')
+      throw new Refusal('DiskFull', 'The disk is full: there is no room to compute a past state.', [], { cause: error })
     }
   }
 

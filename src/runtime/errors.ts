@@ -32,8 +32,9 @@ export class Refusal extends Error {
   readonly code: RefusalCode
   readonly faults: readonly Fault[]
 
-  constructor(code: RefusalCode, message: string, faults: readonly Fault[] = []) {
-    super(message)
+  /** `cause`: a failure of the environment, which is logged. */
+  constructor(code: RefusalCode, message: string, faults: readonly Fault[] = [], options?: ErrorOptions) {
+    super(message, options)
     this.name = 'Refusal'
     this.code = code
     this.faults = faults

@@ -1,3 +1,4 @@
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { EngineDependencies } from './dependencies.ts'
 
 /** A change of the wall clock that the monotonic clock does not have. */
@@ -8,7 +9,9 @@ export interface ClockJump {
   readonly seconds: number
 }
 
-type ClockDependencies = Pick<EngineDependencies, 'now' | 'elapsedMs' | 'schedule' | 'log'>
+interface ClockDependencies extends Pick<EngineDependencies, 'now' | 'elapsedMs' | 'schedule'> {
+  readonly log: LimitedLog
+}
 
 /** Smaller changes do not make a reading of today look ahead. */
 const LEAST_MS = 24 * 60 * 60 * 1000

@@ -12,6 +12,7 @@ import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
 import { CloseStack } from './close-stack.ts'
@@ -125,6 +126,7 @@ export class ClusterEngine extends Engine {
         ...compressionOf(settings, dependencies),
         node: id,
         now,
+        log: new LimitedLog(log, dependencies.elapsedMs),
         newId,
         figures: connection.figures,
         lock,

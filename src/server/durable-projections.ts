@@ -16,6 +16,7 @@ import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
 import { scanTimeout } from '../query/scan-limit.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -53,6 +54,8 @@ const ROW_BYTES = 1024
 const EVENTS_AT_ONCE = 256
 const BYTES_AT_ONCE = 1024 * 1024
 
+const NO_ROOM = 'the disk has no room for the store'
+
 /** The projections of a journal, in a store on disk. Call `opening`, then `decide`, `catchUp` and `begin`. */
 export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
@@ -62,6 +65,7 @@ export class DurableProjections extends Projections {
   /** The store's checkpoint when it was opened. */
   readonly #openedAt: Checkpoint | undefined
   readonly #logProgress: ProgressLog
+  readonly #log: LimitedLog
   #queries: Queries | undefined
   #journal: CheckpointedJournal | undefined
   #isClosed = false
@@ -77,6 +81,13 @@ export class DurableProjections extends Projections {
     this.#checkpoint = new StoredCheckpoint(opened.store)
     this.#openedAt = this.#checkpoint.load()
     this.#logProgress = progressLog(dependencies.log, dependencies.elapsedMs)
+    this.#log = new LimitedLog(dependencies.log, dependencies.elapsedMs)
+    const { store } = opened
+    const makeRoom = store.full
+    store.full = () => {
+      makeRoom()
+      this.#noteRoom(false)
+    }
     this.views.saveWith(({ visible }) => {
       const checkpoint = this.#journal?.checkpoint()
       if (checkpoint?.next.position === visible + 1) this.#checkpoint.save(checkpoint)
@@ -201,7 +212,15 @@ export class DurableProjections extends Projections {
     // A large write takes many transactions, and waits for space in between.
     const rows = ROWS_AN_EVENT * (1 + Math.min(events, EVENTS_AT_ONCE))
     const most = ROW_BYTES * rows + Math.min(bytes, BYTES_AT_ONCE)
-    return !this.views.isFull && this.#opened.store.hasRoom(rows, most)
+    const hasRoom = !this.views.isFull && this.#opened.store.hasRoom(rows, most)
+    this.#noteRoom(hasRoom)
+    return hasRoom
+  }
+
+  #noteRoom(hasRoom: boolean): void {
+    const facts = { path: this.#options.settings.store }
+    if (hasRoom) this.#log.over(NO_ROOM, facts, 'the disk has room for the store again')
+    else this.#log.error(facts, NO_ROOM)
   }
 
   begin(): void {

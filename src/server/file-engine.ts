@@ -12,6 +12,7 @@ import { FileJournal } from '../events/file-journal.ts'
 import { directoryOf, replace } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { CloseStack } from './close-stack.ts'
 import { configuredDataFile, connectionOf } from './configured-data-file.ts'
@@ -76,6 +77,7 @@ export class FileEngine extends Engine {
         files,
         directory: settings.journal,
         now,
+        log: new LimitedLog(log, dependencies.elapsedMs),
         newId,
         segmentBytes: settings.segmentBytes,
         ...compressionOf(settings, dependencies),

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
-import type { Logger } from 'pino'
 import type { Connections } from '../http/connections.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { Address } from '../settings/urls.ts'
 
 export interface Listening {
@@ -23,7 +23,7 @@ export async function listen(
   http: Server,
   addresses: readonly Address[],
   connections: Pick<Connections, 'drain'>,
-  log: Logger,
+  log: LimitedLog,
 ): Promise<Listening> {
   const { servers, urls } = await bind(addresses, (index) =>
     index === 0 ? http : createNetServer((socket) => http.emit('connection', socket)),

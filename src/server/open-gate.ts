@@ -1,13 +1,12 @@
-import type { Logger } from 'pino'
 import { Access } from '../access/access.ts'
 import { TrustedProxies } from '../access/addresses.ts'
-import { FailureLog } from '../access/failure-log.ts'
 import { Failures } from '../access/failures.ts'
 import { Gate } from '../access/gate.ts'
 import { Hosts } from '../access/hosts.ts'
 import { Origins } from '../access/origins.ts'
 import { isPasswordHash } from '../access/passwords.ts'
 import type { Tokens } from '../access/tokens.ts'
+import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { type Address, isPublic } from '../settings/urls.ts'
 import type { TokenStorage } from './token-storage.ts'
@@ -20,7 +19,7 @@ export interface GateDependencies {
   readonly now: () => Date
   /** For lock-outs; monotonic. */
   readonly elapsedMs: () => number
-  readonly log: Logger
+  readonly log: LimitedLog
 }
 
 export async function openGate(
@@ -35,14 +34,13 @@ export async function openGate(
     const { Tokens } = await import('../access/tokens.ts')
     return Tokens.open(secret, token.expiresInSeconds, now, storage.revocations)
   }
-  const failureLog = new FailureLog(log, elapsedMs)
   return new Gate({
     access: enabled ? await Access.open({ schemes, users, apiKeys, tokens: await tokens() }) : undefined,
     failures: new Failures(limits.failuresPerMinute, elapsedMs),
     proxies: new TrustedProxies(limits.trustedProxies),
     origins: new Origins(cors.origins),
     hosts: hostsOf(settings),
-    failed: (address, claim) => failureLog.add(address, claim),
+    failed: (address, claim) => log.warn({ address, ...claim }, 'a login failed', TEN_IN_TEN_SECONDS),
   })
 }
 

@@ -14,6 +14,7 @@ import { simulating } from '../http/simulation.ts'
 import { formatPath } from '../json/paths.ts'
 import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { Slices } from '../runtime/time-slices.ts'
 import { eventTimesOf } from '../settings/collections.ts'
@@ -23,7 +24,7 @@ import type { ServiceContext } from './service-context.ts'
 
 /** All routes of the service, for the hot path and for Koa. */
 export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
-  const { engine, settings, dependencies, gate, readOnly, requestTimes } = context
+  const { engine, settings, dependencies, gate, readOnly, requestTimes: times, limitedLog } = context
   const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
   return {
     resources: [...apiOf(context), ...eventsOf(context)],
@@ -33,7 +34,7 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     gate,
     bodyBytes: settings.limits.bodyBytes,
     position: () => engine.views.position,
-    observe: observing(requestTimes, log),
+    observe: observing({ times, log, limitedLog, slowMs: settings.log.slowMs }),
     readOnly,
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.contentSecurityPolicy,
@@ -41,16 +42,15 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     pages,
     builtPages,
     middleware,
-    log,
+    log: limitedLog,
     newId,
   }
 }
 
-function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceContext): readonly ApiResource[] {
+function apiOf({ engine, settings, readOnly, arrivals, limitedLog }: ServiceContext): readonly ApiResource[] {
   const { views, past, queries, handler, journal, bus } = engine
   const { api, limits } = settings
   const { bodyBytes, batchBytes, batchItems, queryBytes, queryParameters, pageSize, scanSeconds, waitSeconds } = limits
-  const { log, elapsedMs } = dependencies
   const fieldList = new FieldList(queries)
   bus.add({ queries, fieldList })
   const all = apiResources({
@@ -60,7 +60,7 @@ function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceCo
     handler,
     journal,
     now: () => engine.now(),
-    hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log, elapsedMs }),
+    hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log: limitedLog }),
     isJsonServer: api.compatibility === 'json-server',
     limits: {
       bytes: queryBytes,
@@ -97,7 +97,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
 }
 
 function adminOf(context: ServiceContext): AppOptions['admin'] {
-  const { engine, settings, gate, warnings } = context
+  const { engine, settings, gate, warnings, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
     health: healthOf(context),
@@ -109,7 +109,11 @@ function adminOf(context: ServiceContext): AppOptions['admin'] {
     building: () => engine.building(),
     reload: () => engine.reload(),
     snapshot: () => engine.snapshot(),
-    verify: (rest) => engine.verify(rest),
+    verify: (rest) =>
+      engine.verify(rest).catch((error: unknown) => {
+        if (error instanceof Corruption) limitedLog.error({ err: error }, 'the journal is damaged')
+        throw error
+      }),
     handler,
     views,
     past,

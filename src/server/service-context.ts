@@ -2,6 +2,7 @@ import type { Gate } from '../access/gate.ts'
 import { RequestTimes } from '../http/request-times.ts'
 import { simulationWarnings } from '../http/simulation.ts'
 import { Arrivals } from '../projections/arrivals.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { ClockWatch } from './clock-watch.ts'
 import type { ServiceDependencies } from './dependencies.ts'
@@ -23,6 +24,8 @@ export interface ServiceContext {
   readonly arrivals: Arrivals
   readonly requestTimes: RequestTimes
   readonly clock: ClockWatch
+  /** The log for what may be repeated without end. */
+  readonly limitedLog: LimitedLog
 }
 
 const READ_ONLY = 'This server is read-only (Api.ReadOnly): nothing can be written to it.'
@@ -33,11 +36,12 @@ export async function openContext(
   dependencies: ServiceDependencies,
 ): Promise<ServiceContext> {
   const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
+  const limitedLog = new LimitedLog(dependencies.log, dependencies.elapsedMs)
   return {
     engine,
     settings,
     dependencies,
-    gate: await openGate(settings, engine.tokens, dependencies),
+    gate: await openGate(settings, engine.tokens, { ...dependencies, log: limitedLog }),
     descriptors: shareDescriptors(dependencies.descriptors),
     warnings: [
       ...warningsOf(settings, readOnly !== undefined),
@@ -47,6 +51,7 @@ export async function openContext(
     readOnly,
     arrivals: new Arrivals(),
     requestTimes: new RequestTimes(),
-    clock: new ClockWatch(dependencies, engine.journal.timeMs),
+    clock: new ClockWatch({ ...dependencies, log: limitedLog }, engine.journal.timeMs),
+    limitedLog,
   }
 }

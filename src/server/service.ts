@@ -53,13 +53,13 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
   try {
     const context = await openContext(engine, settings, dependencies)
     for (const warning of context.warnings) log.warn(warning)
-    const { gate, descriptors, requestTimes, arrivals } = context
+    const { gate, descriptors, requestTimes, arrivals, limitedLog } = context
     const { limits } = settings
     const connectionLimits = new ConnectionLimits({
       gate,
       most: limits.connections || descriptors.connections,
       perAddress: limits.connectionsPerAddress,
-      log,
+      log: limitedLog,
     })
     const metrics = metricsOf({
       engine,
@@ -79,7 +79,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const front: Front = middleware.length > 0 ? () => 'left' : hotPath(routes)
     serveBelow(new BasePath(settings.basePath, (remote) => gate.isTrustedProxy(remote)), http, connections, front)
     connectionLimits.guard(http)
-    const listening = await listen(http, settings.urls, connections, log)
+    const listening = await listen(http, settings.urls, connections, limitedLog)
     return {
       urls: listening.urls,
       async close() {
@@ -119,13 +119,13 @@ function createHttpServer(limits: Settings['limits'], listener: RequestListener)
 }
 
 function openSockets(
-  { engine, settings, dependencies, gate }: ServiceContext,
+  { engine, settings, dependencies, gate, limitedLog }: ServiceContext,
   http: Server,
   connections: Connections,
 ): Sockets {
   const { views, past, queries, journal } = engine
   const { limits, cors } = settings
-  const { log, elapsedMs, schedule } = dependencies
+  const { elapsedMs, schedule } = dependencies
   return new Sockets(http, {
     gate,
     isReady: () => engine.building() === undefined,
@@ -138,7 +138,7 @@ function openSockets(
       past,
       queries,
       journal,
-      log,
+      log: limitedLog,
       now: () => engine.now(),
       clock: { elapsedMs, schedule },
       items: limits.subscriptionItems,

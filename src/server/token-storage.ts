@@ -79,6 +79,8 @@ function revocationsIn(files: Files, path: string): RevocationStore {
         throw new Refusal(
           'DiskFull',
           'The disk is full: the token has ended, but could not be noted to stay so after a restart.',
+          [],
+          { cause: error },
         )
       }
     },

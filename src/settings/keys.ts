@@ -140,6 +140,11 @@ export const KEYS = {
     ['auto', 'text', 'json'],
     'text for people, with a line for each request, or json; auto: text on a terminal, else json',
   ),
+  'Log.SlowMs': integer(
+    1000,
+    0,
+    'milliseconds; a response that takes longer to begin is logged as a warning, at most one a minute; 0 switches that off',
+  ),
   'Journal.Type': choice(
     'file',
     ['file', 'jetstream'],

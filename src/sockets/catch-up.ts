@@ -1,7 +1,7 @@
-import type { Logger } from 'pino'
 import { isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import type { Slices } from '../runtime/time-slices.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
@@ -12,7 +12,7 @@ export interface CatchUpOptions {
   readonly journal: Pick<Journal, 'read'>
   readonly live: LiveSubscriptions
   readonly slices: Slices
-  readonly log: Logger
+  readonly log: LimitedLog
 }
 
 /**

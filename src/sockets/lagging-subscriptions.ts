@@ -1,5 +1,5 @@
-import type { Logger } from 'pino'
 import type { Views } from '../projections/views.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
 import { type ItemState, latestOf, type Subscription } from './subscription.ts'
@@ -8,7 +8,7 @@ export interface LaggingOptions {
   readonly views: Pick<Views, 'position' | 'any'>
   readonly live: LiveSubscriptions
   readonly slices: Slices
-  readonly log: Logger
+  readonly log: LimitedLog
 }
 
 /** Subscriptions whose client reads slowly: each gets the latest state of the items that changed, not every change. */

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino'
 import { isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { momentOf } from '../projections/moment.ts'
@@ -9,6 +8,7 @@ import type { PageItems } from '../query/index/finder.ts'
 import type { PageItemsAt, Queries } from '../query/queries.ts'
 import { parseSubscriptionFilter, queryOf } from '../query/subscription-filter.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import { type Asker, Slices, type Steps } from '../runtime/time-slices.ts'
 import { CatchUp } from './catch-up.ts'
 import { LaggingSubscriptions } from './lagging-subscriptions.ts'
@@ -36,7 +36,7 @@ export interface SubscriptionsOptions {
   readonly past: Past
   readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
-  readonly log: Logger
+  readonly log: LimitedLog
   readonly now: () => Date
   readonly clock: Clock
   /** Highest number of items with which a subscription may begin. */

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Logger } from 'pino'
-import type { Credentials, Principal } from '../../src/access/access.ts'
+import type { Claim, Credentials, Principal } from '../../src/access/access.ts'
 import { Access, ANYBODY } from '../../src/access/access.ts'
 import { TrustedProxies } from '../../src/access/addresses.ts'
-import { type Claim, FailureLog } from '../../src/access/failure-log.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { credentialsOf, Gate, isRefused } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
@@ -213,16 +211,4 @@ test('wrong credentials are logged with address, scheme and user; valid and miss
     ['a', { scheme: 'token', actor: 'anna' }],
     ['a', { scheme: 'token' }],
   ])
-})
-
-test('the log has at most ten lines about wrong credentials in ten seconds, then the number of omitted ones', () => {
-  const time = clock()
-  const lines: unknown[] = []
-  const log = new FailureLog({ warn: (line: unknown) => void lines.push(line) } as Pick<Logger, 'warn'>, time.elapsedMs)
-  for (let count = 0; count < 25; count++) log.add('a', { scheme: 'password', actor: 'anna' })
-  assert.equal(lines.length, 10)
-  assert.deepEqual(lines[0], { address: 'a', scheme: 'password', actor: 'anna' })
-  time.pass(10_000)
-  log.add('b', { scheme: 'apikey' })
-  assert.deepEqual(lines.slice(10), [{ address: 'b', scheme: 'apikey', unlogged: 15 }])
 })

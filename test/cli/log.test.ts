@@ -7,7 +7,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/ports.ts'
 import { spawnServer } from '../support/server.ts'
 
-function logged(log: Settings['log'], isTerminal: boolean, hasColours = false) {
+function logged(log: Pick<Settings['log'], 'level' | 'format'>, isTerminal: boolean, hasColours = false) {
   const written: string[] = []
   const opened = openLog(log, { write: (text) => written.push(text), isTerminal, hasColours })
   opened.debug({ requestId: 'r', method: 'GET', path: '/api/posts', status: 200, ms: 3 }, 'answered')

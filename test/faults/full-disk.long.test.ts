@@ -83,6 +83,12 @@ async function fillAndFree(t: Scope & { diagnostic(message: string): void }, dir
       [...load.answers.keys()].filter((status) => status >= 300 && ![404, 503, 504, 507].includes(status)),
       [],
     )
+    // A restart has another log.
+    if (round % 3 === 0) {
+      const log = server.stderr()
+      const told = log.match(/the journal cannot be written|the disk has no room for the store/g) ?? []
+      assert.ok(told.length > 0 && new Set(told).size === told.length, log)
+    }
     refused += load.answers.get(507) ?? 0
     await history.check(server.url, load)
   }

@@ -9,6 +9,7 @@ import { Gate } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import { ConnectionLimits } from '../../src/http/connection-limits.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { shareDescriptors } from '../../src/server/descriptors.ts'
 import { once, until } from '../support/deadline.ts'
 
@@ -22,7 +23,12 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     hosts: new Hosts(undefined),
     failed: () => {},
   })
-  const limits = new ConnectionLimits({ gate, most, perAddress, log: pino({ level: 'silent' }) })
+  const limits = new ConnectionLimits({
+    gate,
+    most,
+    perAddress,
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
+  })
   const http = createServer((_request, response) => response.end('served'))
   limits.guard(http)
   const addresses: string[] = []

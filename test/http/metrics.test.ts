@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { RequestTimes } from '../../src/http/request-times.ts'
 import { Queries } from '../../src/query/queries.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { metricsOf } from '../../src/server/metrics.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -144,9 +145,9 @@ test('metrics report a subscription that lags until it has caught up', async () 
   disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
   const { engine } = await openTestEngine(disk.files())
   const { views, past, journal, bus, handler } = engine
-  const log = pino({ level: 'silent' })
   const now = () => new Date()
   const clock = new SimulatedClock()
+  const log = new LimitedLog(pino({ level: 'silent' }), clock.elapsedMs)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const subscriptions = new Subscriptions({ views, past, queries, journal, log, now, clock, items: 10, perClient: 10 })
   bus.add({ sockets: { apply: (recorded) => void subscriptions.apply(recorded) } })

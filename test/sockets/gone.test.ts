@@ -6,6 +6,7 @@ import type { Position } from '../../src/events/event.ts'
 import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/query/queries.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { Slices } from '../../src/runtime/time-slices.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -58,7 +59,7 @@ function place() {
     past: new Past(journal, views, history),
     queries: new Queries({ views, bytes: 2 ** 20, slices }),
     journal,
-    log: pino({ level: 'silent' }),
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
     now: () => new Date(),
     clock: new SimulatedClock(),
     items: 10 * ITEMS,

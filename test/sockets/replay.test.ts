@@ -10,6 +10,7 @@ import type { JsonObject } from '../../src/json/value.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
@@ -57,7 +58,7 @@ class World {
       past: new Past(journal, this.views, history),
       queries: new Queries({ views: this.views, bytes: 2 ** 20 }),
       journal,
-      log: pino({ level: 'silent' }),
+      log: new LimitedLog(pino({ level: 'silent' }), () => 0),
       now: () => new Date(this.#now),
       clock: this.clock,
       items,

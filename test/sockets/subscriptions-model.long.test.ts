@@ -9,6 +9,7 @@ import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import type { CollectionSnapshot } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -235,7 +236,7 @@ async function run(
   const { views, past, journal, bus, handler } = engine
   const now = () => new Date()
   const clock = new SimulatedClock()
-  const log = pino({ level: 'error' }, { write: (line) => assert.fail(line) })
+  const log = new LimitedLog(pino({ level: 'error' }, { write: (line) => assert.fail(line) }), clock.elapsedMs)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const subscriptions = new Subscriptions({
     views,

@@ -2,10 +2,12 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { pino } from 'pino'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { FileJournal } from '../../src/events/file-journal.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startHere } from '../support/service.ts'
@@ -19,6 +21,7 @@ async function writeJournal(directory: string): Promise<void> {
     files: nodeFiles,
     directory,
     now: () => new Date(),
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
     newId: randomUUID,
     segmentBytes: 2 ** 20,
     replay: () => {},

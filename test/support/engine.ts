@@ -74,7 +74,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     error: { enabled: false, methods: [], probability: 0 },
     seed: 1,
   },
-  log: { level: 'silent', format: 'json' },
+  log: { level: 'silent', format: 'json', slowMs: 0 },
   nonDefaults: {},
   warnings: [],
 }

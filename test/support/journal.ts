@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
 import { FileJournal, type FileJournalOptions } from '../../src/events/file-journal.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import type { Files } from '../../src/files/files.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 
 /** Each segment is compressed as soon as it is sealed, without rests. */
 export const COMPRESSED_AT_ONCE = {
@@ -32,6 +34,7 @@ export async function openJournal(
     files,
     directory,
     now: options.now ?? (() => new Date('2026-11-20T12:00:00.000Z')),
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
     newId: options.newId ?? randomUUID,
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
     ...(options.compress && { compress: options.compress }),

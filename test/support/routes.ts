@@ -17,6 +17,7 @@ import { Arrivals } from '../../src/projections/arrivals.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { Semaphore } from '../../src/runtime/semaphore.ts'
 import { Slices } from '../../src/runtime/time-slices.ts'
 import { storedHistory } from './history.ts'
@@ -114,7 +115,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
     pages: '.',
     builtPages: '.',
     middleware: [],
-    log: pino({ level: 'silent' }),
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
     newId: () => '',
   })
   const routes = new Map<string, Set<string>>()

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/server/service.ts'
 import { within } from './deadline.ts'
@@ -29,6 +30,10 @@ export interface OwnServiceOptions {
   readonly flags?: readonly string[]
   /** Its clock; default: the machine's. */
   readonly now?: () => Date
+  /** Its monotonic clock; default: the machine's. */
+  readonly elapsedMs?: () => number
+  /** Its file system; default: the machine's. */
+  readonly files?: Files
   /** Its `wwwroot`; default: none. */
   readonly wwwroot?: string
   /** Where data file and journal are; default: a new one. */
@@ -56,14 +61,14 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const log: string[] = []
   const failures: unknown[] = []
   const service = await start(invoked.settings, {
-    files: nodeFiles,
+    files: options.files ?? nodeFiles,
     now: options.now ?? (() => new Date()),
     newId: randomUUID,
     schedule: (work, delayMs) => {
       const timer = setTimeout(work, options.delay?.(delayMs) ?? delayMs).unref()
       return { cancel: () => clearTimeout(timer) }
     },
-    elapsedMs: () => performance.now(),
+    elapsedMs: options.elapsedMs ?? (() => performance.now()),
     log: pino({ level: invoked.settings.log.level, base: null }, { write: (line) => log.push(line) }),
     version: '0',
     sampleFile: join(ROOT, 'data/sensors.json'),

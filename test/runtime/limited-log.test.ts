@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { pino } from 'pino'
+import { LimitedLog, TEN_IN_TEN_SECONDS } from '../../src/runtime/limited-log.ts'
+import { SimulatedClock } from '../support/clock.ts'
+
+function limited() {
+  const lines: Record<string, unknown>[] = []
+  const clock = new SimulatedClock()
+  const log = pino({ base: null, timestamp: false }, { write: (line) => void lines.push(JSON.parse(line)) })
+  return { log: new LimitedLog(log, clock.elapsedMs), lines, clock }
+}
+
+test('each kind has one line a minute, and its next line the number of those left out', async () => {
+  const { log, lines, clock } = limited()
+  for (let count = 0; count < 1000; count++) {
+    log.error({ n: count }, 'the disk is full')
+    log.warn({ n: count }, 'the clock has jumped')
+    await clock.pass(59)
+  }
+  assert.deepEqual(lines, [
+    { level: 50, n: 0, msg: 'the disk is full' },
+    { level: 40, n: 0, msg: 'the clock has jumped' },
+  ])
+  await clock.pass(1000)
+  log.error({ n: 1000 }, 'the disk is full')
+  assert.deepEqual(lines.slice(2), [{ level: 50, n: 1000, unlogged: 999, msg: 'the disk is full' }])
+  await clock.pass(60_000)
+  log.error({ n: 1001 }, 'the disk is full')
+  assert.deepEqual(lines.slice(3), [{ level: 50, n: 1001, msg: 'the disk is full' }])
+})
+
+test('a kind about single requests has ten lines in ten seconds', async () => {
+  const { log, lines, clock } = limited()
+  for (let count = 0; count < 25; count++) log.warn({}, 'a login failed', TEN_IN_TEN_SECONDS)
+  assert.equal(lines.length, 10)
+  await clock.pass(10_000)
+  log.warn({}, 'a login failed', TEN_IN_TEN_SECONDS)
+  assert.deepEqual(lines.slice(10), [{ level: 40, unlogged: 15, msg: 'a login failed' }])
+})
+
+test('the end of a trouble is logged once, and only if the trouble was', async () => {
+  const { log, lines } = limited()
+  log.over('the disk is full', {}, 'the disk has room again')
+  assert.deepEqual(lines, [])
+  for (let again = 0; again < 3; again++) {
+    log.error({}, 'the disk is full')
+    log.over('the disk is full', { path: '/a' }, 'the disk has room again')
+  }
+  assert.deepEqual(lines, [
+    { level: 50, msg: 'the disk is full' },
+    { level: 30, path: '/a', msg: 'the disk has room again' },
+  ])
+})

@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { pino } from 'pino'
+import { type Files, writeAll } from '../../src/files/files.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { observing, RequestTimes } from '../../src/http/request-times.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { until } from '../support/deadline.ts'
+import { send, sendJson } from '../support/requests.ts'
+import { type OwnService, startHere } from '../support/service.ts'
+
+interface Line {
+  readonly level: number
+  readonly msg: string
+  readonly unlogged?: number
+  readonly [fact: string]: unknown
+}
+
+const [INFO, WARN, ERROR] = [30, 40, 50]
+const MINUTE_MS = 60_000
+
+/** The lines of a log that say this. */
+function linesOf({ log }: Pick<OwnService, 'log'>, message: RegExp): readonly Line[] {
+  return log.map((line) => JSON.parse(line) as Line).filter(({ msg }) => message.test(msg))
+}
+
+/** A monotonic clock that a test moves on. */
+function movableClock() {
+  let aheadMs = 0
+  return {
+    elapsedMs: () => performance.now() + aheadMs,
+    pass: (ms: number) => {
+      aheadMs += ms
+    },
+  }
+}
+
+/** The real files, where writing to some fails with an error code while it is set. */
+function failing(isFailing: (path: string) => boolean) {
+  let code: string | undefined
+  const fail = (path: string): void => {
+    if (code !== undefined && isFailing(path)) throw Object.assign(new Error(`${code}: simulated`), { code })
+  }
+  const files: Files = {
+    ...nodeFiles,
+    async open(path, how, mode) {
+      if (how !== 'read') fail(path)
+      const file = await nodeFiles.open(path, how, mode)
+      return {
+        ...file,
+        async write(bytes, offset) {
+          fail(path)
+          await writeAll(file, bytes, offset)
+          return bytes.length
+        },
+      }
+    },
+  }
+  return {
+    files,
+    fail: (with_: string | undefined) => {
+      code = with_
+    },
+  }
+}
+
+const post = (url: string, value: unknown) => sendJson(url, 'POST', '/api/things', value)
+
+test('a full disk is logged when it begins, once a minute with the number of refused writes, and when it is over', async (t) => {
+  const disk = failing((path) => path.includes('db.journal'))
+  const clock = movableClock()
+  const service = await startHere(t, { data: { things: [] }, ...disk, ...clock })
+  disk.fail('ENOSPC')
+  for (let count = 0; count < 5; count++) assert.equal((await post(service.url, {})).status, 507)
+  const [first, ...others] = linesOf(service, /journal cannot be written/)
+  assert.deepEqual(others, [])
+  assert.equal(first?.level, ERROR)
+  assert.equal(first?.path, join(service.directory, 'db.journal'))
+  assert.equal(first?.refused, 1)
+  assert.match(JSON.stringify(first?.err), /ENOSPC/)
+
+  clock.pass(MINUTE_MS)
+  assert.equal((await post(service.url, {})).status, 507)
+  const [, second] = linesOf(service, /journal cannot be written/)
+  assert.deepEqual([second?.refused, second?.unlogged], [6, 4])
+
+  disk.fail(undefined)
+  for (let count = 0; count < 3; count++) assert.equal((await post(service.url, {})).status, 201)
+  const [over, ...again] = linesOf(service, /journal is written again/)
+  assert.deepEqual([over?.level, over?.refused, again], [INFO, 6, []])
+})
+
+test('a data file that cannot be written is logged once a minute, and when it is written again', async (t) => {
+  const disk = failing((path) => path.includes('db.json'))
+  const clock = movableClock()
+  const flags = ['--DataFile.MaxDelay', '1']
+  const service = await startHere(t, { data: { things: [] }, flags, ...disk, ...clock, delay: () => 1 })
+  for (const code of ['ENOSPC', 'EROFS']) {
+    clock.pass(MINUTE_MS)
+    disk.fail(code)
+    assert.equal((await post(service.url, {})).status, 201)
+    await until('the data file fails', () => linesOf(service, /data file could not be written/).length > 0)
+    for (let count = 0; count < 3; count++) await send(service.url, 'POST', '/admin/snapshot')
+    const lines = linesOf(service, /data file could not be written/)
+    assert.deepEqual([lines.length, lines[0]?.level, lines[0]?.path], [1, ERROR, service.file])
+    assert.match(JSON.stringify(lines[0]?.err), new RegExp(code))
+    disk.fail(undefined)
+    await until('it is written', () => linesOf(service, /data file is written again/).length === 1)
+    ;(service.log as string[]).length = 0
+  }
+})
+
+test('clock jumps are warnings, at most one a minute', async (t) => {
+  const clock = movableClock()
+  let aheadMs = 0
+  const service = await startHere(t, { data: {}, now: () => new Date(Date.now() + aheadMs), ...clock })
+  const jump = async (days: number) => {
+    aheadMs += days * 24 * 60 * MINUTE_MS
+    await send(service.url, 'GET', '/health')
+  }
+  for (const days of [2, -3, 4, -5]) await jump(days)
+  assert.equal(linesOf(service, /clock/).length, 1)
+  clock.pass(MINUTE_MS)
+  aheadMs += MINUTE_MS
+  await jump(3)
+  const [first, second] = linesOf(service, /clock/)
+  assert.deepEqual([first?.level, second?.level, second?.unlogged], [WARN, WARN, 3])
+})
+
+test('slow requests are warnings without their query, also those that Koa serves, at most one a minute', async (t) => {
+  const clock = movableClock()
+  const flags = ['--Log.SlowMs', '1', '--Simulate.Delay.Enabled', 'true', '--Simulate.Delay.MinMs', '20']
+  const service = await startHere(t, {
+    data: { things: [] },
+    flags: [...flags, '--Simulate.Delay.MaxMs', '20'],
+    ...clock,
+  })
+  const ask = (target: string) => send(service.url, 'GET', target, { headers: { 'X-Request-Id': 'mine' } })
+  for (let count = 0; count < 3; count++) await ask('/api/things?secret=1')
+  clock.pass(MINUTE_MS)
+  await ask(`${service.url}/api/things?secret=1`)
+  const lines = linesOf(service, /request was slow/)
+  assert.equal(lines.length, 2)
+  for (const { level, method, path, status, requestId, ms } of lines) {
+    assert.deepEqual([level, method, path, status, requestId], [WARN, 'GET', '/api/things', 200, 'mine'])
+    assert.ok(Number(ms) > 1)
+  }
+  assert.equal(lines[1]?.unlogged, 2)
+  assert.ok(!service.log.some((line) => line.includes('secret')))
+})
+
+test('a response is slow if it takes longer to begin than Log.SlowMs, and none is with 0', () => {
+  const warned = (slowMs: number, ms: number): number => {
+    const lines: string[] = []
+    const log = pino({ level: 'info' }, { write: (line) => lines.push(line) })
+    const observe = observing({ times: new RequestTimes(), log, limitedLog: new LimitedLog(log, () => 0), slowMs })
+    observe({ method: 'GET', path: '/api', requestId: 'r' }, '/api', 200, ms)
+    return lines.length
+  }
+  assert.deepEqual([warned(1000, 1000), warned(1000, 1001), warned(0, 1e6)], [0, 1, 0])
+})
+
+test('damage of the journal is logged when a check finds it, and when a request does, at most once a minute', async (t) => {
+  const service = await startHere(t, {
+    data: { things: Array.from({ length: 100 }, (_, id) => ({ id, text: 'x'.repeat(100) })) },
+    flags: ['--Journal.SegmentBytes', '4096'],
+    ...movableClock(),
+  })
+  const directory = join(service.directory, 'db.journal')
+  const [segment = ''] = readdirSync(directory).filter((name) => name.endsWith('.ndjson'))
+  const bytes = readFileSync(join(directory, segment))
+  bytes[1000] = (bytes[1000] as number) ^ 4
+  writeFileSync(join(directory, segment), bytes)
+
+  for (let count = 0; count < 3; count++) await send(service.url, 'POST', '/admin/verify')
+  const found = linesOf(service, /journal is damaged/)
+  assert.deepEqual([found.length, found[0]?.level], [1, ERROR])
+  assert.match(JSON.stringify(found[0]?.err), new RegExp(segment))
+
+  for (let count = 0; count < 3; count++) await send(service.url, 'GET', '/events/1')
+  const read = linesOf(service, /request failed: what it reads is damaged/)
+  assert.deepEqual([read.length, read[0]?.level], [1, ERROR])
+})
+
+test('failed logins are warnings, at most ten in ten seconds', async (t) => {
+  const clock = movableClock()
+  const flags = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey']
+  const service = await startHere(t, {
+    data: {},
+    flags: [...flags, '--Authentication.ApiKey', 'k'.repeat(32)],
+    ...clock,
+  })
+  const guess = () => send(service.url, 'GET', '/api', { headers: { 'X-Api-Key': 'wrong' } })
+  for (let count = 0; count < 15; count++) await guess()
+  assert.equal(linesOf(service, /login failed/).length, 10)
+  clock.pass(10_000)
+  await guess()
+  const last = linesOf(service, /login failed/).at(-1)
+  assert.deepEqual([last?.level, last?.scheme, last?.unlogged], [WARN, 'apikey', 5])
+})
