@@ -56,7 +56,10 @@ export interface Files {
   follow(path: string): Promise<FollowedPath>
   /** Locks the file until `release` or the end of the process. Undefined if another process holds the lock. */
   lock(path: string): Promise<{ release(): Promise<void> } | undefined>
-  /** Calls back after a change in the directory; may call back without one. */
+  /**
+   * Calls back after a change in the directory; may call back without one. Some file systems do not report changes, and
+   * a watch may end unnoticed. Throws if the system has no watch left (ENOSPC, EMFILE) or nothing is there (ENOENT).
+   */
   watch(directory: string, changed: (name: string) => void): { close(): void }
 }
 

@@ -89,7 +89,7 @@ export const nodeFiles: Files = {
     const watcher = fs.watch(directory, { persistent: false }, (_kind, name) => {
       if (name !== null) changed(name)
     })
-    // If the watched directory is removed, the next read of the file reports it.
+    // The user of a watch does not rely on it.
     watcher.on('error', () => watcher.close())
     return watcher
   },
