@@ -52,6 +52,10 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   const { status, cluster: known } = (await unhealthy.json()) as ClusterHealth
   assert.deepEqual([unhealthy.status, status, known.role], [503, 'unavailable', 'follower'])
 
+  const told =
+    full.stderr().match(/the disk has no room for the store|the copy of the journal cannot be written/g) ?? []
+  assert.ok(told.length > 0 && new Set(told).size === told.length, full.stderr())
+
   // A start on the full disk waits for room, and can be ended.
   assert.equal(await full.stop(), 0, full.stderr())
   await fill(filler)

@@ -23,11 +23,12 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     hosts: new Hosts(undefined),
     failed: () => {},
   })
+  const lines: string[] = []
   const limits = new ConnectionLimits({
     gate,
     most,
     perAddress,
-    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
+    log: new LimitedLog(pino({}, { write: (line) => void lines.push(line) }), () => 0),
   })
   const http = createServer((_request, response) => response.end('served'))
   limits.guard(http)
@@ -55,7 +56,7 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     await until('an answer', () => /served|"detail"/.test(answer))
     return { socket, answer }
   }
-  return { open, limits }
+  return { open, limits, lines }
 }
 
 test('a seventh to an eighth of the descriptors is kept back, and without a limit of them connections have none', () => {
@@ -92,7 +93,7 @@ test('an IPv6 /64 network counts as one address', async (t) => {
 })
 
 test('the local machine and trusted proxies are only subject to the limit of all connections', async (t) => {
-  const { open, limits } = await startLimited(t, { most: 12, perAddress: 1 })
+  const { open, limits, lines } = await startLimited(t, { most: 12, perAddress: 1 })
   for (const address of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '10.1.2.3']) {
     for (let count = 0; count < 3; count++) assert.match((await open(address)).answer, SERVED, address)
   }
@@ -101,4 +102,6 @@ test('the local machine and trusted proxies are only subject to the limit of all
     assert.match(answer, /^HTTP\/1\.1 503 [\s\S]*The server has 12 connections open/, `refusal ${count}`)
   }
   assert.deepEqual(limits.figures(), { open: 12, refused: 20 })
+  assert.equal(lines.length, 1)
+  assert.match(lines[0] ?? '', /"level":40.*12 connections open.*a connection was refused/)
 })

@@ -5,9 +5,10 @@ import { test } from 'node:test'
 import { pino } from 'pino'
 import { type Files, writeAll } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { problemOf } from '../../src/http/problems.ts'
 import { observing, RequestTimes } from '../../src/http/request-times.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { until } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type OwnService, startHere } from '../support/service.ts'
 
@@ -92,25 +93,25 @@ test('a full disk is logged when it begins, once a minute with the number of ref
   assert.deepEqual([over?.level, over?.refused, again], [INFO, 6, []])
 })
 
-test('a data file that cannot be written is logged once a minute, and when it is written again', async (t) => {
-  const disk = failing((path) => path.includes('db.json'))
-  const clock = movableClock()
-  const flags = ['--DataFile.MaxDelay', '1']
-  const service = await startHere(t, { data: { things: [] }, flags, ...disk, ...clock, delay: () => 1 })
-  for (const code of ['ENOSPC', 'EROFS']) {
-    clock.pass(MINUTE_MS)
+for (const code of ['ENOSPC', 'EROFS']) {
+  test(`a data file that cannot be written (${code}) is logged once a minute, and when it is written again`, async (t) => {
+    const disk = failing((path) => path.includes('db.json'))
+    const service = await startHere(t, { data: { things: [] }, files: disk.files })
     disk.fail(code)
     assert.equal((await post(service.url, {})).status, 201)
-    await until('the data file fails', () => linesOf(service, /data file could not be written/).length > 0)
-    for (let count = 0; count < 3; count++) await send(service.url, 'POST', '/admin/snapshot')
+    for (let count = 0; count < 3; count++) {
+      assert.ok((await send(service.url, 'POST', '/admin/snapshot')).status >= 500)
+    }
     const lines = linesOf(service, /data file could not be written/)
     assert.deepEqual([lines.length, lines[0]?.level, lines[0]?.path], [1, ERROR, service.file])
     assert.match(JSON.stringify(lines[0]?.err), new RegExp(code))
     disk.fail(undefined)
-    await until('it is written', () => linesOf(service, /data file is written again/).length === 1)
-    ;(service.log as string[]).length = 0
-  }
-})
+    for (let count = 0; count < 2; count++) {
+      assert.equal((await send(service.url, 'POST', '/admin/snapshot')).status, 200)
+    }
+    assert.equal(linesOf(service, /data file is written again/).length, 1)
+  })
+}
 
 test('clock jumps are warnings, at most one a minute', async (t) => {
   const clock = movableClock()
@@ -182,6 +183,25 @@ test('damage of the journal is logged when a check finds it, and when a request 
   for (let count = 0; count < 3; count++) await send(service.url, 'GET', '/events/1')
   const read = linesOf(service, /request failed: what it reads is damaged/)
   assert.deepEqual([read.length, read[0]?.level], [1, ERROR])
+})
+
+test('unexpected errors of requests have at most ten lines in ten seconds, and failures of the environment one', () => {
+  const lines: string[] = []
+  const log = new LimitedLog(pino({ base: null }, { write: (line) => void lines.push(line) }), () => 0)
+  const answer = (error: unknown) => problemOf(error, { method: 'GET', path: '/api' }, log, 'r')
+  const full = Object.assign(new Error('ENOSPC: simulated'), { code: 'ENOSPC' })
+  for (let count = 0; count < 25; count++) {
+    assert.equal(answer(new TypeError('a bug')).status, 500)
+    assert.equal(answer(Object.assign(new Error('EMFILE'), { code: 'EMFILE' })).status, 503)
+    assert.equal(answer(new Refusal('DiskFull', 'The disk is full.', [], { cause: full })).status, 507)
+    assert.equal(answer(new Refusal('DiskFull', 'The disk is full.')).status, 507)
+  }
+  const messages = linesOf({ log: lines }, /./).map(({ msg }) => msg)
+  assert.deepEqual(messages.sort(), [
+    ...Array.from({ length: 10 }, () => 'a request failed unexpectedly'),
+    'a request failed: the disk is full',
+    'a request failed: too many files are open',
+  ])
 })
 
 test('failed logins are warnings, at most ten in ten seconds', async (t) => {
