@@ -4,9 +4,9 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import fc from 'fast-check'
-import { OpenApi } from '../../src/http/openapi/openapi.ts'
+import { OpenApi, type OpenApiOptions } from '../../src/http/openapi/openapi.ts'
 import { schemaOf } from '../../src/http/openapi/schema-of.ts'
-import type { JsonValue } from '../../src/json/value.ts'
+import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { SEED } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
 import { registeredRoutes } from '../support/routes.ts'
@@ -14,6 +14,7 @@ import { startServer } from '../support/server.ts'
 
 interface Documented {
   readonly operationId: string
+  readonly security?: readonly object[]
   readonly parameters: readonly { readonly $ref: string }[]
   readonly requestBody?: { readonly content: object }
   readonly responses: Readonly<Record<string, { readonly $ref?: string }>>
@@ -23,6 +24,7 @@ interface DocumentedResponse {
   readonly content?: Readonly<Record<string, { readonly schema: object }>>
 }
 interface Document {
+  readonly security: readonly object[]
   readonly tags: readonly { readonly name: string }[]
   readonly paths: Readonly<Record<string, Readonly<Record<string, Documented>>>>
   readonly components: Readonly<Record<'schemas' | 'parameters' | 'headers' | 'responses', Record<string, object>>>
@@ -157,6 +159,9 @@ test('/openapi.json', async (t) => {
     const samples: readonly [status: number, method: string, template: string, path: string, sent?: Sent][] = [
       [200, 'GET', '/api', '/api'],
       [200, 'GET', any, '/api/sensors?pageSize=1&page=2&q=one&fields=id'],
+      [200, 'GET', any, '/api/sensors?aggregate=count,avg(data.humidity)&groupBy=name'],
+      [200, 'GET', any, '/api/sensors?distinct=id'],
+      [200, 'GET', '/api/sensors', '/api/sensors'],
       [200, 'HEAD', any, '/api/sensors'],
       [400, 'GET', any, '/api/sensors?page=0'],
       [404, 'GET', any, '/api/nothing'],
@@ -211,6 +216,8 @@ test('/openapi.json', async (t) => {
       [201, 'PUT', object, object, body(PROFILE)],
       [409, 'POST', any, object, body(PROFILE)],
       [200, 'GET', `${any}/{id}/{rest}`, `${one}/data/humidity`],
+      [200, 'PUT', `${any}/{id}/{rest}`, `${one}/data/humidity`, body(7, wanted)],
+      [204, 'PATCH', `${any}/{id}/{rest}`, `${one}/data/humidity`, body(8, merge)],
       [400, 'GET', `${any}/{id}/{rest}`, '/api/sensors/nothing/data'],
       [404, 'GET', `${any}/{id}/{rest}`, `${one}/nothing`],
       [200, 'GET', '/events', '/events?limit=5'],
@@ -224,10 +231,6 @@ test('/openapi.json', async (t) => {
       [200, 'POST', '/admin/reload', '/admin/reload'],
       [200, 'POST', '/admin/snapshot', '/admin/snapshot'],
       [200, 'GET', '/openapi.json', '/openapi.json'],
-      [301, 'GET', '/swagger', '/swagger'],
-      [200, 'GET', '/swagger/', '/swagger/'],
-      [200, 'GET', '/swagger/assets/{name}', '/swagger/assets/favicon-32x32.png'],
-      [404, 'GET', '/swagger/assets/{name}', '/swagger/assets/nothing'],
     ]
     const bodies = new Ajv2020({ strict: false })
     addFormats.default(bodies)
@@ -248,7 +251,7 @@ test('/openapi.json', async (t) => {
   })
 
   await t.test('contains names and types of the items, and none of their values', () => {
-    assert.deepEqual(document.components.schemas.Item_sensors, {
+    assert.deepEqual(document.components.schemas.NewItem_sensors, {
       description: 'The fields of the first items; others may differ.',
       type: 'object',
       properties: {
@@ -256,7 +259,7 @@ test('/openapi.json', async (t) => {
         name: { type: ['string', 'null'] },
         data: {
           type: 'object',
-          properties: { humidity: { type: 'number' }, battery: { type: 'integer' }, identifier: { type: 'null' } },
+          properties: { humidity: { type: 'number' }, battery: { type: 'integer' }, identifier: {} },
         },
         tags: { type: 'array', items: { type: ['string', 'integer'] } },
       },
@@ -296,9 +299,10 @@ test('/openapi.json', async (t) => {
     const data = Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`c${index}`, [{ id: 1, ...wide }]]))
     const other = await startServer(t, { data })
     const bounded = (await send(other.url, 'GET', '/openapi.json')).json<Document>()
-    assert.deepEqual(bounded.components.schemas.Item_c0, {
+    assert.deepEqual(bounded.components.schemas.NewItem_c0, {
       description: 'The fields of the first items; others may differ.',
       type: 'object',
+      additionalProperties: true,
     })
     assert.ok(bounded.paths['/api/c49'])
     assert.equal(bounded.paths['/api/c50'], undefined)
@@ -313,21 +317,21 @@ test('/openapi.json', async (t) => {
       Object.keys(paths).filter((path) => decodedName(path) !== undefined),
       ['/api/long', '/api/long/{id}', '/api/longer', '/api/longer/{id}'],
     )
-    assert.deepEqual((components.schemas.Item_long as { properties: object }).properties, {
+    assert.deepEqual((components.schemas.NewItem_long as { properties: object }).properties, {
       id: { type: 'integer' },
       short: { type: 'boolean' },
     })
-    assert.deepEqual(components.schemas.Item_longer, { $ref: '#/components/schemas/Item' })
+    assert.deepEqual(components.schemas.NewItem_longer, { $ref: '#/components/schemas/Item' })
   })
 })
 
 for (const isJsonServer of [false, true]) {
-  test(`documents every route with every method, and no other${isJsonServer ? ', as json-server' : ''}`, async () => {
+  test(`documents every route but those of its page with every method, and no other${isJsonServer ? ', as json-server' : ''}`, async () => {
     const views = { position: 1, names: () => [], find: () => undefined }
     const description = new OpenApi({ version: '0', views, schemes: ['token', 'basic', 'apikey'], isJsonServer })
     const { paths } = JSON.parse(String(await description.text())) as Document
     const routes = [...(await registeredRoutes(isJsonServer))].flatMap(([path, methods]) =>
-      [...methods].map((method) => `${method} ${shape(path)}`),
+      (path.startsWith('/swagger') ? [] : [...methods]).map((method) => `${method} ${shape(path)}`),
     )
     const documented = operations({ paths }).map(({ path, method }) => `${method.toUpperCase()} ${shape(path)}`)
     assert.ok(routes.length > 40)
@@ -366,6 +370,119 @@ test('a schema inferred from integers and other numbers has the type number', ()
   assert.deepEqual(schemaOf([1, 2]), { type: 'integer' })
   assert.deepEqual(schemaOf([1, 2.5]), { type: 'number' })
   assert.deepEqual(schemaOf([]), {})
+})
+
+/** A server without files: collections by their names, with one item each. */
+async function documentOf(
+  items: Readonly<Record<string, JsonObject>>,
+  options: Partial<OpenApiOptions> = {},
+): Promise<Document> {
+  const find = (name: string) => {
+    const value = items[name] as JsonObject
+    return { isObject: false, items: () => [{ value, text: JSON.stringify(value) }] }
+  }
+  const views = { position: 1, names: () => Object.keys(items), find } as unknown as OpenApiOptions['views']
+  return JSON.parse(String(await new OpenApi({ version: '0', views, schemes: [], ...options }).text()))
+}
+
+test('operation ids are identifiers that stay different when a generator joins their words', async () => {
+  const names = ['order-items', 'order_items', 'orderItems', 'ORDER ITEMS', '1st', 'Überschrift', 'Uberschrift', '日本']
+  const odd = ['constructor', 'a.b', 'a-b', 'ab', 'ab2', '-', '.', '€', 'a/b', '"', 'Problem', 'Event', 's']
+  const all = [...names, ...odd, '__proto__']
+  const items: Record<string, JsonObject> = Object.fromEntries(all.map((name) => [name, { id: 1 }]))
+  const document = await documentOf(items)
+  const ids = operations(document).map(({ operation }) => operation.operationId)
+  for (const id of ids) assert.match(id, /^[a-z][A-Za-z0-9_]*$/)
+  const camel = ids.map((id) => id.replace(/_+(.?)/g, (_, first: string) => first.toUpperCase()))
+  assert.equal(new Set(camel).size, ids.length)
+  for (const name of ['order_items', '1st', 'Uberschrift', 'constructor', 'Problem']) {
+    assert.ok(ids.includes(`getItems_${name}`), name)
+  }
+  const schemas = Object.keys(document.components.schemas)
+  for (const name of schemas) assert.match(name, /^[A-Z]\w*$/)
+  assert.equal(new Set(schemas.map((name) => name.replaceAll('_', '').toLowerCase())).size, schemas.length)
+})
+
+test('a collection keeps its name in operation ids when others come after it', async () => {
+  const ids = async (...names: string[]) =>
+    operations(await documentOf(Object.fromEntries(names.map((name) => [name, { id: 1 }]))))
+      .filter(({ path, method }) => method === 'get' && path.startsWith('/api/a') && !path.endsWith('}'))
+      .map(({ operation }) => operation.operationId)
+  assert.deepEqual(await ids('a-b'), ['getItems_a_b'])
+  assert.deepEqual(await ids('a-b', 'a_b', 'aB'), ['getItems_a_b', 'getItems_a_b_2', 'getItems_aB_3'])
+})
+
+test('what is public says so, the rest needs any of the schemes, and nothing does without authentication', async () => {
+  const open = await documentOf({ a: { id: 1 } })
+  assert.deepEqual(open.security, [])
+  assert.ok(operations(open).every(({ operation }) => operation.security === undefined))
+  const closed = await documentOf({ a: { id: 1 } }, { schemes: ['token', 'apikey'] })
+  assert.deepEqual(closed.security, [{ token: [] }, { apikey: [] }])
+  const free = operations(closed).filter(({ operation }) => operation.security !== undefined)
+  assert.deepEqual([...new Set(free.map(({ path }) => path))].sort(), ['/health', '/openapi.json', '/token'])
+  for (const { operation } of free) assert.deepEqual(operation.security, [])
+})
+
+test('every example satisfies its schema', async () => {
+  for (const options of [{}, { idField: '_id' }, { schemes: ['token'] }, { isJsonServer: true }] as const) {
+    const document = await documentOf({ a: { id: 1, examples: ['x'], example: null } }, options)
+    const ajv = new Ajv2020({ strict: false })
+    addFormats.default(ajv)
+    ajv.addSchema(document, 'document')
+    let count = 0
+    for (const { schema, example } of examplesIn(document)) {
+      const validate = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"document#/')))
+      assert.ok(validate(example), `${JSON.stringify(example)}: ${ajv.errorsText(validate.errors)}`)
+      count++
+    }
+    assert.ok(count > 15, `${count} examples`)
+  }
+})
+
+/** The examples of schemas, and those beside a schema. */
+function* examplesIn(node: unknown): Generator<{ readonly schema: object; readonly example: unknown }> {
+  if (typeof node !== 'object' || node === null) return
+  const { examples, example, schema } = node as Record<string, unknown>
+  if (Array.isArray(examples)) for (const one of examples) yield { schema: node, example: one }
+  if (example !== undefined && typeof schema === 'object' && schema !== null) yield { schema, example }
+  for (const inner of Object.values(node)) yield* examplesIn(inner)
+}
+
+test('a read-only server documents no component that nothing refers to', async () => {
+  const text = JSON.stringify(await documentOf({ a: { id: 1 } }, { isReadOnly: true }))
+  const { components } = JSON.parse(text) as Document
+  for (const [kind, named] of Object.entries(components)) {
+    for (const name of Object.keys(named)) assert.ok(text.includes(`"#/components/${kind}/${name}"`), `${kind}/${name}`)
+  }
+  assert.equal(components.schemas.JsonPatch, undefined)
+})
+
+test('an item that is read has its id, and one that is sent need not', async () => {
+  for (const idField of ['id', '_id']) {
+    const { components, paths } = await documentOf({ a: { [idField]: 'x', n: 1 } }, { idField })
+    const ajv = new Ajv2020({ strict: false })
+    ajv.addSchema({ components }, 'document')
+    const isValid = (schema: object | undefined, value: unknown) =>
+      ajv.validate(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"document#/')), value)
+    assert.ok(isValid(components.schemas.Item_a, { [idField]: 'x', n: 1 }))
+    assert.ok(!isValid(components.schemas.Item_a, { n: 1 }))
+    assert.ok(isValid(components.schemas.NewItem_a, { n: 1 }))
+    const sent = paths['/api/a/{id}']?.put?.requestBody?.content as Record<string, { schema: object }>
+    assert.deepEqual(sent['application/json']?.schema, { $ref: '#/components/schemas/NewItem_a' })
+  }
+})
+
+test('a list of a known collection has only parameters that leave its items whole', async () => {
+  const document = await documentOf({ a: { id: 1 } })
+  const namesAt = (path: string) =>
+    document.paths[path]?.get?.parameters.map(({ $ref }) => $ref.replace('#/components/parameters/', '')) ?? []
+  const shaping = ['fields', 'aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct']
+  const any = namesAt('/api/{collection}').filter((name) => name !== 'collection')
+  assert.deepEqual(
+    namesAt('/api/a'),
+    any.filter((name) => !shaping.includes(name)),
+  )
+  for (const name of [...shaping, 'newestBy', 'filters', '_embed']) assert.ok(any.includes(name), name)
 })
 
 function body(value: unknown, headers: Readonly<Record<string, string>> = {}): Sent {

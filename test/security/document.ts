@@ -17,7 +17,7 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly items?: Schema
-  readonly additionalProperties?: Schema
+  readonly additionalProperties?: Schema | boolean
 }
 
 export interface Operation {
@@ -76,7 +76,8 @@ export class OpenApiDocument {
         const members = Object.entries(schema.properties ?? {}).filter(
           ([name]) => schema.required?.includes(name) || random.chance(0.7),
         )
-        if (schema.additionalProperties) members.push(['mac', schema.additionalProperties])
+        const { additionalProperties: others = false } = schema
+        if (others !== false) members.push(['mac', others === true ? {} : others])
         return Object.fromEntries(members.map(([name, inner]) => [name, this.instance(inner, random, depth + 1)]))
       }
       case 'array':

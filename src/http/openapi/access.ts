@@ -4,7 +4,7 @@ import { isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { CREDENTIALS } from '../tokens.ts'
 import { pathItem } from './operations.ts'
-import { content } from './references.ts'
+import { type Components, content } from './references.ts'
 import { accessResponses, problems } from './responses.ts'
 
 const SECURITY: Readonly<Record<Scheme, JsonObject>> = {
@@ -55,19 +55,24 @@ export const tokenPaths: JsonObject = {
   }),
 }
 
-/** Adds security requirements to the paths, unless authentication is off. */
+/** The requirements of an operation that has none of its own: any of the schemes, none if authentication is off. */
+export function requirements(schemes: readonly Scheme[]): readonly JsonObject[] {
+  return schemes.map((scheme) => ({ [scheme]: [] }))
+}
+
+/** Adds the roles to the paths, and says what is public, unless authentication is off. */
 export function securedPaths(paths: JsonObject, schemes: readonly Scheme[]): JsonObject {
   if (schemes.length === 0) return paths
   return Object.fromEntries(
-    Object.entries(paths).map(([path, item]) => [path, isObject(item) ? securedItem(path, item, schemes) : item]),
+    Object.entries(paths).map(([path, item]) => [path, isObject(item) ? securedItem(path, item) : item]),
   )
 }
 
 /** Adds the components for authentication, unless it is off. */
 export function securedComponents(
-  components: { readonly responses: JsonObject },
+  components: { readonly responses: Components },
   schemes: readonly Scheme[],
-): JsonObject {
+): Readonly<Record<string, Components>> {
   if (schemes.length === 0) return components
   return {
     responses: { ...components.responses, ...accessResponses },
@@ -75,17 +80,17 @@ export function securedComponents(
   }
 }
 
-function securedItem(path: string, item: JsonObject, schemes: readonly Scheme[]): JsonObject {
+function securedItem(path: string, item: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(item).map(([method, operation]): [string, JsonValue] => {
       const role = neededRole(method.toUpperCase(), path)
-      if (role === undefined || !isObject(operation)) return [method, operation]
+      if (!isObject(operation)) return [method, operation]
+      if (role === undefined) return [method, { ...operation, security: [] }]
       return [
         method,
         {
           ...operation,
           description: `${operation.description ?? ''}\n\nNeeds the role \`${role}\`.`.trim(),
-          security: schemes.map((scheme) => ({ [scheme]: [] })),
           responses: { ...(operation.responses as JsonObject), ...problems(401, 403, 429) },
         },
       ]

@@ -1,11 +1,11 @@
-/** Schemas of operations on many items. */
-const id = { type: ['string', 'number'] }
+import { id, open } from './references.ts'
 
+/** Schemas of operations on many items. */
 export const bulkSchemas = {
   NotApplied: {
     type: 'object',
     required: ['applied'],
-    properties: { applied: { const: false } },
+    properties: { applied: { type: 'boolean', const: false } },
   },
   CreatedItems: {
     type: 'object',
@@ -23,13 +23,13 @@ export const bulkSchemas = {
           type: 'object',
           required: ['status'],
           properties: {
-            status: { enum: ['created', 'replaced', 'duplicate', 'rejected'] },
+            status: { type: 'string', enum: ['created', 'replaced', 'duplicate', 'rejected'] },
             line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
             id: {
               ...id,
               description: 'Of an item that was not rejected: a duplicate has that of the item that is there.',
             },
-            problem: { type: 'object', description: 'For a rejected item: a problem as in a response.' },
+            problem: { ...open, description: 'For a rejected item: a problem as in a response.' },
           },
         },
       },

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../json/value.ts'
+import { GROUPING_PARAMETERS } from '../../query/aggregate/aggregation.ts'
 import { LIST_PARAMETERS } from '../../query/query.ts'
 import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
@@ -8,24 +9,52 @@ import { content, ref } from './references.ts'
 
 export const NOT_MODIFIED: Response = { description: 'The client has the current version.', headers: ['ETag'] }
 
-const LIST_NAMES = Object.keys(LIST_PARAMETERS) as (keyof typeof LIST_PARAMETERS)[]
+export interface ItemSchemas {
+  /** An item that is read. */
+  readonly item: JsonObject
+  /** An item in a request, which need not have an id. */
+  readonly sent: JsonObject
+}
+
+type ListParameter = keyof typeof LIST_PARAMETERS
+
+const LIST_NAMES = Object.keys(LIST_PARAMETERS) as ListParameter[]
+/** Those with which a list does not hold whole items. */
+const RESHAPING: readonly string[] = [
+  'fields',
+  ...Object.keys(GROUPING_PARAMETERS).filter((name) => name !== 'newestBy'),
+]
 
 /** A header row of dotted paths, then rows. */
 const csv = { ...content({ type: 'string' }, CSV_TYPE) }
 const lines = { ...content({ type: 'string' }, NDJSON_TYPE) }
 
+export const EMPTY_LIST = { type: 'array', items: {}, maxItems: 0 } as const
+
+const PARTS_OF_ANY =
+  'A row of `aggregate` and an item with `fields` may have any members; with `distinct` the list holds values. A single object is answered as it is.'
+const PARTS_OF_OTHERS =
+  'The parameters that change what a list holds, such as `fields` and `aggregate`, work here, too: `/api/{collection}` describes them.'
+
+/** The answers of `isAny` are those of all parameters, those of a known collection have whole items. */
 export function list(item: JsonObject, isAny = false): Operation {
   const items = { type: 'array', items: item }
+  const values = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
   return {
     summary: 'The items',
-    description:
-      'Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With `all=true` the whole result is sent, as of one position.',
-    parameters: ['filters', ...LIST_NAMES, 'If-None-Match', 'Wait-For-Position'],
+    description: `Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With \`all=true\` the whole result is sent, as of one position. ${isAny ? PARTS_OF_ANY : PARTS_OF_OTHERS}`,
+    parameters: [
+      'filters',
+      ...LIST_NAMES.filter((name) => isAny || !RESHAPING.includes(name)),
+      'If-None-Match',
+      'Wait-For-Position',
+    ],
     responses: {
       200: {
-        description: `A page of the items that match, which past the end is empty, or with \`all=true\` all of them. \`Link\` and \`X-Total-Count\` come with a page.${isAny ? ' A single object is answered as it is.' : ''}`,
+        description:
+          'A page of the items that match, which past the end is empty, or with `all=true` all of them. `Link` and `X-Total-Count` come with a page.',
         headers: ['ETag', 'Link', 'Recollect-Hint', 'X-Total-Count', 'Vary'],
-        content: { ...content(isAny ? { anyOf: [items, { type: 'object' }] } : items, JSON_TYPE), ...lines, ...csv },
+        content: { ...content(isAny ? { anyOf: [items, values, item] } : items, JSON_TYPE), ...lines, ...csv },
       },
       304: NOT_MODIFIED,
     },
@@ -33,7 +62,7 @@ export function list(item: JsonObject, isAny = false): Operation {
   }
 }
 
-export function create(item: JsonObject): Operation {
+export function create({ item, sent }: ItemSchemas): Operation {
   return {
     summary: 'Create an item, or a batch of items',
     description:
@@ -41,7 +70,7 @@ export function create(item: JsonObject): Operation {
     parameters: ['Idempotency-Key', 'PreferOnPost'],
     requestBody: {
       required: true,
-      content: { ...content({ anyOf: [item, { type: 'array', items: item }] }, JSON_TYPE), ...lines, ...csv },
+      content: { ...content({ anyOf: [sent, { type: 'array', items: sent }] }, JSON_TYPE), ...lines, ...csv },
     },
     responses: {
       200: {
@@ -83,7 +112,7 @@ export const createEmpty: Operation = {
     201: {
       description: 'Created, without items.',
       headers: ['Location'],
-      content: content({ type: 'array', maxItems: 0 }, JSON_TYPE),
+      content: content(EMPTY_LIST, JSON_TYPE),
     },
     204: { description: 'It exists.' },
   },

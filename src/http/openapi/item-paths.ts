@@ -1,18 +1,26 @@
 import type { JsonObject } from '../../json/value.ts'
 import type { Method } from '../api.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
-import { create, created, createEmpty, deleteItems, list, NOT_MODIFIED } from './collection-operations.ts'
+import {
+  create,
+  created,
+  createEmpty,
+  deleteItems,
+  EMPTY_LIST,
+  type ItemSchemas,
+  list,
+  NOT_MODIFIED,
+} from './collection-operations.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
 import type { ParameterName } from './parameters.ts'
-import { content, ref } from './references.ts'
+import { content, open, ref } from './references.ts'
 
-interface ItemPaths {
+interface ItemPaths extends ItemSchemas {
   /** The path of the collection or single object. */
   readonly path: string
   readonly tag: string
   /** A suffix of the operation ids. */
   readonly name: string
-  readonly item: JsonObject
   readonly parameters: readonly ParameterName[]
   /** Whether the path may be either of the two. */
   readonly isAny?: true
@@ -21,7 +29,8 @@ interface ItemPaths {
 const CONDITIONS = ['If-Match', 'If-None-Match', 'Idempotency-Key'] as const
 
 /** The paths of a collection and of its items. */
-export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPaths): JsonObject {
+export function itemPaths({ path, tag, name, parameters, isAny, ...schemas }: ItemPaths): JsonObject {
+  const { item } = schemas
   return {
     [path]: pathItem(path, {
       tag,
@@ -29,7 +38,7 @@ export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPath
       parameters,
       operations: {
         GET: list(item, isAny),
-        POST: create(item),
+        POST: create(schemas),
         ...(isAny ? anyWrites(item) : { PUT: createEmpty, DELETE: deleteItems }),
       },
     }),
@@ -39,7 +48,7 @@ export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPath
       parameters: [...parameters, 'id'],
       operations: {
         GET: { ...read(item), parameters: ['_embed', '_expand', ...READ] },
-        PUT: replace(item),
+        PUT: replace(schemas),
         PATCH: patch(item),
         DELETE: { ...remove, parameters: ['_dependent', ...CONDITIONS] },
       },
@@ -48,7 +57,7 @@ export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPath
 }
 
 /** The path of a single object. */
-export function objectPaths({ path, tag, name, item: object, parameters }: ItemPaths): JsonObject {
+export function objectPaths({ path, tag, name, item: object, parameters }: Omit<ItemPaths, 'sent'>): JsonObject {
   const GET = { ...read(object), summary: 'The object' }
   return {
     [path]: pathItem(path, { tag, name: `Object${name}`, parameters, operations: { GET, ...objectWrites(object) } }),
@@ -57,7 +66,7 @@ export function objectPaths({ path, tag, name, item: object, parameters }: ItemP
 
 function objectWrites(object: JsonObject) {
   return {
-    PUT: ofObject(replace(object), {
+    PUT: ofObject(replace({ item: object, sent: object }), {
       summary: 'Replace a single object',
       description: 'Creates it again after a deletion.',
     }),
@@ -84,7 +93,7 @@ function anyWrites(item: JsonObject): Readonly<Partial<Record<Method, Operation>
         201: {
           description: 'Created. For a collection the body is an empty list.',
           headers: ['Location', 'ETag', 'Preference-Applied'],
-          content: content({ anyOf: [{ type: 'array', maxItems: 0 }, ref('schemas', 'Created'), item] }, JSON_TYPE),
+          content: content({ anyOf: [EMPTY_LIST, ref('schemas', 'Created'), item] }, JSON_TYPE),
         },
         204: { ...PUT.responses[204], description: 'Replaced; or the collection exists.' },
       },
@@ -126,13 +135,13 @@ function read(item: JsonObject): Operation {
   }
 }
 
-function replace(item: JsonObject): Operation {
+function replace({ item, sent }: ItemSchemas): Operation {
   return {
     summary: 'Replace an item',
     description:
       'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; otherwise the response is 404.',
     parameters: [...CONDITIONS, 'PreferOnPut'],
-    requestBody: { required: true, content: content(item, JSON_TYPE) },
+    requestBody: { required: true, content: content(sent, JSON_TYPE) },
     responses: {
       200: {
         ...representation({ anyOf: [ref('schemas', 'NotApplied'), item] }),
@@ -206,7 +215,10 @@ export const namesPath = pathItem('/api', {
       parameters: ['dryRun'],
       requestBody: {
         required: true,
-        content: content({ type: 'object', additionalProperties: { type: ['array', 'object'] } }, JSON_TYPE),
+        content: content(
+          { type: 'object', additionalProperties: { anyOf: [{ type: 'array', items: open }, open] } },
+          JSON_TYPE,
+        ),
       },
       responses: {
         200: { description: 'What was changed, or would be.', content: content(ref('schemas', 'Replaced'), JSON_TYPE) },
@@ -231,7 +243,8 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
       },
       problems: [400, 404, 414, 503],
     },
-    PUT: inside(replace({}), {
+    PUT: inside(replace({ item: {}, sent: {} }), {
+      parameters: [...CONDITIONS, 'Prefer'],
       summary: 'Replace a value inside an item',
       description:
         'With any JSON value. If-Match may be the entity tag of the value or of the item. What is not there is a 404: a PATCH of the object around it adds a member.',
@@ -244,12 +257,12 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
 })
 
 function inside(operation: Operation, changes: Partial<Operation>): Operation {
-  const { 200: whole, 204: done } = operation.responses
+  const { 204: done } = operation.responses
   return {
     ...operation,
     ...changes,
     responses: {
-      ...(whole && { 200: { ...whole, description: 'With `Prefer: return=representation`: the value as it is now.' } }),
+      200: { ...representation({}), description: 'With `Prefer: return=representation`: the value as it is now.' },
       ...(done && { 204: done }),
     },
   }

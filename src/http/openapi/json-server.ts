@@ -13,7 +13,7 @@ const NESTED = pathItem('/api/{collection}/{id}/{rest}', {
   parameters: ['collection', 'id', 'rest'],
   operations: {
     POST: {
-      ...create(ref('schemas', 'Item')),
+      ...create({ item: ref('schemas', 'Item'), sent: ref('schemas', 'Item') }),
       summary: 'Create an item of another collection that refers to this one',
       description: 'The last segment is the name of that collection; the item gets the `<singular>Id` of this one.',
     },

@@ -4,17 +4,20 @@ import type { JsonObject } from '../../json/value.ts'
 import { collectionPath } from '../../projections/address.ts'
 import type { Views } from '../../projections/views.ts'
 import { Slices, type Steps } from '../../runtime/time-slices.ts'
-import { securedComponents, securedPaths, tokenPaths } from './access.ts'
+import { requirements, securedComponents, securedPaths, tokenPaths } from './access.ts'
 import { headers } from './headers.ts'
 import { itemPaths, namesPath, objectPaths, valuePath } from './item-paths.ts'
 import { asJsonServer } from './json-server.ts'
+import { ComponentNames } from './names.ts'
 import { parameters } from './parameters.ts'
-import { ref } from './references.ts'
+import { ref, usedComponents } from './references.ts'
 import { responses } from './responses.ts'
 import { withResultObjects } from './result-object.ts'
 import { schemaOf } from './schema-of.ts'
-import { itemSchemasWith, schemas } from './schemas.ts'
+import { itemSchemasWith, schemas, withId } from './schemas.ts'
 import { servicePaths } from './service-paths.ts'
+
+type Collection = NonNullable<ReturnType<Views['find']>>
 
 export interface OpenApiOptions {
   readonly version: string
@@ -53,9 +56,10 @@ const TAGS = [
     description: 'The same paths for a collection of any name, also for one that does not exist yet.',
   },
   { name: 'Journal', description: 'The events, oldest first.' },
-  { name: 'Service' },
-  { name: 'Documentation' },
+  { name: 'Service', description: 'How the server is, its data file, its credentials, and this document.' },
 ]
+
+const INFO = { title: 'Recollect', description: DESCRIPTION, license: { name: 'MIT', identifier: 'MIT' } }
 
 /** Relative to the document, so that it is correct below any path. */
 const SERVERS: JsonObject[] = [{ url: '.' }]
@@ -103,25 +107,30 @@ function* describing(options: OpenApiOptions): Steps<string> {
     const paths = useResultObject ? withResultObjects(compatible) : compatible
     return securedPaths(isReadOnly ? readable(paths) : paths, schemes)
   }
+  const names = new ComponentNames()
   const tags: JsonObject[] = []
   const paths: string[] = []
   const itemSchemas: string[] = []
   for (const name of views.names().slice(0, COLLECTIONS)) {
     if (name.length > NAME) continue
-    const collection = yield* describe(name, views)
-    tags.push({ name: collection.path })
+    const collection = yield* describe(name, names.nameOf(name), views, idField)
+    tags.push(collection.tag)
     paths.push(members(served(collection.paths)))
-    itemSchemas.push(members({ [`Item${collection.name}`]: collection.schema }))
+    itemSchemas.push(members(collection.schemas))
     yield
   }
   paths.push(members(served(GENERIC)))
   // A replay server cannot be written to, but issues tokens.
   if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
-  itemSchemas.push(members({ ...schemas, ...itemSchemasWith(idField) }))
-  const info = { title: 'Recollect', version, description: DESCRIPTION }
-  const components = { headers, parameters, ...securedComponents({ responses }, schemes) }
+  const shared = { schemas: { ...schemas, ...itemSchemasWith(idField) }, headers, parameters }
+  const { schemas: general = {}, ...components } = usedComponents(
+    { ...shared, ...securedComponents({ responses }, schemes) },
+    [...paths, ...itemSchemas],
+  )
+  itemSchemas.push(members(general))
   return `{${[
-    members({ openapi: '3.1.0', info, servers: SERVERS, tags: [...tags, ...TAGS] }),
+    members({ openapi: '3.1.0', info: { ...INFO, version }, servers: SERVERS, security: requirements(schemes) }),
+    members({ tags: [...tags, ...TAGS] }),
     `"paths":{${joined(paths)}}`,
     `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(components)])}}`,
   ].join(',')}}`
@@ -134,6 +143,7 @@ const GENERIC: JsonObject = {
     tag: 'Any collection',
     name: '',
     item: ref('schemas', 'Item'),
+    sent: ref('schemas', 'Item'),
     parameters: ['collection'],
     isAny: true,
   }),
@@ -161,24 +171,32 @@ function readable(paths: JsonObject): JsonObject {
 }
 
 /** The tag is the path, which no other tag can equal. */
-function* describe(collection: string, views: OpenApiOptions['views']) {
+function* describe(collection: string, name: string, views: OpenApiOptions['views'], idField: string) {
   const path = collectionPath(collection)
-  const name = `_${componentName(collection)}`
-  const described = { path, tag: path, name, item: ref('schemas', `Item${name}`), parameters: [] }
+  const found = views.find(collection)
+  const sample = yield* sampleOf(found)
+  const item = ref('schemas', `Item_${name}`)
+  const described = { path, tag: path, name: `_${name}`, item, parameters: [] }
+  if (found?.isObject) {
+    return {
+      tag: { name: path, description: 'A single object.' },
+      schemas: { [`Item_${name}`]: sample },
+      paths: objectPaths(described),
+    }
+  }
   return {
-    path,
-    name,
-    schema: yield* itemSchema(collection, views),
-    paths: views.find(collection)?.isObject ? objectPaths(described) : itemPaths(described),
+    tag: { name: path, description: 'A collection and its items.' },
+    schemas: { [`NewItem_${name}`]: sample, [`Item_${name}`]: withId(ref('schemas', `NewItem_${name}`), idField) },
+    paths: itemPaths({ ...described, sent: ref('schemas', `NewItem_${name}`) }),
   }
 }
 
-function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<JsonObject> {
+/** The schema of the first items. */
+function* sampleOf(found: Collection | undefined): Steps<JsonObject> {
   const values: JsonObject[] = []
   let left = CHARACTERS
   let seen = 0
   let read = 0
-  const found = views.find(collection)
   for (const item of found?.items() ?? []) {
     if (seen++ === ITEMS || read > READ_CHARACTERS) break
     read += item.text.length
@@ -190,9 +208,4 @@ function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<
   if (values.length === 0) return ref('schemas', 'Item')
   const description = found?.isObject ? 'The current fields.' : 'The fields of the first items; others may differ.'
   return { description, ...schemaOf(values) }
-}
-
-/** Encodes a name for components; different names stay different. */
-function componentName(name: string): string {
-  return name.replace(/[^A-Za-z0-9_-]/gu, (character) => `.${character.codePointAt(0)?.toString(16)}.`)
 }

@@ -59,7 +59,6 @@ export const parameters = {
   ...queries({ ...LIST_PARAMETERS, ...DEPENDENT_PARAMETERS, ...BULK_PARAMETERS }),
   ...eventParameters(),
   position: path('position', 'The position of an event, from 1.', { type: 'integer', minimum: 0 }),
-  asset: path('name', 'The name of a file.'),
   'If-Match': requestHeader('If-Match', 'Write only when the item has one of these entity tags; `*`: when it exists.'),
   'If-None-Match': requestHeader(
     'If-None-Match',

@@ -17,6 +17,36 @@ export function ref(kind: 'schemas' | 'headers' | 'parameters' | 'responses', na
   return { $ref: `#/components/${kind}/${name}` }
 }
 
+const REFERENCES = /"\$ref":"#\/components\/(\w+)\/([^"]+)"/g
+
+/** The components that the texts refer to, directly or through others, and the security schemes. */
+export function usedComponents(
+  components: Readonly<Record<string, Components>>,
+  texts: readonly string[],
+): Record<string, Components> {
+  const used = new Set<JsonObject | undefined>([undefined])
+  const read = (text: string): void => {
+    for (const [, kind, name] of text.matchAll(REFERENCES) as Iterable<readonly [string, string, string]>) {
+      const component = components[kind]?.[name]
+      if (used.has(component)) continue
+      used.add(component)
+      read(JSON.stringify(component))
+    }
+  }
+  for (const text of texts) read(text)
+  return Object.fromEntries(
+    Object.entries(components).map(([kind, named]) => [
+      kind,
+      Object.fromEntries(Object.entries(named).filter(([, one]) => kind === 'securitySchemes' || used.has(one))),
+    ]),
+  )
+}
+
+/** A JSON object of any members. Without `additionalProperties` generated clients take it for an empty one. */
+export const open = { type: 'object', additionalProperties: true } as const
+
+export const id = { type: ['string', 'number'] } as const
+
 /** Content with one schema for each of the media types. */
 export function content(schema: JsonValue, ...types: readonly string[]): JsonObject {
   return Object.fromEntries(types.map((type) => [type, { schema }]))

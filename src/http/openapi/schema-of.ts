@@ -8,7 +8,7 @@ const PROPERTIES = 500
 
 /**
  * A JSON Schema that all of the values satisfy: their types and all of their members. Values too large to read get an
- * unrestricted schema. It contains no values, since readers of the document may not be allowed to read items.
+ * unrestricted schema, and so does what was only ever null. It contains no values, since readers of the document may not be allowed to read items.
  */
 export function schemaOf(values: readonly JsonValue[]): JsonObject {
   return describe(values, DEPTH, { left: PROPERTIES })
@@ -16,12 +16,15 @@ export function schemaOf(values: readonly JsonValue[]): JsonObject {
 
 function describe(values: readonly JsonValue[], depth: number, budget: { left: number }): JsonObject {
   const types = typesOf(values)
-  if (types.length === 0) return {}
+  if (types.every((type) => type === 'null')) return {}
   const type = types.length === 1 ? (types[0] as string) : types
-  if (depth === 0) return { type }
-  const items = elements(values.filter(isArray), depth, budget)
   const properties = members(values.filter(isObject), depth, budget)
-  return { type, ...(properties && { properties }), ...(items && { items }) }
+  const items = elements(values.filter(isArray), depth, budget)
+  return {
+    type,
+    ...(types.includes('object') && (properties ? { properties } : { additionalProperties: true })),
+    ...(types.includes('array') && { items: items ?? {} }),
+  }
 }
 
 function typesOf(values: readonly JsonValue[]): string[] {
@@ -41,12 +44,13 @@ function elements(
   depth: number,
   budget: { left: number },
 ): JsonObject | undefined {
-  if (arrays.some(({ length }) => length > ELEMENTS)) return undefined
+  if (depth === 0 || arrays.some(({ length }) => length > ELEMENTS)) return undefined
   const all = arrays.flat(1) as JsonValue[]
   return all.length > 0 ? describe(all, depth - 1, budget) : undefined
 }
 
 function members(objects: readonly JsonObject[], depth: number, budget: { left: number }): JsonObject | undefined {
+  if (depth === 0) return undefined
   const names = new Set<string>()
   for (const object of objects) {
     const own = Object.keys(object)

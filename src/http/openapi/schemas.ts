@@ -3,9 +3,8 @@ import type { JsonObject } from '../../json/value.ts'
 import { ANSWERS } from '../problems.ts'
 import { RESTORE_SCHEMA } from '../restoration.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
-import { type Components, ref } from './references.ts'
+import { type Components, id, open, ref } from './references.ts'
 
-const id = { type: ['string', 'number'] }
 const position = { type: 'integer', minimum: 0 }
 const text = { type: 'string' }
 
@@ -36,8 +35,8 @@ export function itemSchemasWith(idField: string) {
   const description = 'Its text identifies the item in the path. It never changes.'
   return {
     Item: {
-      type: 'object',
-      description: `A JSON object with any members besides the \`${idField}\`.`,
+      ...open,
+      description: `A JSON object with any members besides the \`${idField}\`, which a single object need not have.`,
       properties: { [idField]: { ...id, description } },
       examples: [{ [idField]: 1, name: 'Ada' }],
     },
@@ -45,11 +44,16 @@ export function itemSchemasWith(idField: string) {
   }
 }
 
+/** An item that was stored: it has an id. */
+export function withId(item: JsonObject, idField: string): JsonObject {
+  return { allOf: [item, object({ [idField]: id })] }
+}
+
 export const schemas = {
   ...itemSchemasWith('id'),
   ...bulkSchemas,
   MergePatch: {
-    type: 'object',
+    ...open,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
     minProperties: 1,
     examples: [{ name: 'Grace', nickname: null }],
@@ -60,9 +64,9 @@ export const schemas = {
     minItems: 1,
     items: {
       oneOf: [
-        object({ op: { enum: ['add', 'replace', 'test'] }, path: text, value: {} }),
-        object({ op: { const: 'remove' }, path: text }),
-        object({ op: { enum: ['move', 'copy'] }, path: text, from: text }),
+        object({ op: { type: 'string', enum: ['add', 'replace', 'test'] }, path: text, value: {} }),
+        object({ op: { type: 'string', const: 'remove' }, path: text }),
+        object({ op: { type: 'string', enum: ['move', 'copy'] }, path: text, from: text }),
       ],
     },
     examples: [[{ op: 'replace', path: '/name', value: 'Grace' }]],
@@ -71,28 +75,32 @@ export const schemas = {
     description: 'An event of the journal. It holds the resulting item.',
     oneOf: [
       object({
-        type: { enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'] },
+        type: { type: 'string', enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'] },
         ...OF_ITEM,
         item: ref('schemas', 'Item'),
       }),
-      object({ type: { enum: ['ItemDeleted', 'ObjectDeleted'] }, ...OF_ITEM }),
-      object({ type: { enum: ['CollectionCreated', 'CollectionRemoved'] }, ...ITEM_EVENT }),
-      object({ type: { const: 'CollectionOrdered' }, ...ITEM_EVENT, ids: { type: 'array', items: id } }),
+      object({ type: { type: 'string', enum: ['ItemDeleted', 'ObjectDeleted'] }, ...OF_ITEM }),
+      object({ type: { type: 'string', enum: ['CollectionCreated', 'CollectionRemoved'] }, ...ITEM_EVENT }),
+      object({
+        type: { type: 'string', const: 'CollectionOrdered' },
+        ...ITEM_EVENT,
+        ids: { type: 'array', items: id },
+      }),
     ],
   },
   Health: object(
     {
-      status: { enum: ['ok', 'degraded', 'unavailable'] },
+      status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
       position: { ...position, description: 'Position of the last visible event.' },
       uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
       version: text,
       readOnly: { type: 'boolean', description: 'Nothing can be written to it.' },
       idField: { ...text, description: 'The field of an item that is its id.' },
-      journal: { type: 'object' },
-      cluster: { type: 'object', description: 'In a cluster: the role of the node, its lag and its peers.' },
+      journal: open,
+      cluster: { ...open, description: 'In a cluster: the role of the node, its lag and its peers.' },
       dataFile: ref('schemas', 'DataFile'),
-      store: { type: 'object' },
-      replay: { type: 'object', description: 'Only for a replay server.' },
+      store: open,
+      replay: { ...open, description: 'Only for a replay server.' },
       clock: object({ at: { type: 'string', format: 'date-time' }, seconds: { type: 'integer' } }, ['at', 'seconds']),
       eventTime: {
         type: 'object',
@@ -101,16 +109,20 @@ export const schemas = {
           'Per collection, the field of the event time (`Collections.<name>.Time`); omitted if the role is null.',
       },
       access: object({
-        schemes: { type: 'array', items: { enum: ['token', 'basic', 'apikey'] }, description: 'None: it is off.' },
+        schemes: {
+          type: 'array',
+          items: { type: 'string', enum: ['token', 'basic', 'apikey'] },
+          description: 'None: it is off.',
+        },
         actor: { type: ['string', 'null'], description: 'The authenticated client; null if unauthenticated.' },
-        role: { enum: ['reader', 'writer', 'admin', null] },
+        role: { type: ['string', 'null'], enum: ['reader', 'writer', 'admin', null] },
       }),
     },
     ['status', 'position', 'uptime', 'version'],
   ),
   DataFile: object(
     {
-      state: { enum: ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] },
+      state: { type: 'string', enum: ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] },
       position: { ...position, description: 'The position whose state the file shows.' },
       detail: { ...text, description: 'The error, for admins.' },
       behind: object({
@@ -136,7 +148,7 @@ export const schemas = {
     changes: {
       type: 'array',
       description: 'The first of them.',
-      items: object({ type: { enum: [...EVENT_TYPES] }, collection: text, id }, ['type', 'collection']),
+      items: object({ type: { type: 'string', enum: [...EVENT_TYPES] }, collection: text, id }, ['type', 'collection']),
     },
   }),
   Verified: {
@@ -163,6 +175,7 @@ export const schemas = {
   Problem: object(
     {
       type: {
+        type: 'string',
         enum: [...Object.keys(ANSWERS), 'Malformed', 'Unexpected'].map((code) => `urn:recollect:problem:${code}`),
       },
       title: text,

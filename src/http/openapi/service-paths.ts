@@ -2,15 +2,10 @@ import type { JsonObject } from '../../json/value.ts'
 import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
-import { type Operation, pathItem, type Resource } from './operations.ts'
-import { content, ref } from './references.ts'
+import { pathItem, type Resource } from './operations.ts'
+import { content, open, ref } from './references.ts'
 
 const EVENTS = (Object.keys(EVENT_PARAMETERS) as EventParameterName[]).map((name) => `events.${name}` as const)
-
-/** An HTML page or a file. */
-function download(summary: string, ...types: readonly string[]): Operation {
-  return { summary, responses: { 200: { description: 'The file.', content: content({ type: 'string' }, ...types) } } }
-}
 
 const RESOURCES: Readonly<Record<string, Resource>> = {
   '/events': {
@@ -171,49 +166,20 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     },
   },
   '/openapi.json': {
-    tag: 'Documentation',
+    tag: 'Service',
     name: 'OpenApi',
     operations: {
       GET: {
         summary: 'This document',
         responses: {
-          200: { description: 'OpenAPI 3.1.', content: content({ type: 'object' }, JSON_TYPE) },
+          200: { description: 'OpenAPI 3.1.', content: content(open, JSON_TYPE) },
         },
       },
-    },
-  },
-  '/swagger': {
-    tag: 'Documentation',
-    name: 'SwaggerRedirect',
-    operations: {
-      GET: {
-        summary: 'Redirects to the page with the slash',
-        responses: {
-          301: {
-            description: 'To `/swagger/`.',
-            headers: ['Location'],
-            content: content({}, 'text/html', 'text/plain'),
-          },
-        },
-      },
-    },
-  },
-  '/swagger/': {
-    tag: 'Documentation',
-    name: 'Swagger',
-    operations: { GET: download('The page that shows this document', 'text/html') },
-  },
-  '/swagger/assets/{name}': {
-    tag: 'Documentation',
-    name: 'SwaggerAsset',
-    parameters: ['asset'],
-    operations: {
-      GET: { ...download("The page's files", 'text/css', 'text/javascript', 'image/png'), problems: [404] },
     },
   },
 }
 
-/** All paths that are not under `/api`. */
+/** All paths that are not under `/api`, without the pages. */
 export const servicePaths: JsonObject = Object.fromEntries(
   Object.entries(RESOURCES).map(([path, resource]) => [path, pathItem(path, resource)]),
 )
