@@ -412,7 +412,7 @@ test('a collection keeps its name in operation ids when others come after it', a
   assert.deepEqual(await ids('a-b', 'a_b', 'aB'), ['getItems_a_b', 'getItems_a_b_2', 'getItems_aB_3'])
 })
 
-test('what is public says so, the rest needs any of the schemes, and nothing does without authentication', async () => {
+test('public operations say so, others need any of the schemes, and none does without authentication', async () => {
   const open = await documentOf({ a: { id: 1 } })
   assert.deepEqual(open.security, [])
   assert.ok(operations(open).every(({ operation }) => operation.security === undefined))
@@ -472,8 +472,14 @@ test('an item that is read has its id, and one that is sent need not', async () 
   }
 })
 
-test('a list of a known collection has only parameters that leave its items whole', async () => {
+test('a list of a known collection has only parameters and formats that leave its items whole', async () => {
   const document = await documentOf({ a: { id: 1 } })
+  const typesAt = (path: string) => {
+    const list = document.paths[path]?.get?.responses[200] as DocumentedResponse | undefined
+    return Object.keys(list?.content ?? {})
+  }
+  assert.deepEqual(typesAt('/api/a'), ['application/json'])
+  assert.deepEqual(typesAt('/api/{collection}'), ['application/json', 'application/x-ndjson', 'text/csv'])
   const namesAt = (path: string) =>
     document.paths[path]?.get?.parameters.map(({ $ref }) => $ref.replace('#/components/parameters/', '')) ?? []
   const shaping = ['fields', 'aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct']

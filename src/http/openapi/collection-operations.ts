@@ -31,10 +31,10 @@ const lines = { ...content({ type: 'string' }, NDJSON_TYPE) }
 
 export const EMPTY_LIST = { type: 'array', items: {}, maxItems: 0 } as const
 
-const PARTS_OF_ANY =
+const FORMS_OF_ANY =
   'A row of `aggregate` and an item with `fields` may have any members; with `distinct` the list holds values. A single object is answered as it is.'
-const PARTS_OF_OTHERS =
-  'The parameters that change what a list holds, such as `fields` and `aggregate`, work here, too: `/api/{collection}` describes them.'
+const FORMS_OF_OTHERS =
+  'What changes the form of the answer works here, too: `fields`, `aggregate`, `distinct` and the like, NDJSON and CSV. `/api/{collection}` describes it.'
 
 /** The answers of `isAny` are those of all parameters, those of a known collection have whole items. */
 export function list(item: JsonObject, isAny = false): Operation {
@@ -42,7 +42,7 @@ export function list(item: JsonObject, isAny = false): Operation {
   const values = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
   return {
     summary: 'The items',
-    description: `Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With \`all=true\` the whole result is sent, as of one position. ${isAny ? PARTS_OF_ANY : PARTS_OF_OTHERS}`,
+    description: `Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With \`all=true\` the whole result is sent, as of one position. ${isAny ? FORMS_OF_ANY : FORMS_OF_OTHERS}`,
     parameters: [
       'filters',
       ...LIST_NAMES.filter((name) => isAny || !RESHAPING.includes(name)),
@@ -54,7 +54,9 @@ export function list(item: JsonObject, isAny = false): Operation {
         description:
           'A page of the items that match, which past the end is empty, or with `all=true` all of them. `Link` and `X-Total-Count` come with a page.',
         headers: ['ETag', 'Link', 'Recollect-Hint', 'X-Total-Count', 'Vary'],
-        content: { ...content(isAny ? { anyOf: [items, values, item] } : items, JSON_TYPE), ...lines, ...csv },
+        content: isAny
+          ? { ...content({ anyOf: [items, values, item] }, JSON_TYPE), ...lines, ...csv }
+          : content(items, JSON_TYPE),
       },
       304: NOT_MODIFIED,
     },

@@ -56,7 +56,7 @@ export const schemas = {
     ...open,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
     minProperties: 1,
-    examples: [{ name: 'Grace', nickname: null }],
+    examples: [{ name: 'Grace' }],
   },
   JsonPatch: {
     type: 'array',
@@ -115,7 +115,7 @@ export const schemas = {
           description: 'None: it is off.',
         },
         actor: { type: ['string', 'null'], description: 'The authenticated client; null if unauthenticated.' },
-        role: { type: ['string', 'null'], enum: ['reader', 'writer', 'admin', null] },
+        role: { oneOf: [{ type: 'string', enum: ['reader', 'writer', 'admin'] }, { type: 'null' }] },
       }),
     },
     ['status', 'position', 'uptime', 'version'],

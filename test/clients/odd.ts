@@ -1,0 +1,27 @@
+/** Collections and fields whose names a document, a path or an identifier could stumble over; their ids are `_id`. */
+export const ODD = {
+  'order-items': [
+    { _id: 'AA:BB', $ref: 'x', 'a b': null, 'q"uote': true, 'sl/ash': 2, constructor: 1, 'ti~lde': [] },
+    { _id: 'CC:DD', 'a b': 3, nested: { list: [1, 'a', null, { deep: {} }] } },
+  ],
+  Überschrift: [{ _id: 1, mixed: 1 }, { _id: 'x', mixed: 's' }, { _id: 3 }],
+  '1st': [{ _id: 1 }],
+  constructor: [{ _id: 2 }],
+  'a.b': [{ _id: 3 }],
+  a_b: [{ _id: 4 }],
+  'a b': [{ _id: 4 }],
+  Problem: [{ _id: 5 }],
+  Event: [{ _id: 6, example: 1, examples: ['x'] }],
+  NewItem: [{ _id: 7 }],
+  '{id}': [{ _id: 8 }],
+  'a/b': [{ _id: 9 }],
+  日本: [{ _id: 10 }],
+  '</script>': [{ _id: 11 }],
+  'Any collection': [{ _id: 12 }],
+  s: [{ _id: 13 }],
+  class: [{ _id: 14 }],
+  empty: [],
+  nothing: {},
+  profile: { theme: 'dark', at: null },
+  ['__proto__']: [{ _id: 15 }],
+} as const
