@@ -122,6 +122,7 @@ function* describing(options: OpenApiOptions): Steps<string> {
   paths.push(members(served(GENERIC)))
   // A replay server cannot be written to, but issues tokens.
   if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
+  yield
   const shared = { schemas: { ...schemas, ...itemSchemasWith(idField) }, headers, parameters }
   const { schemas: general = {}, ...components } = usedComponents(
     { ...shared, ...securedComponents({ responses }, schemes) },
