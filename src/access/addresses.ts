@@ -11,7 +11,7 @@ export class TrustedProxies {
       const bits = version === 4 ? 32 : 128
       const length = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Number.NaN
       if (version === 0 || !(length <= bits) || others.length > 0)
-        throw new Error(`${entry} is neither an address nor a network`)
+        throw new Error(`${entry} is neither an address nor a network such as 10.0.0.0/8`)
       this.#list.addSubnet(address, length, version === 4 ? 'ipv4' : 'ipv6')
     }
   }

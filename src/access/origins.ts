@@ -1,11 +1,26 @@
 const LOCAL = ['localhost', '127.0.0.1', '[::1]']
 
+/** The form of an origin. Only `file://`, which some web views send, has no host. */
+const ORIGIN = /^(?:[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,]+|file:\/\/)$/i
+/** Sent for local files, sandboxed iframes and redirects, so it identifies no page. */
+const OPAQUE = 'null'
+
 /** Header fields by which a browser identifies the page that sent a request. */
 export interface PageFields {
   readonly origin?: string | undefined
   readonly host?: string | undefined
   /** Fetch Metadata: sent by browsers only, and scripts cannot set it. */
   readonly 'sec-fetch-site'?: string | string[] | undefined
+}
+
+/**
+ * An origin as browsers send it: with a lower-case scheme and, for http and https, a host in lower case and punycode
+ * and no default port. Undefined if the text is no origin.
+ */
+export function parseOrigin(text: string): string | undefined {
+  if (text === OPAQUE) return text
+  const url = ORIGIN.test(text) && URL.canParse(text) ? new URL(text) : undefined
+  return url && `${url.protocol}//${url.host}`
 }
 
 /**
@@ -16,16 +31,18 @@ export class Origins {
   readonly #named: ReadonlySet<string> | undefined
 
   constructor(named: readonly string[] | undefined) {
-    this.#named = named && new Set(named)
+    this.#named = named && new Set(named.map((one) => parseOrigin(one) ?? one))
   }
 
   /** A request without Origin does not come from a page of another origin. `host` is the request's Host. */
   allows(origin: string | undefined, host: string | undefined): boolean {
     if (origin === undefined || this.#named?.has('*')) return true
-    const url = URL.canParse(origin) ? new URL(origin) : undefined
-    if (!url || url.origin === 'null') return false
-    if (url.host === host) return true
-    return this.#named ? this.#named.has(url.origin) : LOCAL.includes(url.hostname)
+    const sent = parseOrigin(origin)
+    if (sent === undefined) return false
+    if (this.#named?.has(sent)) return true
+    if (!/^https?:/.test(sent)) return false
+    const url = new URL(sent)
+    return url.host === host || (!this.#named && LOCAL.includes(url.hostname))
   }
 
   /**

@@ -1,4 +1,7 @@
+import { isIPv6 } from 'node:net'
 import { TrustedProxies } from '../access/addresses.ts'
+import { parseHost } from '../access/hosts.ts'
+import { parseOrigin } from '../access/origins.ts'
 import { isOwnPath, parseBasePath } from '../http/base-path.ts'
 import type { Section } from './keys.ts'
 import type { SettingValues } from './values.ts'
@@ -27,14 +30,32 @@ export function readHttp(values: SettingValues, mistakes: string[]): HttpSetting
 }
 
 function checkOrigins({ origins = [], credentials }: Section<'Cors'>, mistakes: string[]): void {
-  for (const origin of origins) {
-    if (origin === '*' && credentials) {
-      mistakes.push('Cors.Origins must not be * together with Cors.Credentials: every page could act as its visitor.')
-    }
-    if (origin !== '*' && !(URL.canParse(origin) && new URL(origin).origin === origin)) {
-      mistakes.push(`Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}.`)
-    }
+  if (origins.includes('*') && credentials) {
+    mistakes.push('Cors.Origins must not be * together with Cors.Credentials: every page could act as its visitor.')
   }
+  for (const origin of origins.filter((one) => one !== '*' && !canBeSent(one))) {
+    mistakes.push(
+      `Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}: ${originHint(origin)}`,
+    )
+  }
+}
+
+/** Whether a browser can send it: the pages of these schemes have no such origin. */
+function canBeSent(origin: string): boolean {
+  return parseOrigin(origin) !== undefined && !/^(?:wss?|ftp):/i.test(origin)
+}
+
+/** The right form of a wrong origin. */
+function originHint(text: string): string {
+  if (text.includes('*')) return 'patterns are not supported; write each origin, or * for all'
+  if (/^null$/i.test(text)) return 'write null'
+  const scheme = /^[a-z][a-z\d+.-]*:\/\//i.exec(text)?.[0]
+  const [authority = ''] = text.slice(scheme?.length ?? 0).split(/[/?#]/)
+  const host = authority.slice(authority.lastIndexOf('@') + 1)
+  const usual = /^(?:localhost|127\.|\[::1\])/i.test(host) ? 'http://' : 'https://'
+  const pages = scheme?.replace(/^ws/i, 'http').replace(/^ftp:/i, 'https:') ?? usual
+  const right = parseOrigin(pages + host)
+  return right === undefined ? 'write its scheme, host and port' : `write ${right}`
 }
 
 function readBasePath(text: string, mistakes: string[]): string {
@@ -48,13 +69,19 @@ function readBasePath(text: string, mistakes: string[]): string {
   return path ?? ''
 }
 
-/** A host without a port: a name, an IPv4 address, or an IPv6 address in brackets. */
-const HOST = /^(?:\*|[a-z\d_.-]+|\[[a-f\d:.]+\])$/i
-
 function checkHosts(hosts: readonly string[], mistakes: string[]): void {
-  for (const host of hosts.filter((one) => !HOST.test(one))) {
-    mistakes.push(`Http.Hosts must hold host names without a port such as data.example, not ${JSON.stringify(host)}.`)
+  for (const host of hosts.filter((one) => one !== '*' && parseHost(one) === undefined)) {
+    mistakes.push(
+      `Http.Hosts must hold host names without a port such as data.example, not ${JSON.stringify(host)}${hostHint(host)}`,
+    )
   }
+}
+
+/** The right form of a host with a scheme, a port or a path, or of an IPv6 address without brackets. */
+function hostHint(text: string): string {
+  const [authority = ''] = text.replace(/^[a-z][a-z\d+.-]*:\/\//i, '').split(/[/?#]/)
+  const right = isIPv6(authority) ? `[${authority}]` : parseHost(authority.replace(/:\d*$/, ''))
+  return right === undefined ? '' : `: write ${right}`
 }
 
 function checkProxies(entries: readonly string[], mistakes: string[]): void {

@@ -63,7 +63,10 @@ export const KEYS = {
     'signs the tokens, at least 32 bytes; when not given, one is generated and kept',
   ),
   'Authentication.Token.ExpiresInSeconds': integer(3600, 1, 'seconds that a token is valid'),
-  'Cors.Origins': texts(undefined, 'origins whose pages may call; when not given, those of this machine'),
+  'Cors.Origins': texts(
+    undefined,
+    'origins whose pages may call, such as https://app.example or capacitor://localhost; when not given, those of this machine',
+  ),
   'Cors.Credentials': boolean('browsers may send cookies and the credentials that they hold themselves'),
   'Http.ContentSecurityPolicy': text(
     CONTENT_SECURITY_POLICY,

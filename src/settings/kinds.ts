@@ -67,7 +67,7 @@ export function texts<Default extends readonly string[] | undefined>(
     type: 'list',
     default: initial,
     text,
-    expects: 'a list of texts',
+    expects: 'a list of texts, none of which is empty',
     read: (value) => {
       const list = typeof value === 'string' ? value.split(',').map((piece) => piece.trim()) : value
       return isArray(list) && list.every((one) => typeof one === 'string' && one !== '')

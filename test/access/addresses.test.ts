@@ -104,7 +104,9 @@ test('a trusted proxy that is neither an address nor a network is rejected by na
     '10.0.0',
     '*',
   ]) {
-    assert.throws(() => new TrustedProxies([PROXY, entry]), { message: `${entry} is neither an address nor a network` })
+    assert.throws(() => new TrustedProxies([PROXY, entry]), {
+      message: `${entry} is neither an address nor a network such as 10.0.0.0/8`,
+    })
   }
 })
 

@@ -21,8 +21,9 @@ test('the names of the local machine are accepted as Host on any port, other nam
     for (const host of LOOPBACK) assert.ok(hosts.accepts(host), host)
     for (const host of OTHERS) assert.equal(hosts.accepts(host), false, host)
   }
-  const named = new Hosts(['Data.example', '10.0.0.5'])
-  for (const host of ['data.example', 'DATA.example:8443', 'data.example.', '10.0.0.5:80']) {
+  const named = new Hosts(['Data.example', '10.0.0.5', 'bücher.example', 'dot.example.', '[2001:DB8:0::7]'])
+  const hosts = ['data.example', 'DATA.example:8443', 'data.example.', '10.0.0.5:80', 'xn--bcher-kva.example']
+  for (const host of [...hosts, 'dot.example', 'dot.example.:80', '[2001:db8::7]:80']) {
     assert.ok(named.accepts(host), host)
     assert.ok(named.accepts(host), `${host} again`)
   }

@@ -19,6 +19,8 @@ const STRANGE = [
   'http://evil.example/data.example:57602',
   'http://localhost.evil.example',
   'http://evil.example#http://localhost',
+  'capacitor://localhost',
+  'app://data.example:57602',
 ]
 
 test('requests without Origin and of the same origin are always allowed', () => {
@@ -52,6 +54,42 @@ test('with configured origins only those are allowed, not even the local machine
     assert.equal(origins.allows(origin, HOST), false, origin)
   }
   assert.equal(new Origins([]).allows('http://localhost', HOST), false)
+})
+
+test('apps and extensions are allowed where their origin is named, exactly as it is named', () => {
+  const named = [
+    ...['capacitor://localhost', 'ionic://localhost', 'tauri://localhost', 'app://obsidian.md', 'file://'],
+    ...['chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai', 'moz-extension://8b5a1c2e', 'vscode-webview://1u2g'],
+  ]
+  const origins = new Origins(named)
+  for (const origin of named) {
+    assert.ok(origins.allows(origin, HOST), origin)
+    assert.equal(origins.isForeign({ origin, host: HOST, 'sec-fetch-site': 'cross-site' }), false, origin)
+    assert.equal(new Origins(undefined).allows(origin, HOST), false, origin)
+  }
+  const others = ['capacitor://localhost:80', 'capacitor://evil', 'http://localhost', 'file://evil.example', 'null']
+  for (const origin of others) assert.equal(origins.allows(origin, HOST), false, origin)
+})
+
+test('the origin null is allowed only where it is named', () => {
+  assert.ok(new Origins(['null']).allows('null', HOST))
+  assert.equal(new Origins(['null']).isForeign({ origin: 'null', host: HOST, 'sec-fetch-site': 'cross-site' }), false)
+  for (const named of [undefined, [], ['https://app.example']]) {
+    assert.equal(new Origins(named).allows('null', 'null'), false, String(named))
+  }
+  assert.equal(new Origins(['null']).allows('NULL', HOST), false)
+})
+
+test('origins are compared as browsers send them', () => {
+  const origins = new Origins([
+    'https://App.Example:443',
+    'http://[0:0::1]:80',
+    'https://bücher.example',
+    'TAURI://localhost',
+  ])
+  for (const origin of ['https://app.example', 'http://[::1]', 'https://xn--bcher-kva.example', 'tauri://localhost']) {
+    assert.ok(origins.allows(origin, HOST), origin)
+  }
 })
 
 test('with * every origin is allowed', () => {

@@ -267,6 +267,8 @@ test('pages of other origins are rejected on every transport; the same origin an
   const open = await startServer(t, { data: {} })
   const strict = await startServer(t, { data: {}, flags: ['--Cors.Origins', named.join(',')] })
   const every = await startServer(t, { data: {}, flags: ['--Cors.Origins', '*'] })
+  const apps = ['capacitor://localhost', 'app://obsidian.md', 'chrome-extension://mhjfbmdgcfjbbpae', 'null']
+  const mobile = await startServer(t, { data: {}, flags: ['--Cors.Origins', apps.join(',')] })
   const host = (url: string) => new URL(url).host
   const evil = [
     ...[
@@ -292,7 +294,9 @@ test('pages of other origins are rejected on every transport; the same origin an
     [open.url, [...local, `http://${host(open.url)}`], true],
     [strict.url, [...evil, ...local], false],
     [strict.url, [...named, `http://${host(strict.url)}`], true],
-    [every.url, ['https://evil.example'], true],
+    [every.url, ['https://evil.example', 'null', 'tauri://localhost'], true],
+    [mobile.url, apps, true],
+    [mobile.url, ['http://localhost', 'tauri://localhost', 'app://evil.example', 'file://'], false],
   ]
   for (const [url, origins, isIn] of cases) {
     for (const Origin of origins) {
