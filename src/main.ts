@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { createHook } from 'node:async_hooks'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { hashPassword } from './access/passwords.ts'
@@ -12,6 +12,7 @@ import { nodeFiles } from './files/node-files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
 import { descriptorLimit } from './server/descriptors.ts'
 import { packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
+import type { Service } from './server/service.ts'
 import { BadSettings } from './settings/settings.ts'
 
 /** Objects that Node creates for `process.nextTick`. */
@@ -28,14 +29,19 @@ function keepTick(): void {
   hook.disable()
 }
 
-async function main(): Promise<void> {
-  const invoked = parseInvocation({
+/** Parses the command line, and reads the environment and the files that it names. */
+function invocation(): Invocation {
+  return parseInvocation({
     argv: process.argv.slice(2),
     env: process.env,
     absolute: (path) => resolve(path),
     packagedSettings: packaged('appsettings.json'),
     readText: (path) => (existsSync(path) && statSync(path).isFile() ? readFileSync(path, 'utf8') : undefined),
   })
+}
+
+async function main(): Promise<void> {
+  const invoked = invocation()
   switch (invoked.type) {
     case 'help':
       return void process.stdout.write(helpText(invoked.command))
@@ -84,6 +90,10 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
   process.on('unhandledRejection', die)
   const dependencies = platformDependencies({
     log,
+    readSettings: () => {
+      const again = invocation()
+      return again.type === 'serve' ? again.settings : settings
+    },
     wwwroot,
     descriptors: descriptorLimit(),
     ownsProcess: true,
@@ -94,7 +104,21 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
     },
   })
   const { start } = await import('./server/service.ts')
-  const service = await start(settings, dependencies, replay)
+  const starting = start(settings, dependencies, replay)
+  const hadTerminal = hasTerminal()
+  // A refusal was logged.
+  const reloadSettings = (service: Service): Promise<unknown> =>
+    service.reloadSettings().catch((error) => error instanceof Refusal || die(error))
+  process.on('SIGHUP', () => {
+    if (!hadTerminal || hasTerminal()) {
+      starting.then(reloadSettings, () => {})
+      return
+    }
+    // The terminal was closed, which ends the process. Node would crash in process.exit().
+    process.removeAllListeners('SIGHUP')
+    process.kill(process.pid, 'SIGHUP')
+  })
+  const service = await starting
   let ending = false
   const end = (): void => {
     if (ending) process.exit(1)
@@ -111,6 +135,16 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
   process.on('SIGINT', end)
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
   if (isText(settings.log.format, isTerminal)) process.stdout.write(placesAt(service.urls[0] ?? ''))
+}
+
+/** Whether the process has a controlling terminal. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'))
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The addresses for users. */

@@ -70,6 +70,19 @@ test('a server with data in memory serves it on a free port, and leaves no files
   assert.deepEqual(PEOPLE, { people: [{ id: 1, name: 'Ada' }] })
 })
 
+test('a server reads its settings object again when an admin asks for it', async (t) => {
+  const admin = { Name: 'admin', Key: 'the key of the admin' }
+  const Authentication = { Enabled: true, AuthenticationType: 'apikey', ApiKeys: [admin] }
+  const { url } = await started(t, { data: PEOPLE, settings: { Authentication } })
+  const headers = { 'X-API-KEY': 'a new key' }
+  assert.equal((await fetch(`${url}/api/people`, { headers })).status, 401)
+  Authentication.ApiKeys.push({ Name: 'reader', Key: 'a new key' })
+  const reloading = { method: 'POST', headers: { 'X-API-KEY': admin.Key } }
+  const reloaded = { users: 0, apiKeys: 2, schemas: [], needRestart: [] }
+  assert.deepEqual(await read(`${url}/admin/settings/reload`, reloading), reloaded)
+  assert.equal((await fetch(`${url}/api/people`, { headers })).status, 200)
+})
+
 test('a server without file and data starts with no collections', async (t) => {
   const { url } = await started(t)
   assert.deepEqual(await read(`${url}/api`), [])

@@ -1,33 +1,9 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Semaphore } from '../runtime/semaphore.ts'
-import { decoyOf, digest, hashPassword, isPasswordHash, verifyPassword } from './passwords.ts'
-import type { Role } from './roles.ts'
+import { Accounts, type ApiKey, type Principal, type User } from './accounts.ts'
 import type { Token, Tokens } from './tokens.ts'
 
 export const SCHEMES = ['token', 'basic', 'apikey'] as const
 export type Scheme = (typeof SCHEMES)[number]
-
-export interface User {
-  readonly name: string
-  /** A hash; plain text is accepted with a warning. */
-  readonly password: string
-  readonly role: Role
-}
-
-export interface ApiKey {
-  readonly name: string
-  readonly key: string
-  readonly role: Role
-}
-
-/** An authenticated client. */
-export interface Principal {
-  /** The name that events record as `actor`. */
-  readonly actor: string
-  readonly role: Role
-  /** Present if the client authenticated with a token, which may expire or be revoked. */
-  readonly token?: Token
-}
 
 /** The credentials of a request or socket; undefined members were not sent. */
 export interface Credentials {
@@ -54,38 +30,32 @@ export interface AccessOptions {
   readonly tokens: Tokens
 }
 
-const REMEMBERED = 1000
 /** Passwords checked at a time. scrypt runs in Node's pool of four threads, which also writes the journal. */
 const CHECKS_AT_ONCE = 2
 
-/** Authenticates clients. Comparisons take the same time for a wrong secret as for an unknown name. */
+/** Authenticates clients by the active schemes. */
 export class Access {
   readonly schemes: readonly Scheme[]
   readonly tokens: Tokens
-  readonly #users: ReadonlyMap<string, User>
-  readonly #apiKeys: readonly { readonly digest: Buffer; readonly principal: Principal }[]
-  /** The hash of a random password, checked for unknown names. */
-  readonly #decoy: string
-  /** Keyed digests of verified passwords, since scrypt is too slow to run for each request. */
-  readonly #verified = new Set<string>()
-  readonly #digestKey = randomBytes(32)
+  #accounts: Accounts
   readonly #turns = new Semaphore(CHECKS_AT_ONCE)
 
-  private constructor({ schemes, users, apiKeys, tokens }: AccessOptions, decoy: string) {
+  private constructor({ schemes, tokens }: AccessOptions, accounts: Accounts) {
     this.schemes = schemes
     this.tokens = tokens
-    this.#users = new Map(users.map((user) => [user.name, user]))
-    this.#apiKeys = apiKeys.map(({ name, key, role }) => ({ digest: digest(key), principal: { actor: name, role } }))
-    this.#decoy = decoy
+    this.#accounts = accounts
   }
 
   static async open(options: AccessOptions): Promise<Access> {
-    const users = await Promise.all(
-      options.users.map(async (user) =>
-        isPasswordHash(user.password) ? user : { ...user, password: await hashPassword(user.password) },
-      ),
-    )
-    return new Access({ ...options, users }, await decoyOf(users.map(({ password }) => password)))
+    return new Access(options, await Accounts.open(options.users, options.apiKeys))
+  }
+
+  /** Resolves with a function that replaces all users and API keys at once. */
+  async prepare(users: readonly User[], apiKeys: readonly ApiKey[]): Promise<() => void> {
+    const accounts = await Accounts.open(users, apiKeys, this.#accounts)
+    return () => {
+      this.#accounts = accounts
+    }
   }
 
   /** Whether a password must be checked: only passwords are slow to check and can be guessed. */
@@ -101,9 +71,9 @@ export class Access {
     const presented = this.#read(credentials)
     switch (presented?.scheme) {
       case 'apikey':
-        return this.#byKey(presented.key)
+        return presented.principal
       case 'basic':
-        return this.#byVerifiedPassword(presented.name, this.#digest(presented.name, presented.password))
+        return this.#accounts.byVerifiedPassword(presented.name, presented.password)
       case 'token':
         return this.#byToken(this.tokens.verified(presented.jwt))
       default:
@@ -127,45 +97,33 @@ export class Access {
   /** The identity that the credentials claim, whether they are right or not. */
   claimOf(credentials: Credentials): Claim {
     const { authorization = '', apiKey, accessToken } = credentials
-    if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey' }
     const [, scheme = '', rest = ''] = schemeOf(authorization)
-    if (scheme.toLowerCase() === 'basic') return this.claimOfUser(namedIn(rest)?.name)
+    const name = scheme.toLowerCase()
+    const isKey = apiKey !== undefined || name === 'apikey' || (name === 'bearer' && !this.#has('token'))
+    if (isKey && this.#has('apikey')) return { scheme: 'apikey' }
+    if (name === 'basic') return this.claimOfUser(namedIn(rest)?.name)
     return { ...this.claimOfUser(this.tokens.claimedUser(scheme === '' ? (accessToken ?? '') : rest)), scheme: 'token' }
   }
 
   /** Unknown names are not included: a password may have been typed into the wrong field. */
   claimOfUser(name: string | undefined): Claim {
-    return { scheme: 'password', ...(name !== undefined && this.#users.has(name) && { actor: name }) }
+    return { scheme: 'password', ...(name !== undefined && this.#accounts.user(name) && { actor: name }) }
   }
 
   async byPassword(name: string, password: string): Promise<Principal | undefined> {
-    const digest = this.#digest(name, password)
-    const known = this.#byVerifiedPassword(name, digest)
-    if (known) return known
-    const user = this.#users.get(name)
-    const isRight = await this.#turns.run(async () => {
-      // Another request may have verified the same password meanwhile.
-      return this.#verified.has(digest) || verifyPassword(password, user?.password ?? this.#decoy)
-    })
-    if (!user || !isRight) return undefined
-    if (this.#verified.size >= REMEMBERED) this.#verified.clear()
-    this.#verified.add(digest)
-    return { actor: user.name, role: user.role }
+    const known = this.#accounts.byVerifiedPassword(name, password)
+    return known ?? this.#turns.run(() => this.#accounts.byPassword(name, password))
   }
 
-  /** Whether the token of an authenticated client is still valid. */
-  isValid({ token }: Principal): boolean {
-    return token === undefined || this.tokens.isValid(token)
+  /** Whether an authenticated client still is: its token is valid, and its user or API key was not changed. */
+  isValid(principal: Principal): boolean {
+    const { token } = principal
+    return this.#accounts.has(principal) && (token === undefined || this.tokens.isValid(token))
   }
 
-  /** One challenge for each scheme (RFC 9110 §11.6.1). */
+  /** The challenges of the schemes (RFC 9110 §11.6.1). */
   challenges(): readonly string[] {
-    const challenge = {
-      token: 'Bearer realm="Recollect"',
-      basic: 'Basic realm="Recollect", charset="UTF-8"',
-      apikey: 'ApiKey realm="Recollect"',
-    }
-    return this.schemes.map((scheme) => challenge[scheme])
+    return [...new Set(this.schemes.flatMap((scheme) => CHALLENGES[scheme]))]
   }
 
   #has(scheme: Scheme): boolean {
@@ -174,56 +132,71 @@ export class Access {
 
   /** The credentials for an active scheme. An API key takes precedence over the Authorization header. */
   #read({ authorization, apiKey, accessToken }: Credentials): PresentedCredentials | undefined {
-    if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey', key: apiKey }
+    if (apiKey !== undefined && this.#has('apikey')) return this.#readKey(apiKey)
     const [, scheme = '', rest = ''] = schemeOf(authorization ?? '')
     switch (scheme.toLowerCase()) {
       case 'basic': {
         const named = this.#has('basic') ? namedIn(rest) : undefined
         return named && { scheme: 'basic', ...named }
       }
-      case 'bearer':
-        return this.#has('token') ? { scheme: 'token', jwt: rest } : undefined
+      case 'bearer': {
+        const key = this.#readKey(rest)
+        return this.#has('token') && !key?.principal ? { scheme: 'token', jwt: rest } : key
+      }
+      case 'apikey':
+        return this.#readKey(rest)
       default:
         return accessToken !== undefined && this.#has('token') ? { scheme: 'token', jwt: accessToken } : undefined
     }
   }
 
-  #byKey(brought: string): Principal | undefined {
-    const sent = digest(brought)
-    let found: Principal | undefined
-    for (const apiKey of this.#apiKeys) if (timingSafeEqual(apiKey.digest, sent)) found ??= apiKey.principal
-    return found
-  }
-
-  #byVerifiedPassword(name: string, digest: string): Principal | undefined {
-    const user = this.#users.get(name)
-    return user && this.#verified.has(digest) ? { actor: user.name, role: user.role } : undefined
+  #readKey(key: string): PresentedKey | undefined {
+    return this.#has('apikey') ? { scheme: 'apikey', principal: this.#accounts.byKey(key) } : undefined
   }
 
   #byToken(token: Token | undefined): Principal | undefined {
-    const user = token && this.#users.get(token.user)
-    return user && { actor: user.name, role: user.role, token }
-  }
-
-  #digest(name: string, password: string): string {
-    return createHmac('sha256', this.#digestKey)
-      .update(JSON.stringify([name, password]))
-      .digest('base64')
+    const user = token && this.#accounts.user(token.user)
+    return user && { ...user, token }
   }
 }
 
+export const BASIC_CHALLENGE = 'Basic realm="Recollect", charset="UTF-8"'
+
+/** By scheme. An API key may be sent as a Bearer value, since some clients can send nothing else. */
+const CHALLENGES: Readonly<Record<Scheme, readonly string[]>> = {
+  token: ['Bearer realm="Recollect"'],
+  basic: [BASIC_CHALLENGE],
+  apikey: ['Bearer realm="Recollect"', 'ApiKey realm="Recollect"'],
+}
+
+interface PresentedKey {
+  readonly scheme: 'apikey'
+  /** Undefined if there is no such key. */
+  readonly principal: Principal | undefined
+}
+
 type PresentedCredentials =
-  | { readonly scheme: 'apikey'; readonly key: string }
-  | { readonly scheme: 'basic'; readonly name: string; readonly password: string }
+  | PresentedKey
+  | ({ readonly scheme: 'basic' } & NamedCredentials)
   | { readonly scheme: 'token'; readonly jwt: string }
+
+export interface NamedCredentials {
+  readonly name: string
+  readonly password: string
+}
 
 /** Splits an Authorization header into scheme and rest. */
 function schemeOf(authorization: string): readonly string[] {
   return /^([A-Za-z]+) +(.*)$/s.exec(authorization) ?? []
 }
 
-/** Decodes Basic credentials (RFC 7617). */
-function namedIn(encoded: string): { readonly name: string; readonly password: string } | undefined {
+/** The name and the password of an Authorization header with Basic credentials (RFC 7617); undefined for others. */
+export function basicCredentials(authorization = ''): NamedCredentials | undefined {
+  const [, scheme = '', rest = ''] = schemeOf(authorization)
+  return scheme.toLowerCase() === 'basic' ? namedIn(rest) : undefined
+}
+
+function namedIn(encoded: string): NamedCredentials | undefined {
   if (!/^[A-Za-z\d+/]+=*$/.test(encoded)) return undefined
   const text = Buffer.from(encoded, 'base64').toString()
   const colon = text.indexOf(':')

@@ -1,4 +1,5 @@
-import { type Access, ANYBODY, type Claim, type Credentials, type Principal } from './access.ts'
+import { type Access, ANYBODY, type Claim, type Credentials } from './access.ts'
+import type { Principal } from './accounts.ts'
 import { networkOf, type TrustedProxies } from './addresses.ts'
 import type { Failures } from './failures.ts'
 import type { Hosts } from './hosts.ts'

@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type SchemaValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { equal, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import { type Fault, Refusal } from '../runtime/errors.ts'
+import type { Fault } from '../runtime/errors.ts'
 
 /** Highest number of reported faults of one item. */
 const MOST_FAULTS = 100
@@ -15,45 +15,28 @@ const MOST_CHARACTERS = { url: 2048, regex: 2048 } as const
 
 type Check = (item: JsonObject) => readonly ErrorObject[]
 
-interface Compiled {
-  /** Stops at the first fault. */
-  readonly first: Check
-  readonly all: Check
-}
-
-/** Compiles the schemas of collections (draft-07 if `$schema` says so, otherwise 2020-12); rejects invalid ones. */
-export function compileSchemas(
-  schemas: Readonly<Record<string, JsonValue>>,
-): (collection: string, item: JsonObject) => readonly Fault[] {
-  const compiled = new Map<string, Compiled>()
-  const mistakes: string[] = []
-  for (const [collection, schema] of Object.entries(schemas)) {
+/**
+ * Compiles the schema of items: draft-07 if `$schema` says so, otherwise 2020-12. Returns a function for the errors of an
+ * item.
+ * @throws {Error} if the schema is not valid.
+ */
+export function compileSchema(schema: JsonValue): (item: JsonObject) => readonly Fault[] {
+  // The first one stops at the first error.
+  const [first, all] = [compile(schema, false), compile(schema, true)]
+  return (item) => {
     try {
-      compiled.set(collection, { first: compile(schema, false), all: compile(schema, true) })
+      const errors = first(item)
+      if (errors.length === 0) return []
+      const hasFewValues = countValues(item, MOST_VALUES) <= MOST_VALUES
+      return (hasFewValues ? all(item) : errors).slice(0, MOST_FAULTS).map((error) => ({
+        pointer: error.instancePath,
+        message: error.message ?? `fails "${error.keyword}"`,
+      }))
     } catch (error) {
-      mistakes.push(`Api.Schemas.${collection} is not a usable JSON Schema: ${(error as Error).message}.`)
+      // When comparing values (const), ajv calls the valueOf or toString of an object, which may be data.
+      if (!(error instanceof TypeError)) throw error
+      return [{ pointer: '', message: `cannot be compared: ${error.message}` }]
     }
-  }
-  if (mistakes.length > 0) throw new Refusal('Invalid', mistakes.join('\n'))
-  return (collection, item) => {
-    const known = compiled.get(collection)
-    return known ? faultsBy(known, item) : []
-  }
-}
-
-function faultsBy({ first, all }: Compiled, item: JsonObject): readonly Fault[] {
-  try {
-    const errors = first(item)
-    if (errors.length === 0) return []
-    const hasFewValues = countValues(item, MOST_VALUES) <= MOST_VALUES
-    return (hasFewValues ? all(item) : errors).slice(0, MOST_FAULTS).map((error) => ({
-      pointer: error.instancePath,
-      message: error.message ?? `fails "${error.keyword}"`,
-    }))
-  } catch (error) {
-    // When comparing values (const), ajv calls the valueOf or toString of an object, which may be data.
-    if (!(error instanceof TypeError)) throw error
-    return [{ pointer: '', message: `cannot be compared: ${error.message}` }]
   }
 }
 

@@ -17,6 +17,16 @@ export interface Health {
   readonly [name: string]: unknown
 }
 
+export interface ReloadedSettings {
+  /** How many are in use. */
+  readonly users: number
+  readonly apiKeys: number
+  /** The collections with a schema. */
+  readonly schemas: readonly string[]
+  /** The names of other settings that have changed. */
+  readonly needRestart: readonly string[]
+}
+
 export interface AdminOptions extends RestorationOptions {
   readonly health: () => Health
   /** The active authentication schemes; none if authentication is off. */
@@ -24,8 +34,9 @@ export interface AdminOptions extends RestorationOptions {
   /** The field of the event time of each collection that has one. */
   readonly eventTime: Readonly<Record<string, string>>
   /** Warnings about settings, shown to admins only. */
-  readonly warnings: readonly string[]
+  readonly warnings: () => readonly string[]
   readonly reload: () => Promise<ImportOutcome>
+  readonly reloadSettings: () => Promise<ReloadedSettings>
   readonly snapshot: () => Promise<Position>
   /** Undefined if the server does not own the journal. */
   readonly verify: Verify
@@ -33,7 +44,7 @@ export interface AdminOptions extends RestorationOptions {
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, schemes, eventTime, warnings, building, reload, snapshot, verify } = options
+  const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, verify } = options
   const { journal, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const slices = new Slices()
@@ -46,7 +57,7 @@ export function adminRoutes(options: AdminOptions): Router {
       const access = { schemes, actor: who?.actor ?? null, role: who?.role ?? null }
       const isAdmin = who?.role === 'admin'
       const shown = isAdmin ? state : (JSON.parse(JSON.stringify(state, withoutDetails)) as Health)
-      const told = { ...shown, ...(who && { eventTime }), access, ...(isAdmin && { warnings }) }
+      const told = { ...shown, ...(who && { eventTime }), access, ...(isAdmin && { warnings: warnings() }) }
       sendJson(ctx, JSON.stringify(told), state.status === 'unavailable' ? 503 : 200)
     },
   })
@@ -58,6 +69,10 @@ export function adminRoutes(options: AdminOptions): Router {
       ctx.set('Journal-Position', String(basis + events))
       sendJson(ctx, JSON.stringify({ position: basis + events, events, basedOn, conflicts }))
     },
+  })
+
+  resource(router, '/admin/settings/reload', {
+    POST: async (ctx) => sendJson(ctx, JSON.stringify(await reloadSettings())),
   })
 
   resource(router, '/admin/snapshot', {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import type { Principal } from '../access/access.ts'
+import type { Principal } from '../access/accounts.ts'
 import { isSafe } from '../access/roles.ts'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/conditions.ts'

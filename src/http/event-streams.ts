@@ -1,4 +1,4 @@
-import type { Principal } from '../access/access.ts'
+import type { Principal } from '../access/accounts.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import cors from '@koa/cors'
 import type { Context, Middleware } from 'koa'
-import type { Principal } from '../access/access.ts'
+import type { Principal } from '../access/accounts.ts'
 import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { includes, isSafe, neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'

@@ -42,6 +42,16 @@ export interface Problem {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** A refusal of `/token`, which OAuth 2 clients understand by the member `error` (RFC 6749 §5.2). */
+export class OAuthRefusal extends Refusal {
+  readonly error: 'invalid_client' | 'invalid_request' | 'unsupported_grant_type'
+
+  constructor(code: RefusalCode, error: OAuthRefusal['error'], message: string) {
+    super(code, message)
+    this.error = error
+  }
+}
+
 export const PROBLEM_TYPE = 'application/problem+json'
 
 /** The problem for an error; unexpected errors and failures of the environment are logged. */
@@ -57,12 +67,15 @@ export function problemOf(
   if (refusal) {
     const { code, message, faults, cause } = refusal
     if (cause !== undefined) log.error({ err: cause, ...facts }, `a request failed: ${failureOf(refusal)}`)
-    return { ...described(code, ANSWERS[code], message, request.path, faults), headers: headersOf(refusal) }
+    const members = membersOf(code, ANSWERS[code], message, request.path, faults)
+    const text = JSON.stringify(refusal instanceof OAuthRefusal ? { ...members, error: refusal.error } : members)
+    return { status: ANSWERS[code].status, text, headers: headersOf(refusal) }
   }
   log.error({ err: error, ...facts }, 'a request failed unexpectedly', TEN_IN_TEN_SECONDS)
   const unexpected = { status: 500, title: 'An unexpected error' }
   const detail = 'The server has logged what went wrong.'
-  return { ...described('Unexpected', unexpected, detail, request.path, []), headers: {} }
+  const text = JSON.stringify(membersOf('Unexpected', unexpected, detail, request.path, []))
+  return { status: unexpected.status, text, headers: {} }
 }
 
 function headersOf(refusal: Refusal): Problem['headers'] {
@@ -106,16 +119,6 @@ export function problems(log: LimitedLog): Middleware {
       ctx.body = text
     }
   }
-}
-
-function described(
-  code: string,
-  answered: ProblemType,
-  detail: string,
-  instance: string,
-  errors: readonly object[],
-): Pick<Problem, 'status' | 'text'> {
-  return { status: answered.status, text: JSON.stringify(membersOf(code, answered, detail, instance, errors)) }
 }
 
 /** The problem of one item of a batch. */

@@ -24,5 +24,6 @@ export function readOnly(why: string): Middleware {
 /** Undefined for paths that nobody writes to. */
 function allowedOn({ path }: Context): string | undefined {
   if (/^\/api(\/|$)/i.test(path)) return 'GET, HEAD, OPTIONS'
-  return /^\/admin(\/|$)/i.test(path) ? 'OPTIONS' : undefined
+  // Reading the settings again changes no data.
+  return /^\/admin(?!\/settings\/)(\/|$)/i.test(path) ? 'OPTIONS' : undefined
 }

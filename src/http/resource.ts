@@ -1,7 +1,7 @@
 import type Router from '@koa/router'
 import type { RouterMiddleware } from '@koa/router'
 import type { Context, Middleware } from 'koa'
-import type { Principal } from '../access/access.ts'
+import type { Principal } from '../access/accounts.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ApiRequest, type ApiResource, type Method, Reply } from './api.ts'
 import { publicPath } from './base-path.ts'

@@ -1,24 +1,29 @@
+import querystring from 'node:querystring'
 import Router from '@koa/router'
 import type { Context } from 'koa'
-import { type Gate, isRefused } from '../access/gate.ts'
+import { BASIC_CHALLENGE, basicCredentials, type NamedCredentials } from '../access/access.ts'
+import { type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { sendJson } from './answers.ts'
 import { JSON_TYPE, UnsupportedBody } from './bodies.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
 import { formBody } from './koa-body.ts'
+import { OAuthRefusal } from './problems.ts'
 import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
 
+/** The grants of OAuth 2 that get a token: of a client (RFC 6749 §4.4), and of a user (§4.3). */
 const CLIENT_GRANT = 'client_credentials'
+const GRANTS = [CLIENT_GRANT, 'password']
 
-/** The body of `/token`, for the check and for OpenAPI: a user, or an OAuth 2 client (RFC 6749 §4.4). */
+/** The body of `/token`, for the check and for OpenAPI: a user, or an OAuth 2 client. */
 export const CREDENTIALS = {
   type: 'object',
   properties: {
     username: { type: 'string' },
     password: { type: 'string' },
-    grant_type: { type: 'string', enum: [CLIENT_GRANT] },
+    grant_type: { type: 'string', enum: GRANTS },
     client_id: { type: 'string' },
     client_secret: { type: 'string' },
   },
@@ -37,7 +42,7 @@ export function tokenRoutes(gate: Gate): Router {
       const check = () => access.byPassword(name, password)
       const admitted = await gate.attempt(addressOf(ctx.req, gate), access.claimOfUser(name), check)
       ctx.set('Cache-Control', 'no-store')
-      if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)
+      if (isRefused(admitted)) throw refusalAt(ctx, gate, admitted)
       const answer = {
         access_token: await tokens.issue(admitted.actor),
         token_type: 'Bearer',
@@ -60,8 +65,18 @@ export function tokenRoutes(gate: Gate): Router {
   return router
 }
 
-/** Reads the credentials from JSON, a form or multipart. */
-function credentialsIn(ctx: Context): { name: string; password: string } {
+/** A client that sent Basic credentials must be challenged for them (RFC 6749 §5.2). */
+function refusalAt(ctx: Context, gate: Gate, refused: RefusedAccess): Refusal {
+  const { code, message } = refusalOf(ctx, gate, refused)
+  if (code !== 'Unauthenticated') return new Refusal(code, message)
+  const { authorization } = ctx.headers
+  if (basicCredentials(authorization) && !gate.access?.schemes.includes('basic'))
+    ctx.append('WWW-Authenticate', BASIC_CHALLENGE)
+  return new OAuthRefusal(code, 'invalid_client', message)
+}
+
+/** Reads the credentials from JSON, a form or multipart, or those of an OAuth client from the Authorization header. */
+function credentialsIn(ctx: Context): NamedCredentials {
   const body: unknown = (ctx.request as { body?: unknown }).body
   if (typeof body !== 'object' || body === null) {
     const why = 'Send username and password as JSON, as a form or as multipart.'
@@ -72,12 +87,30 @@ function credentialsIn(ctx: Context): { name: string; password: string } {
     const value = Object.hasOwn(fields, name) ? fields[name] : undefined
     return typeof value === 'string' ? value : undefined
   }
-  const isClient = field('grant_type') === CLIENT_GRANT
+  const grant = field('grant_type')
+  if (grant !== undefined && !GRANTS.includes(grant)) {
+    const why = `grant_type must be one of ${GRANTS.join(', ')}, not ${JSON.stringify(grant)}.`
+    throw new OAuthRefusal('Invalid', 'unsupported_grant_type', why)
+  }
+  const isClient = grant === CLIENT_GRANT
   const name = field(isClient ? 'client_id' : 'username')
   const password = field(isClient ? 'client_secret' : 'password')
+  const sent = isClient ? basicCredentials(ctx.headers.authorization) : undefined
+  if (sent) {
+    const client = { name: formDecoded(sent.name), password: formDecoded(sent.password) }
+    if (password === undefined && (name ?? client.name) === client.name) return client
+    const why = 'Send client_id and client_secret either in the body or in the Authorization header.'
+    throw new OAuthRefusal('Invalid', 'invalid_request', why)
+  }
   if (name !== undefined && password !== undefined) return { name, password }
-  throw new Refusal(
+  throw new OAuthRefusal(
     'Invalid',
+    'invalid_request',
     `username and password are needed, or grant_type=${CLIENT_GRANT} with client_id and client_secret.`,
   )
+}
+
+/** OAuth clients encode both values as in a form before they make Basic credentials of them (RFC 6749 §2.3.1). */
+function formDecoded(text: string): string {
+  return querystring.unescape(text.replaceAll('+', ' '))
 }

@@ -99,6 +99,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
   const service = await startService(
     settings,
     platformDependencies({
+      readSettings: () => settingsOf(file, options),
       log: openLog(settings.log, {
         write: standardError(),
         isTerminal: false,

@@ -6,6 +6,7 @@ import { Election } from '../cluster/election.ts'
 import { unlessFull } from '../cluster/full-disk.ts'
 import { Node } from '../cluster/node.ts'
 import { RecentWrites } from '../cluster/recent-writes.ts'
+import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
 import { lockDirectory } from '../events/directory.ts'
@@ -32,6 +33,7 @@ interface ClusterEngineParts {
   readonly settings: Settings
   readonly dependencies: EngineDependencies
   readonly rules: Rules
+  readonly schemas: ItemSchemas
   readonly connection: ClusterConnection
   readonly projections: DurableProjections
   readonly dataFile: ClusterDataFile
@@ -46,6 +48,7 @@ export class ClusterEngine extends Engine {
   readonly past: Past
   readonly handler: ClusterHandler
   readonly tokens: TokenStorage
+  readonly schemas: ItemSchemas
   readonly figures: readonly EngineFigures[]
   override readonly warnings: readonly string[]
   readonly #parts: ClusterEngineParts
@@ -60,6 +63,7 @@ export class ClusterEngine extends Engine {
     this.journal = journal
     this.projections = projections
     this.past = projections.past(journal)
+    this.schemas = parts.schemas
     this.tokens = tokensInBucket(bucket, now)
     this.figures = [{ kind: 'cluster', figures }]
     this.warnings = warnings
@@ -107,7 +111,8 @@ export class ClusterEngine extends Engine {
   ): Promise<ClusterEngine> {
     const { files, now, newId, log, failed } = dependencies
     const id = newId()
-    const rules = await rulesOf(settings, dependencies)
+    const schemas = await ItemSchemas.open(settings.api.schemas)
+    const rules = rulesOf(settings, schemas, dependencies)
     const opened = new CloseStack()
     try {
       const connection = await openConnection(cluster, id, files, log)
@@ -139,7 +144,7 @@ export class ClusterEngine extends Engine {
       opened.add(() => journal.close())
       const { cut } = journal.replica
       if (cut) log.warn(cut, 'a crash left the end of the copy torn; it was cut off and kept')
-      const parts = { id, settings, dependencies, rules, connection, projections, dataFile, journal, opened }
+      const parts = { id, settings, dependencies, rules, schemas, connection, projections, dataFile, journal, opened }
       const engine: ClusterEngine = new ClusterEngine(parts)
       return engine
     } catch (error) {

@@ -2,6 +2,7 @@ import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import type { Schedule } from '../runtime/schedule.ts'
+import type { Settings } from '../settings/settings.ts'
 
 export interface EngineDependencies {
   readonly files: Files
@@ -19,6 +20,8 @@ export interface EngineDependencies {
 
 export interface ServiceDependencies extends EngineDependencies {
   readonly version: string
+  /** Reads the settings again, from where those of the start were read. */
+  readonly readSettings: () => Settings
   /** The directory of static files; undefined for none. */
   readonly wwwroot: string | undefined
   readonly pages: string

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
+import type { ItemSchemas } from '../commands/item-schemas.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { CompressionOptions } from '../events/compression.ts'
 import { eventTimesOf } from '../settings/collections.ts'
@@ -13,13 +14,11 @@ const ID_BYTES = 8
 /** The share of V8's heap that the events of a restore may take. */
 const HELD_SHARE = 0.25
 
-/** Without schemas, ajv is not loaded. */
-export async function rulesOf(
+export function rulesOf(
   { api, dataStore, limits, collections }: Settings,
+  schemas: ItemSchemas,
   { now }: Pick<EngineDependencies, 'now'>,
-): Promise<Rules> {
-  const { schemas } = api
-  const hasSchemas = Object.keys(schemas).length > 0
+): Rules {
   const all = Object.entries(collections)
   return {
     idField: dataStore.idField,
@@ -35,8 +34,8 @@ export async function rulesOf(
     nowMs: () => now().getTime(),
     received: () => now().toISOString(),
     latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
-    hasSchema: (collection) => Object.hasOwn(schemas, collection),
-    faultsOf: hasSchemas ? (await import('../commands/schemas.ts')).compileSchemas(schemas) : () => [],
+    hasSchema: (collection) => schemas.has(collection),
+    faultsOf: (collection, item) => schemas.faultsOf(collection, item),
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ClusterFigures } from '../cluster/figures.ts'
 import type { Peer } from '../cluster/node.ts'
 import type { CommandHandler } from '../commands/handler.ts'
+import type { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { Position } from '../events/event.ts'
@@ -55,6 +56,8 @@ export abstract class Engine {
   abstract readonly queries: Queries
   abstract readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
   abstract readonly tokens: TokenStorage
+  /** The schemas of the items that this engine writes; undefined if it writes none. */
+  abstract readonly schemas: ItemSchemas | undefined
   abstract readonly figures: readonly EngineFigures[]
   /** The message for attempts to write, if nothing can be written. */
   readonly readOnly: string | undefined = undefined

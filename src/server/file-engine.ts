@@ -1,5 +1,6 @@
 import { checkEdited } from '../commands/edited-items.ts'
 import type { CommandHandler } from '../commands/handler.ts'
+import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { DataFile } from '../data-file/data-file.ts'
@@ -29,6 +30,7 @@ interface FileEngineParts {
   readonly settings: Settings
   readonly dependencies: EngineDependencies
   readonly rules: Rules
+  readonly schemas: ItemSchemas
   readonly projections: DurableProjections
   readonly dataFile: DataFile
   readonly journal: FileJournal
@@ -43,12 +45,13 @@ export class FileEngine extends Engine {
   readonly handler: CommandHandler
   readonly dataFile: DataFile
   readonly tokens: TokenStorage
+  readonly schemas: ItemSchemas
   readonly figures: readonly EngineFigures[]
   readonly #parts: FileEngineParts
 
   private constructor(parts: FileEngineParts) {
     super()
-    const { settings, dependencies, rules, projections, dataFile, journal } = parts
+    const { settings, dependencies, rules, schemas, projections, dataFile, journal } = parts
     this.#parts = parts
     this.journal = journal
     this.projections = projections
@@ -56,13 +59,15 @@ export class FileEngine extends Engine {
     this.handler = projections.decide(journal, rules, dependencies.now)
     projections.follow(journal, { handler: this.handler, dataFile })
     this.past = projections.past(journal)
+    this.schemas = schemas
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
     this.figures = [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }]
   }
 
   static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
     const { files, now, newId, log, failed } = dependencies
-    const rules = await rulesOf(settings, dependencies)
+    const schemas = await ItemSchemas.open(settings.api.schemas)
+    const rules = rulesOf(settings, schemas, dependencies)
     await prepareFile(settings, dependencies)
     const checked = await checkedFirstItems(settings, dependencies, rules)
     const opened = new CloseStack()
@@ -87,7 +92,7 @@ export class FileEngine extends Engine {
       })
       opened.add(() => journal.close())
       if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
-      return new FileEngine({ settings, dependencies, rules, projections, dataFile, journal, opened })
+      return new FileEngine({ settings, dependencies, rules, schemas, projections, dataFile, journal, opened })
     } catch (error) {
       await opened.close().catch(() => {})
       throw error

@@ -30,7 +30,7 @@ export function staticFilesOf({ staticFiles }: Settings): string | undefined {
 /** The differences between the program and a server inside another program. */
 export type PlatformOptions = Pick<
   ServiceDependencies,
-  'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
+  'readSettings' | 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
 > & {
   readonly log: Logger
 }

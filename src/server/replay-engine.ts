@@ -49,6 +49,7 @@ export class ReplayEngine extends Engine {
   readonly queries: Queries
   readonly handler = { handle: refuse, bulk: refuse, restore: refuse }
   readonly tokens: TokenStorage
+  readonly schemas = undefined
   readonly figures = []
   override readonly readOnly = READ_ONLY
   override readonly reload = refuse

@@ -97,7 +97,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
 }
 
 function adminOf(context: ServiceContext): AppOptions['admin'] {
-  const { engine, settings, gate, warnings, limitedLog } = context
+  const { engine, settings, gate, warnings, settingsReload, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
     health: healthOf(context),
@@ -108,6 +108,7 @@ function adminOf(context: ServiceContext): AppOptions['admin'] {
     warnings,
     building: () => engine.building(),
     reload: () => engine.reload(),
+    reloadSettings: () => settingsReload.reload(),
     snapshot: () => engine.snapshot(),
     verify: (rest) =>
       engine.verify(rest).catch((error: unknown) => {

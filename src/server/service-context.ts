@@ -9,6 +9,7 @@ import type { ServiceDependencies } from './dependencies.ts'
 import { type Descriptors, shareDescriptors } from './descriptors.ts'
 import type { Engine } from './engine.ts'
 import { openGate, warningsOf } from './open-gate.ts'
+import { SettingsReload } from './settings-reload.ts'
 
 /** Shared by routes, sockets and the HTTP server. */
 export interface ServiceContext {
@@ -17,8 +18,9 @@ export interface ServiceContext {
   readonly dependencies: ServiceDependencies
   readonly gate: Gate
   readonly descriptors: Descriptors
+  readonly settingsReload: SettingsReload
   /** For the operator: also in `/health` for admins. */
-  readonly warnings: readonly string[]
+  readonly warnings: () => readonly string[]
   /** The message for attempts to write, if nothing can be written. */
   readonly readOnly: string | undefined
   readonly arrivals: Arrivals
@@ -37,14 +39,18 @@ export async function openContext(
 ): Promise<ServiceContext> {
   const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
   const limitedLog = new LimitedLog(dependencies.log, dependencies.elapsedMs)
+  const gate = await openGate(settings, engine.tokens, { ...dependencies, log: limitedLog })
+  const { readSettings: read, log } = dependencies
+  const settingsReload = new SettingsReload({ settings, read, gate, schemas: engine.schemas, log })
   return {
     engine,
     settings,
     dependencies,
-    gate: await openGate(settings, engine.tokens, { ...dependencies, log: limitedLog }),
+    gate,
     descriptors: shareDescriptors(dependencies.descriptors),
-    warnings: [
-      ...warningsOf(settings, readOnly !== undefined),
+    settingsReload,
+    warnings: () => [
+      ...warningsOf(settingsReload.settings, readOnly !== undefined),
       ...simulationWarnings(settings.simulation),
       ...engine.warnings,
     ],

@@ -20,6 +20,11 @@ import { openContext, type ServiceContext } from './service-context.ts'
 export interface Service {
   /** The listening addresses, with their actual ports. */
   readonly urls: readonly string[]
+  /**
+   * Reads users, API keys and schemas again.
+   * @throws {Refusal} with all mistakes; the earlier ones stay in use then.
+   */
+  reloadSettings(): Promise<void>
   /** Answers accepted requests, writes pending data, and releases everything. */
   close(): Promise<void>
 }
@@ -52,8 +57,8 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
   const { log, version, ownsProcess, middleware } = dependencies
   try {
     const context = await openContext(engine, settings, dependencies)
-    for (const warning of context.warnings) log.warn(warning)
-    const { gate, descriptors, requestTimes, arrivals, limitedLog } = context
+    for (const warning of context.warnings()) log.warn(warning)
+    const { gate, settingsReload, descriptors, requestTimes, arrivals, limitedLog } = context
     const { limits } = settings
     const connectionLimits = new ConnectionLimits({
       gate,
@@ -82,6 +87,9 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const listening = await listen(http, settings.urls, connections, limitedLog)
     return {
       urls: listening.urls,
+      async reloadSettings() {
+        await settingsReload.reload()
+      },
       async close() {
         context.clock.close()
         log.info('ending: what was accepted is still answered')

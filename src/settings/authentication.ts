@@ -1,4 +1,5 @@
-import { type ApiKey, SCHEMES, type Scheme, type User } from '../access/access.ts'
+import { SCHEMES, type Scheme } from '../access/access.ts'
+import type { ApiKey, User } from '../access/accounts.ts'
 import { isPasswordHash, looksLikeHash } from '../access/passwords.ts'
 import { ROLES, type Role } from '../access/roles.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
@@ -43,24 +44,37 @@ export function readAuthentication(values: SettingValues, mistakes: string[]): A
     ['Users', users.map(({ name }) => name)],
     ['ApiKeys', apiKeys.map(({ name }) => name)],
   ] as const) {
-    for (const name of names.filter((one, index) => names.indexOf(one) !== index || RESERVED.includes(one))) {
-      mistakes.push(`Authentication.${what}: the name ${JSON.stringify(name)} is used twice, or is a reserved one.`)
+    for (const name of names.filter((one) => RESERVED.includes(one))) {
+      mistakes.push(`Authentication.${what}: the name ${JSON.stringify(name)} is a reserved one.`)
     }
+  }
+  for (const { name } of users.filter((one, index) => users.findIndex(({ name }) => name === one.name) < index)) {
+    mistakes.push(`Authentication.Users: the name ${JSON.stringify(name)} is used twice.`)
+  }
+  for (const { name } of apiKeys.filter((one, index) => apiKeys.findIndex(({ key }) => key === one.key) < index)) {
+    mistakes.push(`Authentication.ApiKeys: the key of ${JSON.stringify(name)} is given twice.`)
   }
   const secret = values.get('Authentication.Token.Secret')
   if (secret !== undefined && Buffer.byteLength(secret) < SECRET_BYTES) {
     mistakes.push(`Authentication.Token.Secret must have at least ${SECRET_BYTES} bytes.`)
   }
-  if (enabled) {
-    const needsUsers = schemes.some((scheme) => scheme !== 'apikey')
-    if (needsUsers && users.length === 0)
-      mistakes.push('Authentication.Users is needed for the schemes token and basic.')
-    if (schemes.includes('apikey') && apiKeys.length === 0) {
-      mistakes.push('Authentication.ApiKey or Authentication.ApiKeys is needed for the scheme apikey.')
-    }
-  }
+  checkAccounts({ enabled, schemes, users, apiKeys }, mistakes)
   const token = { secret, expiresInSeconds: values.get('Authentication.Token.ExpiresInSeconds') }
   return { enabled, schemes: [...new Set(schemes)], users, apiKeys, token }
+}
+
+/** Checks that each active scheme has users or keys. */
+export function checkAccounts(
+  { enabled, schemes, users, apiKeys }: Omit<AuthenticationSettings, 'token'>,
+  mistakes: string[],
+): void {
+  if (!enabled) return
+  if (schemes.some((scheme) => scheme !== 'apikey') && users.length === 0) {
+    mistakes.push('Authentication.Users is needed for the schemes token and basic.')
+  }
+  if (schemes.includes('apikey') && apiKeys.length === 0) {
+    mistakes.push('Authentication.ApiKey or Authentication.ApiKeys is needed for the scheme apikey.')
+  }
 }
 
 function parseEntry(

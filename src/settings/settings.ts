@@ -43,6 +43,7 @@ export interface Settings extends HttpSettings {
   readonly cluster: ClusterSettings | undefined
   readonly simulation: SimulationSettings
   readonly log: Section<'Log'>
+  readonly values: SettingValues
   /** The settings that differ from their defaults, without secrets, for the log. */
   readonly nonDefaults: Readonly<Record<string, unknown>>
   readonly warnings: readonly string[]
@@ -109,6 +110,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     cluster,
     simulation,
     log: values.section('Log'),
+    values,
     nonDefaults: values.nonDefaults(schemas),
     warnings: sources.warnings,
   })

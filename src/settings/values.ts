@@ -19,6 +19,13 @@ export class SettingValues {
     return Object.fromEntries(names.map((name) => [memberOf(name), this.get(name)])) as Section<Name>
   }
 
+  /** The settings with another value in `later`, without those that are read again while the server runs. */
+  needingRestart(later: SettingValues): readonly KeyName[] {
+    const textOf = (values: SettingValues, name: KeyName): string | undefined =>
+      JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.get(name))
+    return KEY_NAMES.filter((name) => !RELOADED.includes(name) && textOf(this, name) !== textOf(later, name))
+  }
+
   nonDefaults(schemas: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
     const shown: Record<string, unknown> = {}
     for (const name of KEY_NAMES) {
@@ -30,6 +37,17 @@ export class SettingValues {
     if (schemas.size > 0) shown[SCHEMAS] = [...schemas.keys()]
     return shown
   }
+}
+
+/** With the schemas of collections. */
+const RELOADED: readonly KeyName[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
+
+/** A collection that has nothing but a schema is left out. */
+function withoutSchemas(collections: ValueOf<'Collections'> = {}): unknown {
+  return Object.entries(collections).flatMap(([name, { schema, ...others }]) => {
+    const { indexes, ...more } = others
+    return indexes.length === 0 && Object.keys(more).length === 0 ? [] : [[name, others]]
+  })
 }
 
 /** Turns `Limits.PageSize` into `pageSize`, and `Simulate.Delay.MinMs` into `minMs`. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import type { Credentials, Principal } from '../access/access.ts'
+import type { Credentials } from '../access/access.ts'
+import type { Principal } from '../access/accounts.ts'
 import { credentialsOf, type Gate, hasCredentials, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
 

@@ -2,7 +2,7 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Server } from 'socket.io'
 import type { WebSocket } from 'ws'
-import type { Principal } from '../access/access.ts'
+import type { Principal } from '../access/accounts.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
@@ -189,7 +189,8 @@ export class Sockets implements Projection {
   #dropUnauthorized(): void {
     for (const client of this.#plain.clients) {
       const principal = this.#plainPrincipals.get(client)
-      if (principal && !this.#gate.isValid(principal)) client.close(POLICY_VIOLATION, 'The token has ended.')
+      if (principal && !this.#gate.isValid(principal))
+        client.close(POLICY_VIOLATION, 'The credentials are no longer valid.')
     }
     for (const socket of this.#io.sockets.sockets.values()) {
       if (!this.#gate.isValid(socket.data.principal)) socket.disconnect(true)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Access, ANYBODY, type Credentials, SCHEMES, type Scheme } from '../../src/access/access.ts'
+import type { Principal } from '../../src/access/accounts.ts'
 import { hashPassword } from '../../src/access/passwords.ts'
 import { Tokens } from '../../src/access/tokens.ts'
 import { clock } from './clock.ts'
@@ -80,6 +81,86 @@ test('an API key must match exactly', async () => {
   }
 })
 
+test('an API key is accepted in the Authorization header, as Bearer or ApiKey, with and without the scheme token', async () => {
+  for (const schemes of [['apikey'], ['token', 'apikey'], ['apikey', 'basic', 'token']] as const) {
+    const { access: some } = await opened(schemes)
+    for (const scheme of ['Bearer', 'bearer', 'ApiKey', 'APIKEY']) {
+      const authorization = `${scheme} key-2`
+      assert.equal(await who({ authorization }, some), 'sensor writer', `${scheme} with ${schemes}`)
+      assert.equal(some.recognize({ authorization })?.actor, 'sensor', `${scheme} with ${schemes}`)
+      assert.equal(await who({ authorization: `${scheme} key-3` }, some), undefined)
+    }
+    assert.equal(await who({ accessToken: 'key-2' }, some), undefined, 'a key in a URL, which proxies log')
+  }
+  const jwt = await tokens.issue('anna')
+  assert.equal(await who({ authorization: `Bearer ${jwt}` }, (await opened(['token', 'apikey'])).access), 'anna admin')
+})
+
+test('a wrong Bearer value claims to be a token where tokens are in use, and otherwise an API key', async () => {
+  const claims = [
+    [['token', 'apikey'], 'Bearer wrong', 'token'],
+    [['token'], 'Bearer wrong', 'token'],
+    [['apikey'], 'Bearer wrong', 'apikey'],
+    [['token', 'apikey'], 'ApiKey wrong', 'apikey'],
+  ] as const
+  for (const [schemes, authorization, scheme] of claims) {
+    const { access: some } = await opened(schemes)
+    assert.deepEqual(some.claimOf({ authorization }), { scheme }, `${authorization} with ${schemes}`)
+  }
+})
+
+test('several API keys may have one name, and each has its own role', async () => {
+  const apiKeys = [
+    { name: 'sensor', key: 'old', role: 'reader' },
+    { name: 'sensor', key: 'new', role: 'writer' },
+  ] as const
+  const some = await Access.open({ schemes: ['apikey'], users: [], apiKeys, tokens })
+  assert.equal(await who({ apiKey: 'old' }, some), 'sensor reader')
+  assert.equal(await who({ apiKey: 'new' }, some), 'sensor writer')
+})
+
+test('users and API keys can be replaced; clients whose entry is the same stay valid, the others do not', async () => {
+  const { access: some, tokens: own } = await opened()
+  const all = async () =>
+    Promise.all([
+      some.identify(basic('anna', 'pässwört: €')),
+      some.identify(basic('bert', 'hashed')),
+      some.identify({ accessToken: await own.issue('__proto__') }),
+      some.identify({ apiKey: 'key-1' }),
+      some.identify({ apiKey: 'key-2' }),
+    ])
+  const before = (await all()) as Principal[]
+  assert.ok(before.every((one) => one && some.isValid(one)))
+  const users = [USERS[0], { ...USERS[1], password: 'another' }]
+  const put = await some.prepare(users, [{ ...KEYS[0], role: 'writer' }, KEYS[1], { ...KEYS[1], key: 'key-3' }])
+  assert.ok(
+    before.every((one) => some.isValid(one)),
+    'nothing changes before it is put in place',
+  )
+  put()
+  assert.deepEqual(
+    before.map((one) => some.isValid(one)),
+    [true, false, false, false, true],
+  )
+  assert.deepEqual(
+    (await all()).map((one) => one && `${one.actor} ${one.role}`),
+    ['anna admin', undefined, undefined, 'dashboard writer', 'sensor writer'],
+  )
+  assert.equal(await who(basic('bert', 'another'), some), 'bert writer')
+  assert.equal(await who({ apiKey: 'key-3' }, some), 'sensor writer')
+})
+
+test('a password that is being checked while it is replaced does not become valid', async () => {
+  const { access: some } = await opened(['basic'])
+  const put = await some.prepare([{ ...USERS[1], password: await hashPassword('another') }], [])
+  const checking = some.identify(basic('bert', 'hashed'))
+  put()
+  const late = await checking
+  assert.ok(!late || !some.isValid(late))
+  assert.equal(await who(basic('bert', 'hashed'), some), undefined)
+  assert.equal(some.recognize(basic('bert', 'hashed')), undefined)
+})
+
 test('a token is accepted in the header or elsewhere, and its user has the role that is configured now', async () => {
   const jwt = await tokens.issue('anna')
   assert.equal(await who({ authorization: `Bearer ${jwt}` }), 'anna admin')
@@ -108,7 +189,7 @@ test('credentials of an inactive scheme are rejected', async () => {
   const brought: Readonly<Record<Scheme, readonly Credentials[]>> = {
     token: [{ authorization: `Bearer ${jwt}` }, { accessToken: jwt }],
     basic: [basic('bert', 'hashed')],
-    apikey: [{ apiKey: 'key-1' }],
+    apikey: [{ apiKey: 'key-1' }, { authorization: 'Bearer key-1' }, { authorization: 'ApiKey key-1' }],
   }
   for (const scheme of SCHEMES) {
     const { access: only } = await opened([scheme])
@@ -150,11 +231,12 @@ test('a session with a token ends when the token expires; other sessions continu
   )
 })
 
-test('there is one challenge for each active scheme, in their order', async () => {
+test('there are challenges for each active scheme, in their order', async () => {
   assert.deepEqual(access.challenges(), [
     'Bearer realm="Recollect"',
     'Basic realm="Recollect", charset="UTF-8"',
     'ApiKey realm="Recollect"',
   ])
-  assert.deepEqual((await opened(['apikey'])).access.challenges(), ['ApiKey realm="Recollect"'])
+  const ofKeys = (await opened(['apikey'])).access.challenges()
+  assert.deepEqual(ofKeys, ['Bearer realm="Recollect"', 'ApiKey realm="Recollect"'])
 })

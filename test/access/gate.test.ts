@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Claim, Credentials, Principal } from '../../src/access/access.ts'
+import type { Claim, Credentials } from '../../src/access/access.ts'
 import { Access, ANYBODY } from '../../src/access/access.ts'
+import type { Principal } from '../../src/access/accounts.ts'
 import { TrustedProxies } from '../../src/access/addresses.ts'
 import { Failures } from '../../src/access/failures.ts'
-import { credentialsOf, Gate, isRefused } from '../../src/access/gate.ts'
+import { credentialsOf, Gate, isRefused, type RefusedAccess } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import { hashPassword } from '../../src/access/passwords.ts'
@@ -13,6 +14,9 @@ import { clock } from './clock.ts'
 
 const ANNA = { scheme: 'password', actor: 'anna' } as const
 const SOMEBODY: Principal = { actor: 'anna', role: 'reader' }
+/** Without the account, of which only its identity matters. */
+const named = (admitted: Principal | RefusedAccess) =>
+  isRefused(admitted) ? admitted : { actor: admitted.actor, role: admitted.role }
 const TOO_MANY = (waitSeconds: number) => ({ refused: 'TooManyRequests', waitSeconds })
 const WRONG = { refused: 'Unauthenticated' }
 
@@ -67,16 +71,16 @@ test('an address that is locked out waits even with the right password; other ad
     assert.deepEqual(await gate.admit(wrong, () => 'a'), TOO_MANY(60))
   }
   assert.deepEqual(await gate.admit(password('right'), () => 'a'), TOO_MANY(60))
-  assert.deepEqual(await gate.admit(password('right'), () => 'b'), SOMEBODY)
+  assert.deepEqual(named(await gate.admit(password('right'), () => 'b')), SOMEBODY)
   time.pass(60_000)
-  assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY)
+  assert.deepEqual(named(await gate.admit(password('right'), () => 'a')), SOMEBODY)
 })
 
 test('a valid API key or token is accepted despite earlier failures', async () => {
   const { gate, tokens } = await opened({ limit: 1 })
   const token = await tokens.issue('anna')
   for (let count = 0; count < 5; count++) await gate.admit(password('wrong'), () => 'a')
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), SOMEBODY)
+  assert.deepEqual(named(await gate.admit({ apiKey: 'right' }, () => 'a')), SOMEBODY)
   for (const brought of [{ authorization: `Bearer ${token}` }, { accessToken: token }]) {
     const admitted = await gate.admit(brought, () => 'a')
     assert.ok(!isRefused(admitted) && admitted.actor === 'anna')
@@ -99,7 +103,7 @@ test('the queue of password checks is bounded per address and in total, and requ
     endOne(SOMEBODY)
     await settled()
   }
-  assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY, 'there is room again')
+  assert.deepEqual(named(await gate.admit(password('right'), () => 'a')), SOMEBODY, 'there is room again')
 })
 
 test('only an API key, or a password or token that was verified before, is recognized without a check', async () => {
@@ -138,7 +142,7 @@ test('a revoked token is no longer recognized', async () => {
 test('a request without credentials does not count as a failure', async () => {
   const { gate } = await opened({ limit: 1 })
   for (let count = 0; count < 5; count++) assert.deepEqual(await gate.admit({}, () => 'a'), WRONG)
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), SOMEBODY)
+  assert.deepEqual(named(await gate.admit({ apiKey: 'right' }, () => 'a')), SOMEBODY)
 })
 
 test('concurrent guesses are checked only up to the limit', async () => {

@@ -61,6 +61,16 @@ test('each mistake names the setting', () => {
     [{ users: [{ Username: 'anna' }] }, /^Authentication\.Users\[0\]\.Password /],
     [{ users: [{ ...ANNA, Role: 'owner' }] }, /^Authentication\.Users\[0\]\.Role /],
     [{ users: [{ ...ANNA, Rolle: 'reader' }] }, /^Authentication\.Users\[0\] has an unknown key Rolle/],
+    [{ apiKeys: [{ Name: 'data-file', Key: 'k' }] }, /^Authentication\.ApiKeys: the name "data-file" /],
+    [
+      {
+        apiKeys: [
+          { Name: 'a', Key: 'k' },
+          { Name: 'b', Key: 'k', Role: 'reader' },
+        ],
+      },
+      /^Authentication\.ApiKeys: the key of "b" /,
+    ],
     [{ apiKeys: [{ Name: 'a', Key: 7 }] }, /^Authentication\.ApiKeys\[0\]\.Key /],
     [{ secret: 'x'.repeat(31) }, /^Authentication\.Token\.Secret /],
   ]
@@ -69,6 +79,19 @@ test('each mistake names the setting', () => {
     assert.equal(mistakes.length, 1, `${place}: ${mistakes}`)
     assert.match(String(mistakes[0]), place)
   }
+})
+
+test('API keys of one name are accepted, with a role each, so that a key can be replaced', () => {
+  const apiKeys = [
+    { Name: 'greenhouse', Key: 'old', Role: 'writer' },
+    { Name: 'greenhouse', Key: 'new', Role: 'reader' },
+  ]
+  const { settings, mistakes } = parse({ types: ['apikey'], apiKeys })
+  assert.deepEqual(mistakes, [])
+  assert.deepEqual(
+    settings.apiKeys.map(({ name, role }) => `${name} ${role}`),
+    ['greenhouse writer', 'greenhouse reader'],
+  )
 })
 
 test('messages about mistakes contain no secret', () => {

@@ -193,6 +193,8 @@ async function presented({ hot, koa }: Pair): Promise<readonly Credentials[]> {
     { name: 'none', headers: {}, may: 'nothing' },
     { name: 'token', headers: { Authorization: `Bearer ${token}` }, may: 'write' },
     { name: 'key', headers: { 'X-API-KEY': keyOf('writer') }, may: 'write' },
+    { name: 'key as Bearer', headers: { Authorization: `Bearer ${keyOf('writer')}` }, may: 'write' },
+    { name: 'key as ApiKey', headers: { Authorization: `ApiKey ${keyOf('reader')}` }, may: 'read' },
     { name: 'basic', headers: { Authorization: basic('writer', passwordOf('writer')) }, may: 'write' },
     { name: "a reader's key", headers: { 'X-API-KEY': keyOf('reader') }, may: 'read' },
     { name: 'wrong token', headers: { Authorization: `Bearer ${token.slice(0, -2)}` }, may: 'nothing' },

@@ -417,7 +417,7 @@ test('public operations say so, others need any of the schemes, and none does wi
   assert.deepEqual(open.security, [])
   assert.ok(operations(open).every(({ operation }) => operation.security === undefined))
   const closed = await documentOf({ a: { id: 1 } }, { schemes: ['token', 'apikey'] })
-  assert.deepEqual(closed.security, [{ token: [] }, { apikey: [] }])
+  assert.deepEqual(closed.security, [{ token: [] }, { apikey: [] }, { apikeyAsBearer: [] }])
   const free = operations(closed).filter(({ operation }) => operation.security !== undefined)
   assert.deepEqual([...new Set(free.map(({ path }) => path))].sort(), ['/health', '/openapi.json', '/token'])
   for (const { operation } of free) assert.deepEqual(operation.security, [])

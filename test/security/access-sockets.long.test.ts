@@ -116,6 +116,8 @@ test('sockets need authentication', async (t) => {
     { headers: bearer(token) },
     { headers: { Authorization: basic('reader', passwordOf('reader')) } },
     { headers: { 'X-API-KEY': keyOf('reader') } },
+    { headers: bearer(keyOf('reader')) },
+    { headers: { Authorization: `ApiKey ${keyOf('reader')}` } },
     { query: { access_token: token } },
   ]
   const wrong: readonly Entrance[] = [
@@ -130,6 +132,7 @@ test('sockets need authentication', async (t) => {
     { query: { access_token: revoked } },
     { query: { access_token: '' } },
     { query: { token } },
+    { query: { access_token: keyOf('admin') } },
     { query: { apiKey: keyOf('admin'), username: 'admin', password: passwordOf('admin') } },
   ]
   const rightAuth: readonly Entrance[] = [
@@ -361,7 +364,8 @@ test('concurrent sockets with a slow password check are bounded, too', async (t)
   const headers = { Authorization: basic('reader', passwordOf('reader')) }
   const clients = Array.from({ length: 60 }, () => plain(t, url, { headers }))
   await until('an answer to each', () => clients.every(({ state }) => state() !== 'trying'))
-  assert.equal(clients.filter(({ state }) => state() === 'in').length, 5)
+  // One beyond the limit may be open until its close frame arrives.
+  await until('the end of those beyond the limit', () => clients.filter(({ state }) => state() === 'in').length === 5)
 })
 
 /** Signed as the server signs its own. */

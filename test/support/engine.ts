@@ -4,6 +4,7 @@ import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/runtime/schedule.ts'
 import { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { SettingValues } from '../../src/settings/values.ts'
 import { turnsUntil } from './deadline.ts'
 import { type Directory, directoryUntilExit } from './directory.ts'
 
@@ -75,6 +76,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     seed: 1,
   },
   log: { level: 'silent', format: 'json', slowMs: 0 },
+  values: new SettingValues(new Map()),
   nonDefaults: {},
   warnings: [],
 }

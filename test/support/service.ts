@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -50,17 +51,22 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const directory = options.directory ?? (await temporaryDirectory({ after: (end) => void ends.push(end) }))
   const file = join(directory, 'db.json')
   if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
-  const invoked = parseInvocation({
-    argv: ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
-    env: {},
-    absolute: (path) => resolve(directory, path),
-    packagedSettings: 'none',
-    readText: () => undefined,
-  })
-  if (invoked.type !== 'serve') throw new Error('these flags serve nothing')
+  const readSettings = () => {
+    const invoked = parseInvocation({
+      argv: ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
+      env: {},
+      absolute: (path) => resolve(directory, path),
+      packagedSettings: 'none',
+      readText: (path) => (existsSync(path) ? readFileSync(path, 'utf8') : undefined),
+    })
+    if (invoked.type !== 'serve') throw new Error('these flags serve nothing')
+    return invoked.settings
+  }
+  const settings = readSettings()
   const log: string[] = []
   const failures: unknown[] = []
-  const service = await start(invoked.settings, {
+  const service = await start(settings, {
+    readSettings,
     files: options.files ?? nodeFiles,
     now: options.now ?? (() => new Date()),
     newId: randomUUID,
@@ -69,7 +75,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
       return { cancel: () => clearTimeout(timer) }
     },
     elapsedMs: options.elapsedMs ?? (() => performance.now()),
-    log: pino({ level: invoked.settings.log.level, base: null }, { write: (line) => log.push(line) }),
+    log: pino({ level: settings.log.level, base: null }, { write: (line) => log.push(line) }),
     version: '0',
     sampleFile: join(ROOT, 'data/sensors.json'),
     wwwroot: options.wwwroot,

@@ -7,10 +7,18 @@ import { pathItem } from './operations.ts'
 import { type Components, content } from './references.ts'
 import { accessResponses, problems } from './responses.ts'
 
-const SECURITY: Readonly<Record<Scheme, JsonObject>> = {
-  token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
-  basic: { type: 'http', scheme: 'basic' },
-  apikey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+/** The ways to send the credentials of each scheme. */
+const SECURITY: Readonly<Record<Scheme, Components>> = {
+  token: { token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+  basic: { basic: { type: 'http', scheme: 'basic' } },
+  apikey: {
+    apikey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+    apikeyAsBearer: { type: 'http', scheme: 'bearer', description: 'An API key in the Authorization header.' },
+  },
+}
+
+function securityOf(schemes: readonly Scheme[]): Components {
+  return Object.assign({}, ...schemes.map((scheme) => SECURITY[scheme]))
 }
 
 const TOKEN = {
@@ -31,6 +39,8 @@ export const tokenPaths: JsonObject = {
     operations: {
       POST: {
         summary: 'A token for a name and a password',
+        description:
+          'With `grant_type=client_credentials`, an OAuth 2 client may send its id and secret as Basic credentials instead of in the body.',
         requestBody: {
           required: true,
           content: content(CREDENTIALS, JSON_TYPE, 'application/x-www-form-urlencoded', 'multipart/form-data'),
@@ -55,9 +65,9 @@ export const tokenPaths: JsonObject = {
   }),
 }
 
-/** The requirements of an operation that has none of its own: any of the schemes, none if authentication is off. */
+/** The requirements of an operation that has none of its own: any of the ways, none if authentication is off. */
 export function requirements(schemes: readonly Scheme[]): readonly JsonObject[] {
-  return schemes.map((scheme) => ({ [scheme]: [] }))
+  return Object.keys(securityOf(schemes)).map((name) => ({ [name]: [] }))
 }
 
 /** Adds the roles to the paths, and says what is public, unless authentication is off. */
@@ -76,7 +86,7 @@ export function securedComponents(
   if (schemes.length === 0) return components
   return {
     responses: { ...components.responses, ...accessResponses },
-    securitySchemes: Object.fromEntries(schemes.map((scheme) => [scheme, SECURITY[scheme]])),
+    securitySchemes: securityOf(schemes),
   }
 }
 

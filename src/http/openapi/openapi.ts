@@ -165,6 +165,7 @@ function joined(texts: readonly string[]): string {
 function readable(paths: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(paths).flatMap(([path, item]) => {
+      if (path === '/admin/settings/reload') return [[path, item]]
       const { get, head, options } = item as JsonObject
       return get === undefined ? [] : [[path, { get, ...(head && { head }), ...(options && { options }) }]]
     }),

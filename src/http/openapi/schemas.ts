@@ -162,6 +162,12 @@ export const schemas = {
     },
   },
   Snapshot: object({ position: { ...position, description: 'The position whose state the file shows.' } }),
+  ReloadedSettings: object({
+    users: { type: 'integer', minimum: 0 },
+    apiKeys: { type: 'integer', minimum: 0 },
+    schemas: { type: 'array', items: text, description: 'The collections that have a schema.' },
+    needRestart: { type: 'array', items: text, description: 'Other settings that have changed.' },
+  }),
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
     events: { type: 'integer', minimum: 0, description: 'Number of events of the edit.' },
@@ -186,6 +192,10 @@ export const schemas = {
         type: 'array',
         description: 'With 422: the errors in the body.',
         items: object({ pointer: { ...text, format: 'json-pointer' }, message: text }),
+      },
+      error: {
+        enum: ['invalid_client', 'invalid_request', 'unsupported_grant_type'],
+        description: 'Of `/token`: the error code of OAuth 2.',
       },
     },
     ['type', 'title', 'status', 'detail'],

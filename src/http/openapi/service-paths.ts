@@ -108,6 +108,20 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       },
     },
   },
+  '/admin/settings/reload': {
+    tag: 'Service',
+    name: 'ReloadSettings',
+    operations: {
+      POST: {
+        summary: 'Read users, API keys and schemas again',
+        description: 'From where the server read them at the start. With a mistake, the earlier ones stay in use.',
+        responses: {
+          200: { description: 'What is in use.', content: content(ref('schemas', 'ReloadedSettings'), JSON_TYPE) },
+        },
+        problems: [422],
+      },
+    },
+  },
   '/admin/snapshot': {
     tag: 'Service',
     name: 'Snapshot',
