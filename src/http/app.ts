@@ -5,7 +5,7 @@ import type { Position } from '../events/event.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
 import { type ApiResource, reflectsViews } from './api.ts'
-import { isOwnPath, originForm, publicPath } from './base-path.ts'
+import { isOwnPath, publicPath } from './base-path.ts'
 import { type DocsOptions, docRoutes } from './docs.ts'
 import { crossOrigin, guard, principalOf } from './guard.ts'
 import { securityHeaders } from './headers.ts'
@@ -55,7 +55,6 @@ export function createApp(options: AppOptions): Koa {
     // User middleware may throw errors that are meant for the client.
     if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed', TEN_IN_TEN_SECONDS)
   })
-  app.use(inOriginForm)
   app.use(identify(newId))
   app.use(answered(options.observe))
   app.use(securityHeaders(options.contentSecurityPolicy))
@@ -89,12 +88,6 @@ function apiRoutes({ resources, bodyBytes }: AppOptions): Router {
   const body = jsonBody(bodyBytes)
   for (const resource of resources) apiResource(router, resource, body)
   return router
-}
-
-const inOriginForm: Middleware = (ctx, next) => {
-  const path = originForm(ctx.url)
-  if (path !== ctx.url) ctx.url = path
-  return next()
 }
 
 /** Redirects the base path without a slash at its end: relative addresses in pages need that slash. */

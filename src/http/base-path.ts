@@ -39,7 +39,7 @@ export class BasePath {
   strip(request: IncomingMessage): string {
     const base = this.#forwarded(request) ?? this.#setting
     if (base === '' || isOwnPath(base)) return base
-    const url = originForm(request.url ?? '')
+    const { url = '' } = request
     if (url.startsWith(`${base}/`)) request.url = url.slice(base.length)
     return base
   }
@@ -53,10 +53,19 @@ export class BasePath {
   }
 }
 
-/** Reduces a request target in absolute form (RFC 9112 §3.2.2) to its path, even if the host is invalid. */
-export function originForm(target: string): string {
-  const path = target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
-  return path === target || path.startsWith('/') ? path : `/${path}`
+/** Reduces a request target in absolute form to its path. Its authority replaces the Host (RFC 9112 §3.2.2). */
+export function toOriginForm(request: IncomingMessage): void {
+  const { url = '', headers, rawHeaders } = request
+  if (url.startsWith('/')) return
+  const [scheme, authority] = /^[a-z][a-z\d+.-]*:\/\/([^/?#]*)/i.exec(url) ?? []
+  if (scheme === undefined) return
+  const path = url.slice(scheme.length)
+  request.url = path.startsWith('/') ? path : `/${path}`
+  if (!authority) return
+  headers.host = authority
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
+  if (at < 0) rawHeaders.push('Host', authority)
+  else rawHeaders[at + 1] = authority
 }
 
 /** Adds the base path to `Location` and `Link`, so that routes need not know it. */

@@ -3,6 +3,8 @@ import type { Socket } from 'node:net'
 import { closeLingering } from './lingering-close.ts'
 import { PROBLEM_TYPE, ANSWERS as REFUSALS } from './problems.ts'
 
+const RETRY_SECONDS = 5
+
 interface ClientErrorResponse {
   readonly status: number
   readonly reason: string
@@ -72,6 +74,12 @@ function isInRequestLine({ rawPacket, bytesParsed }: ParseError): boolean {
   return /^[A-Z]+ \S*$/.test(line) || (line === parsed && !/\s/.test(line))
 }
 
+/** A response with 503 to a connection, whatever it requests. */
+export function unavailable(title: string, detail: string): string {
+  const body = JSON.stringify({ type: 'urn:recollect:problem:Unavailable', title, status: 503, detail })
+  return rawResponse(503, 'Service Unavailable', body, [`Retry-After: ${RETRY_SECONDS}`])
+}
+
 /** Checks what RFC 9112 forbids and Node's parser accepts; undefined if the request is valid. */
 export function malformation({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
@@ -98,7 +106,7 @@ function problem({ code = 'Malformed', title, status, detail }: ClientErrorRespo
 }
 
 /** A response with a problem document on a connection that no HTTP server answers, and that is closed after it. */
-export function rawResponse(status: number, reason: string, body: string, headers: readonly string[] = []): string {
+function rawResponse(status: number, reason: string, body: string, headers: readonly string[] = []): string {
   const lines = [
     `HTTP/1.1 ${status} ${reason}`,
     `Content-Type: ${PROBLEM_TYPE}`,

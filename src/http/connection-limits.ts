@@ -4,7 +4,7 @@ import { isLoopback } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { rawResponse } from './client-error.ts'
+import { unavailable } from './client-error.ts'
 import { closeLingering } from './lingering-close.ts'
 
 export interface ConnectionLimitsOptions {
@@ -22,7 +22,6 @@ export interface ConnectionFigures {
   readonly refused: number
 }
 
-const RETRY_SECONDS = 5
 /** How many refused connections at a time are closed gracefully, so that clients can read the reason. */
 const LINGERING = 8
 
@@ -83,7 +82,7 @@ export class ConnectionLimits {
     this.#options.log.warn(facts, 'a connection was refused')
     // A connection reset must not end the process.
     socket.on('error', () => socket.destroy())
-    socket.write(answer(detail))
+    socket.write(unavailable('Too many connections', detail))
     if (this.#lingering >= LINGERING) {
       // Frees the descriptor at once. The kernel already has the response.
       socket.destroy()
@@ -93,14 +92,4 @@ export class ConnectionLimits {
     socket.once('close', () => this.#lingering--)
     closeLingering(socket)
   }
-}
-
-function answer(detail: string): string {
-  const body = JSON.stringify({
-    type: 'urn:recollect:problem:Unavailable',
-    title: 'Too many connections',
-    status: 503,
-    detail,
-  })
-  return rawResponse(503, 'Service Unavailable', body, [`Retry-After: ${RETRY_SECONDS}`])
 }

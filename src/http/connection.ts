@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
+import { unavailable } from './client-error.ts'
 
 /** Highest number of concurrent requests of one connection, which is not read while it has more. */
 const UNANSWERED = 32
@@ -49,6 +50,27 @@ export function mayBegin({ waiting: [next], unanswered, read, writes }: HttpConn
   return (
     next !== undefined && unanswered.size < UNANSWERED && !read && !(isSafe(next.request.method ?? '') && writes > 0)
   )
+}
+
+/** Ends a connection that has answered every request, or that has sent nothing. */
+export function endIfIdle({ socket, latest, isDetached }: HttpConnection): void {
+  // Without keep-alive, it is being closed already.
+  const isAnswered = latest?.writableFinished && latest.shouldKeepAlive
+  if (!isDetached && (isAnswered || socket.bytesRead === 0)) socket.destroy()
+}
+
+/** Ends a connection that has nothing to answer but a request that has not arrived completely. */
+export function endIfIncomplete({ socket, latest, unanswered, waiting, isDetached }: HttpConnection): void {
+  if ([latest, ...unanswered, ...waiting.map(({ response }) => response)].some(isPending)) return
+  const reason = 'The request had not arrived completely, and was not executed.'
+  if (!isDetached && !latest?.headersSent) socket.write(unavailable('The server is stopping', reason))
+  socket.destroy()
+}
+
+/** Whether a response is still to be sent. A request whose body is read is not executed before that is complete. */
+function isPending(response: ServerResponse | undefined): boolean {
+  if (!response || response.writableFinished) return false
+  return response.req.complete || response.req.readableFlowing === null
 }
 
 export function pause(connection: HttpConnection): void {

@@ -2,8 +2,18 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed } from './client-error.ts'
-import { type Front, type Handling, type HttpConnection, mayBegin, type PendingExchange, pause } from './connection.ts'
+import {
+  endIfIdle,
+  endIfIncomplete,
+  type Front,
+  type Handling,
+  type HttpConnection,
+  mayBegin,
+  type PendingExchange,
+  pause,
+} from './connection.ts'
 import { lingerAtEnd } from './lingering-close.ts'
+import { type BodyAwareResponse, continueWhenRead } from './unread-bodies.ts'
 
 /**
  * Highest number of waiting requests on all connections. Node parses a whole chunk of 64 KiB before a connection can be
@@ -36,6 +46,8 @@ export class Connections {
     // Undocumented, but present since Node 0.5: a client that closes its side after its request still gets the
     // response.
     ;(http as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true
+    // Node's function destroys also connections whose last response is not sent yet.
+    http.closeIdleConnections = () => this.#all.forEach(endIfIdle)
     http.on('connection', (socket) => this.#open(socket))
     http.on('clientError', (error, socket) => this.#break(error, socket as Socket))
   }
@@ -46,12 +58,25 @@ export class Connections {
     this.#others = this.#http.listeners('request') as RequestListener[]
     this.#http.removeAllListeners('request')
     this.#http.on('request', (request, response) => this.#receive(request, response))
+    this.#http.on('checkContinue', (request, response) => {
+      continueWhenRead(request, response as BodyAwareResponse)
+      this.#receive(request, response)
+    })
   }
 
   /** From now on every response, also to pending requests, closes its connection. */
   drain(): void {
     this.#isDraining = true
     for (const { latest } of this.#all.values()) if (latest && !latest.headersSent) latest.shouldKeepAlive = false
+  }
+
+  /** Ends connections that have nothing to answer but requests whose bodies have not arrived, and are not executed. */
+  endIncomplete(): void {
+    for (const connection of this.#all.values()) endIfIncomplete(connection)
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#all.keys()) socket.destroy()
   }
 
   /** Stops reading a connection, and calls back when its earlier requests are answered. */

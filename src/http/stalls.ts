@@ -3,13 +3,18 @@ import type { Connections } from './connections.ts'
 
 /** How often to check connections. */
 const LOOK_MS = 1000
+/**
+ * How much longer than announced an idle connection stays open: a client may send at the last moment. It differs from
+ * every timeout in whole seconds.
+ */
+const KEEP_ALIVE_GRACE_MS = 4500
 
 /**
- * Destroys a connection when its client has not read a pending response for so long. Node's socket timeout counts each
- * byte that the kernel accepts, so slow readers stay connected. So do idle connections, such as event streams without
- * events.
+ * Destroys a connection when its client has not read a pending response for so long, or when it is idle for longer than
+ * `keepAliveTimeout`, which `Keep-Alive` announces. Node's socket timeout counts each byte that the kernel accepts, so
+ * slow readers stay connected. So do event streams without events.
  */
-export function destroyStalled(http: Server, connections: Connections, seconds: number): void {
+export function endUnused(http: Server, connections: Connections, seconds: number): void {
   const stallMs = seconds * 1000
   // A timeout for each response would cost a timer each.
   const looking = setInterval(() => {
@@ -19,7 +24,9 @@ export function destroyStalled(http: Server, connections: Connections, seconds: 
   }, LOOK_MS).unref()
   http.once('close', () => clearInterval(looking))
   http.on('timeout', (socket) => {
-    // Node reports a timeout also for connections that are idle between requests.
-    if (socket.writableLength > 0 || !connections.isAnswering(socket)) socket.destroy()
+    if (connections.isAnswering(socket)) {
+      if (socket.writableLength > 0) socket.destroy()
+    } else if (socket.timeout === KEEP_ALIVE_GRACE_MS) socket.destroy()
+    else socket.setTimeout(KEEP_ALIVE_GRACE_MS)
   })
 }

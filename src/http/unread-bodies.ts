@@ -1,4 +1,4 @@
-import { type IncomingMessage, ServerResponse } from 'node:http'
+import { IncomingMessage, ServerResponse } from 'node:http'
 import { lingerAtEnd } from './lingering-close.ts'
 
 /** Up to this length, an unread body is discarded after the response, so that the connection can be reused. */
@@ -9,6 +9,9 @@ const DISCARDED_BYTES = 1024 * 1024
  * sets `Connection: close`.
  */
 export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
+  /** Whether the client waits for `100 Continue` before it sends the body. */
+  awaitsContinue = false
+
   override writeHead(status: number, ...rest: unknown[]): this {
     const { req } = this
     // Otherwise the body was read, or there is none.
@@ -17,8 +20,22 @@ export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
   }
 }
 
-function leaveBody(response: ServerResponse, request: IncomingMessage): void {
-  if (!request.complete && !(lengthOf(request) <= DISCARDED_BYTES)) {
+/** Sends `100 Continue` as soon as the body is read, unless the response is sent before. */
+export function continueWhenRead(request: IncomingMessage, response: BodyAwareResponse): void {
+  response.awaitsContinue = true
+  request._read = (size) => {
+    request._read = IncomingMessage.prototype._read
+    if (!response.headersSent) {
+      response.awaitsContinue = false
+      response.writeContinue()
+    }
+    request._read(size)
+  }
+}
+
+function leaveBody(response: BodyAwareResponse, request: IncomingMessage): void {
+  // A client that waits for `100 Continue` may still send its body, or not (RFC 9110 §10.1.1).
+  if (!request.complete && (response.awaitsContinue || !(lengthOf(request) <= DISCARDED_BYTES))) {
     response.shouldKeepAlive = false
     lingerAtEnd(request.socket)
   }

@@ -12,6 +12,10 @@ export interface Listening {
 
 /** How long connections that were being opened are still served after the stop began. */
 const GRACE_MS = 100
+/** How often to end idle connections meanwhile. */
+const SWEEP_MS = 100
+/** Requests that arrive later are cut off. */
+const ARRIVAL_MS = 2000
 /** Requests that take longer are cut off. */
 const DRAIN_MS = 8000
 
@@ -22,7 +26,7 @@ const DRAIN_MS = 8000
 export async function listen(
   http: Server,
   addresses: readonly Address[],
-  connections: Pick<Connections, 'drain'>,
+  connections: Pick<Connections, 'drain' | 'endIncomplete' | 'destroyAll'>,
   log: LimitedLog,
 ): Promise<Listening> {
   const { servers, urls } = await bind(addresses, (index) =>
@@ -36,11 +40,16 @@ export async function listen(
       connections.drain()
       await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
       const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
-      http.closeIdleConnections()
-      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
+      const began = performance.now()
+      const sweep = setInterval(() => {
+        const elapsedMs = performance.now() - began
+        http.closeIdleConnections()
+        if (elapsedMs >= ARRIVAL_MS) connections.endIncomplete()
+        if (elapsedMs >= DRAIN_MS) connections.destroyAll()
+      }, SWEEP_MS)
       await endConnections()
       await Promise.all(closed)
-      clearTimeout(cutOff)
+      clearInterval(sweep)
     },
   }
 }

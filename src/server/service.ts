@@ -1,11 +1,11 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createApp } from '../http/app.ts'
-import { BasedResponse, BasePath } from '../http/base-path.ts'
+import { BasedResponse, BasePath, toOriginForm } from '../http/base-path.ts'
 import type { Front } from '../http/connection.ts'
 import { ConnectionLimits } from '../http/connection-limits.ts'
 import { Connections } from '../http/connections.ts'
 import { hotPath } from '../http/hot-path.ts'
-import { destroyStalled } from '../http/stalls.ts'
+import { endUnused } from '../http/stalls.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
 import type { ServiceDependencies } from './dependencies.ts'
@@ -59,7 +59,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const context = await openContext(engine, settings, dependencies)
     for (const warning of context.warnings()) log.warn(warning)
     const { gate, settingsReload, descriptors, requestTimes, arrivals, limitedLog } = context
-    const { limits } = settings
+    const { limits, keepAliveSeconds } = settings
     const connectionLimits = new ConnectionLimits({
       gate,
       most: limits.connections || descriptors.connections,
@@ -76,9 +76,9 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       ownsProcess,
     })
     const routes = routesOf(context, metrics)
-    const http = createHttpServer(limits, createApp(routes).callback())
+    const http = createHttpServer(limits, keepAliveSeconds, createApp(routes).callback())
     const connections = new Connections(http)
-    destroyStalled(http, connections, limits.stallSeconds)
+    endUnused(http, connections, limits.stallSeconds)
     const sockets = openSockets(context, http, connections)
     engine.bus.add({ sockets, arrivals })
     const front: Front = middleware.length > 0 ? () => 'left' : hotPath(routes)
@@ -107,13 +107,14 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
   }
 }
 
-function createHttpServer(limits: Settings['limits'], listener: RequestListener): Server {
+function createHttpServer(limits: Settings['limits'], keepAliveSeconds: number, listener: RequestListener): Server {
   const http = createServer(
     {
       maxHeaderSize: limits.headerBytes,
       // Node rejects a longer time for the headers than for the whole request.
       headersTimeout: Math.min(limits.headerSeconds, limits.requestSeconds) * 1000,
       requestTimeout: limits.requestSeconds * 1000,
+      keepAliveTimeout: keepAliveSeconds * 1000,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
       ServerResponse: BasedResponse as unknown as typeof ServerResponse,
       // Checked with other malformed requests, which get a problem document.
@@ -158,8 +159,12 @@ function openSockets(
 /** Dispatches requests and upgrades without the base path. */
 function serveBelow(basePath: BasePath, http: Server, connections: Connections, front: Front): void {
   connections.serve((request, response) => {
+    toOriginForm(request)
     ;(response as BasedResponse).basePath = basePath.strip(request)
     return front(request, response)
   })
-  http.prependListener('upgrade', (request) => void basePath.strip(request))
+  http.prependListener('upgrade', (request) => {
+    toOriginForm(request)
+    basePath.strip(request)
+  })
 }

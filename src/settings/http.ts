@@ -14,6 +14,7 @@ export interface HttpSettings {
   readonly basePath: string
   /** Names by which the server is reached. */
   readonly hosts: readonly string[]
+  readonly keepAliveSeconds: number
   readonly limits: Section<'Limits'>
 }
 
@@ -26,7 +27,9 @@ export function readHttp(values: SettingValues, mistakes: string[]): HttpSetting
   checkHosts(hosts, mistakes)
   const limits = values.section('Limits')
   checkProxies(limits.trustedProxies, mistakes)
-  return { cors, contentSecurityPolicy: values.get('Http.ContentSecurityPolicy'), basePath, hosts, limits }
+  const contentSecurityPolicy = values.get('Http.ContentSecurityPolicy')
+  const keepAliveSeconds = values.get('Http.KeepAliveSeconds')
+  return { cors, contentSecurityPolicy, basePath, hosts, keepAliveSeconds, limits }
 }
 
 function checkOrigins({ origins = [], credentials }: Section<'Cors'>, mistakes: string[]): void {

@@ -78,6 +78,7 @@ export const KEYS = {
     [],
     'host names by which the server is reached where authentication is off, beside those of this machine; * for all',
   ),
+  'Http.KeepAliveSeconds': integer(65, 1, 'seconds that a connection stays open between two requests', 3600),
   'Http.Static': text(
     '',
     'the directory of files that are served beside the packaged pages; when empty, wwwroot in the working directory',

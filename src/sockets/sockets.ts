@@ -17,7 +17,7 @@ import { SocketGate } from './socket-gate.ts'
 import { Stalls } from './stalls.ts'
 import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
-import { refuse, type Unanswered, Upgrades } from './upgrades.ts'
+import { dispatchUpgrades, refuse, type Unanswered } from './upgrades.ts'
 
 /** How long a part of a large write waits for slow readers. */
 const PATIENCE_MS = 100
@@ -77,7 +77,6 @@ export class Sockets implements Projection {
     pause: () => this.#pause(),
   })
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
-  readonly #upgrades: Upgrades
   readonly #socketGate: SocketGate
   /** Socket.IO connections that have a socket or are about to get one. */
   readonly #joined = new WeakSet<object>()
@@ -134,7 +133,7 @@ export class Sockets implements Projection {
       }, next)
     })
     this.#io.on('connection', (socket) => serveSubscriptions(socket, this.#subscriptions))
-    this.#upgrades = new Upgrades(http, connections, {
+    dispatchUpgrades(http, connections, {
       '/ws': (request, socket, head) => void this.#openPlain(request, socket, head),
     })
     this.#looking = setInterval(() => {
@@ -263,8 +262,6 @@ export class Sockets implements Projection {
     this.#inParts.end()
     for (const client of this.#plain.clients) client.close(1001, 'The server is ending.')
     this.#plain.close()
-    const left = this.#upgrades.close()
     await this.#io.close()
-    await left
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Agent, type OutgoingHttpHeaders, request } from 'node:http'
 import { before, test } from 'node:test'
-import Koa from 'koa'
+import Koa, { type Middleware } from 'koa'
 import { OpenApiDocument, type Operation } from '../security/document.ts'
 import { authentication, basic, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { fetch, within } from '../support/deadline.ts'
@@ -10,8 +10,8 @@ import { registeredRoutes } from '../support/routes.ts'
 import { type OwnService, startHere } from '../support/service.ts'
 
 /**
- * Each request is sent to two services that are in the same state. To the second one its target names the host, too
- * (RFC 9112 §3.2.2), which says the same, but leaves the request to Koa.
+ * Each request is sent to two services that are in the same state. The second one has a middleware, so that it leaves
+ * all requests to Koa.
  */
 
 const DATA = {
@@ -163,8 +163,9 @@ for (const isOn of [true, false]) {
     const access = isOn
       ? authentication(['token', 'basic', 'apikey'], ['--Limits.FailuresPerMinute', '100000'])
       : ['--Authentication.Enabled', 'false']
-    const start = () => startHere(t, { data: DATA, flags: [...flags, ...access], now: () => NOW })
-    const pair: Pair = { hot: await start(), koa: await start() }
+    const start = (middleware: readonly Middleware[]) =>
+      startHere(t, { data: DATA, flags: [...flags, ...access], now: () => NOW, middleware })
+    const pair: Pair = { hot: await start([]), koa: await start([(_ctx, next) => next()]) }
     const credentials = isOn ? await presented(pair) : [{ name: 'none', headers: {}, may: 'write' } as const]
     const contexts = t.mock.method(Koa.prototype, 'createContext').mock
     const agent = new Agent({ keepAlive: true })
@@ -176,9 +177,9 @@ for (const isOn of [true, false]) {
     for (const asked of cases.filter(() => random.chance(SHARE))) {
       const context = `${asked.method} ${asked.path} ${JSON.stringify(asked.headers)} ${asked.body ?? ''}`
       const before = contexts.callCount()
-      const one = await exchange(agent, pair.hot.url, asked.path, asked)
+      const one = await exchange(agent, pair.hot.url, asked)
       const between = contexts.callCount()
-      const other = await exchange(agent, pair.koa.url, pair.koa.url + asked.path, asked)
+      const other = await exchange(agent, pair.koa.url, asked)
       assert.equal(contexts.callCount(), between + 1, `${context} is left to Koa`)
       if (asked.isHot !== undefined) assert.equal(between === before, asked.isHot, `${context} is on the hot path`)
       assert.deepEqual(one, other, context)
@@ -307,7 +308,7 @@ function isPlain({ method, path, headers = {}, body = '' }: Asked, { may }: Cred
 }
 
 /** The response without the parts that differ between services and requests. */
-function exchange(agent: Agent, url: string, path: string, { method, headers = {}, body }: Asked): Promise<object> {
+function exchange(agent: Agent, url: string, { method, path, headers = {}, body }: Asked): Promise<object> {
   const { hostname, port } = new URL(url)
   const length = body === undefined ? {} : { 'Content-Length': Buffer.byteLength(body) }
   const options = { agent, hostname, port, method, path, headers: { ...headers, ...length } }

@@ -11,6 +11,8 @@ const { url } = await startServer(
   },
 )
 
+const anyHost = await startServer({ after }, { data: { things: [] }, flags: ['--Http.Hosts', '*'] })
+
 const PATCHES =
   'application/merge-patch+json, application/json+merge-patch, application/json, application/json-patch+json'
 
@@ -158,10 +160,29 @@ test('paths are case-sensitive, and an empty segment in the middle gets 404', as
   }
 })
 
-test('a request target may be an absolute URL', async () => {
-  for (const target of ['http://127.0.0.1/api', 'HTTP://other:1/api?a=1', 'http://[::/api', 'http:///api']) {
-    const { status, json } = await send(url, 'GET', target)
+test('a request target may be an absolute URL, whose host replaces the Host header', async () => {
+  for (const target of ['http://127.0.0.1/api', 'HTTP://LOCALHOST:1/api?a=1', 'http://[::1]/api', 'http:///api']) {
+    const headers = target === 'http:///api' ? {} : { Host: 'evil.example' }
+    const { status, json } = await send(url, 'GET', target, { headers })
     assert.equal(status, 200, target)
     assert.ok(json<string[]>().includes('things'))
   }
+  for (const target of ['http://evil.example/api', 'http://localhost@evil.example/api', 'http://[::/api', 'x://y?z']) {
+    const { status } = await send(url, 'GET', target, { headers: { Host: 'localhost' } })
+    assert.equal(status, 421, target)
+  }
+  assert.equal((await send(url, 'GET', 'http:///api', { headers: { Host: 'evil.example' } })).status, 421)
+})
+
+test('the host of an absolute URL is compared with the origin of a page, on every way to a route', async () => {
+  const origin = 'http://page.example'
+  const body = '{"n":1}'
+  const common = { 'Content-Type': 'application/json', 'Content-Length': body.length }
+  const post = (target: string, host: string, more = {}) =>
+    send(anyHost.url, 'POST', target, { body, headers: { ...common, Host: host, Origin: origin, ...more } })
+  assert.equal((await post('http://page.example/api/things', 'other.example')).status, 201)
+  assert.equal((await post('http://other.example/api/things', 'page.example')).status, 403)
+  const offer = { Connection: 'Upgrade', Upgrade: 'h2c' }
+  assert.equal((await post('http://page.example/api/things', 'other.example', offer)).status, 201)
+  assert.equal((await post('http://other.example/api/things', 'page.example', offer)).status, 403)
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { after, test } from 'node:test'
+import { WebSocket } from 'ws'
 import { each, once, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { json, startServer } from '../support/server.ts'
@@ -14,9 +15,9 @@ const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertO
 test('a WebSocket on another path than /ws and /socket.io/ is rejected, and its connection closed', async (t) => {
   const paths = [
     '/',
-    '/ws/',
     '/wsx',
     '/ws/x',
+    '/ws//',
     '/WS',
     '//ws',
     '/x/ws',
@@ -31,10 +32,21 @@ test('a WebSocket on another path than /ws and /socket.io/ is rejected, and its 
     const answer = await wholeOf(socket)
     assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n/, path)
   }
-  for (const path of ['/ws', '/ws?a=b']) {
+  for (const path of ['/ws', '/ws?a=b', '/ws/', '/ws/?a=b', 'http://localhost/ws']) {
     const socket = await rawUpgrade(t, server.url, path)
     const [bytes] = await once(socket, 'data')
     assert.match(String(bytes), /^HTTP\/1\.1 101 /, path)
+  }
+})
+
+test('the first subprotocol that a client offers is confirmed, and none if it offers none', async (t) => {
+  for (const offered of [[], ['unknown'], ['graphql-transport-ws', 'mqtt']]) {
+    for (const path of ['/ws', '/socket.io/?EIO=4&transport=websocket']) {
+      const client = new WebSocket(server.url.replace('http', 'ws') + path, offered)
+      t.after(() => client.terminate())
+      await once(client, 'open')
+      assert.equal(client.protocol, offered[0] ?? '', path)
+    }
   }
 })
 

@@ -40,6 +40,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   contentSecurityPolicy: '',
   basePath: '',
   hosts: [],
+  keepAliveSeconds: 65,
   staticFiles: undefined,
   collections: {},
   limits: {

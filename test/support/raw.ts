@@ -14,6 +14,8 @@ export class RawConnection {
   readonly socket: Socket
   /** The error with which the connection ended, if there was one. */
   failure: Error | undefined
+  /** The statuses of all responses so far, also 1xx, as they came. */
+  readonly order: number[] = []
   #heard = ''
   #more = () => {}
   #taken = 0
@@ -41,10 +43,20 @@ export class RawConnection {
       const found = responseAt(this.#heard, this.#taken, method, isOver)
       if (found) {
         this.#taken = found.end
+        this.order.push(found.response.status)
         if (found.response.status >= 200) return found.response
       } else if (isOver) return undefined
       else await new Promise<void>((resolve) => (this.#more = resolve))
     }
+  }
+
+  /** The statuses below 200 so far. */
+  get informational(): readonly number[] {
+    const untaken = /^(?:HTTP\/1\.1 1\d\d .*\r\n\r\n)+/.exec(this.rest)?.[0] ?? ''
+    return [
+      ...this.order.filter((status) => status < 200),
+      ...[...untaken.matchAll(/ (1\d\d) /g)].map(([, code]) => Number(code)),
+    ]
   }
 
   /** The bytes after the responses that were taken. */

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Middleware } from 'koa'
 import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
 import type { Files } from '../../src/files/files.ts'
@@ -37,6 +38,8 @@ export interface OwnServiceOptions {
   readonly files?: Files
   /** Its `wwwroot`; default: none. */
   readonly wwwroot?: string
+  /** Default: none. */
+  readonly middleware?: readonly Middleware[]
   /** Where data file and journal are; default: a new one. */
   readonly directory?: string
   /** Whether to wait, with GET /health, until the store is built; default: true. */
@@ -84,7 +87,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     builtPages: join(ROOT, 'dist/pages'),
     descriptors: 1024,
     ownsProcess: false,
-    middleware: [],
+    middleware: options.middleware ?? [],
     failed: (error) => failures.push(error),
   })
   t.after(async () => {

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { authentication, keyOf } from '../support/authentication.ts'
+import { once } from '../support/deadline.ts'
+import { openClosing, type RawResponse } from '../support/raw.ts'
+import { startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
+
+const data = { things: [{ id: 1 }] }
+const limits = ['--Limits.BodyBytes', '1000', '--Limits.BatchBytes', '5000']
+const open = await startServer({ after }, { data, flags: limits })
+const guarded = await startServer({ after }, { data, flags: authentication(['token', 'apikey'], []) })
+const readOnly = await startServer({ after }, { data, flags: ['--read-only'] })
+const failing = await startServer(
+  { after },
+  { data, flags: ['--Simulate.Error.Enabled', 'true', '--Simulate.Error.Probability', '1'] },
+)
+
+const THROUGH_KOA = 'Origin: http://localhost'
+const PATCH = 'application/merge-patch+json'
+
+interface Expecting {
+  readonly url: string
+  readonly line: string
+  readonly fields?: readonly string[]
+  readonly length: number
+  readonly type?: string
+}
+
+function headOf({ line, fields = [], length, type = 'application/json' }: Omit<Expecting, 'url'>): string {
+  const own = fields.some((field) => field.startsWith('Host:')) ? [] : ['Host: localhost']
+  const expected = ['Expect: 100-continue', `Content-Type: ${type}`, `Content-Length: ${length}`]
+  return `${[`${line} HTTP/1.1`, ...own, ...fields, ...expected].join('\r\n')}\r\n\r\n`
+}
+
+const REFUSED: readonly (readonly [status: number, Expecting])[] = [
+  [401, { url: guarded.url, line: 'POST /api/things', length: 100 }],
+  [403, { url: guarded.url, line: 'POST /api/things', length: 100, fields: [`X-API-KEY: ${keyOf('reader')}`] }],
+  [403, { url: open.url, line: 'POST /api/things', length: 100, fields: ['Origin: http://evil.example'] }],
+  [421, { url: open.url, line: 'POST /api/things', length: 100, fields: ['Host: evil.example'] }],
+  [421, { url: open.url, line: 'POST http://evil.example/api/things', length: 100 }],
+  [400, { url: open.url, line: 'POST /api/things', length: 100, fields: ['Host: localhost', 'Host: localhost'] }],
+  [404, { url: open.url, line: 'POST /nothing', length: 100 }],
+  [404, { url: open.url, line: 'POST /token', length: 100 }],
+  [405, { url: open.url, line: 'PATCH /api/things', length: 100 }],
+  [405, { url: readOnly.url, line: 'POST /api/things', length: 100 }],
+  [405, { url: readOnly.url, line: 'POST /api', length: 100 }],
+  [413, { url: open.url, line: 'PUT /api/things/1', length: 10_000_000 }],
+  [413, { url: open.url, line: 'PATCH /api/things/1', length: 10_000_000, type: PATCH }],
+  [413, { url: open.url, line: 'POST /api/things', length: 10_000_000 }],
+  [413, { url: open.url, line: 'POST /api', length: 10_000_000 }],
+  [413, { url: guarded.url, line: 'POST /token', length: 10_000_000 }],
+  [415, { url: open.url, line: 'POST /api/things', length: 100, type: 'text/plain' }],
+  [415, { url: open.url, line: 'PUT /api/things/1', length: 100, type: 'text/plain' }],
+  [415, { url: open.url, line: 'PUT /api/things/1', length: 100, fields: ['Content-Encoding: x'] }],
+  [500, { url: failing.url, line: 'POST /api/things', length: 100 }],
+]
+
+for (const way of ['', THROUGH_KOA]) {
+  test(`a request that is refused before its body gets no 100 Continue, and its connection ends${way && ', through Koa'}`, async (t) => {
+    for (const [status, expecting] of REFUSED) {
+      const { url, line, fields = [] } = expecting
+      const isOfPage = fields.some((field) => field.startsWith('Origin'))
+      const connection = await openClosing(t, url)
+      connection.socket.write(headOf({ ...expecting, fields: way === '' || isOfPage ? fields : [...fields, way] }))
+      const refused = await connection.next()
+      assert.equal(refused?.status, status, line)
+      assert.equal(refused.headers.connection, 'close', line)
+      assert.deepEqual(connection.informational, [], line)
+      assert.equal(await connection.next(), undefined, line)
+    }
+  })
+
+  test(`a body that is read is asked for, and the connection stays usable${way && ', through Koa'}`, async (t) => {
+    const connection = await openClosing(t, open.url)
+    const fields = way === '' ? [] : [way]
+    const large = JSON.stringify({ text: 'x'.repeat(900) })
+    const accepted: readonly (readonly [number, Omit<Expecting, 'url' | 'length'>, string | Buffer])[] = [
+      [201, { line: 'POST /api/things' }, large],
+      [201, { line: 'POST /api/things' }, '[{"n":1},{"n":2}]'],
+      [201, { line: 'POST /api/things', fields: ['Content-Encoding: gzip'] }, gzipSync(large)],
+      [204, { line: 'PUT /api/things/1' }, '{"n":1}'],
+      [204, { line: 'PATCH /api/things/1', type: PATCH }, '{"n":2}'],
+      [422, { line: 'PUT /api/things/1' }, '[]'],
+      [200, { line: 'POST /api' }, '{"things":[{"id":1}]}'],
+      [422, { line: 'POST /admin/restore' }, '{}'],
+    ]
+    for (const [count, [status, expecting, body]] of accepted.entries()) {
+      const all = [...fields, ...(expecting.fields ?? [])]
+      connection.socket.write(headOf({ ...expecting, fields: all, length: body.length }))
+      while (connection.informational.length === count) await once(connection.socket, 'data')
+      connection.socket.write(body)
+      const response = await connection.next()
+      assert.equal(response?.status, status, `${expecting.line}: ${response?.body}`)
+      assert.equal(response.headers.connection, 'keep-alive', expecting.line)
+    }
+    assert.deepEqual(
+      connection.informational,
+      accepted.map(() => 100),
+    )
+  })
+
+  test(`100 Continue comes after the responses to the requests before it${way && ', through Koa'}`, async (t) => {
+    const connection = await openClosing(t, open.url)
+    const body = '{"n":1}'
+    const fields = [way || 'Accept: */*']
+    const post = headOf({ line: 'POST /api/things', fields, length: body.length })
+    const plain = `${post.replace(/Expect: .*\r\n/, '')}${body}`
+    connection.socket.write(`GET /api HTTP/1.1\r\nHost: localhost\r\n${fields[0]}\r\n\r\n${plain.repeat(5)}${post}`)
+    const statuses = [200, 201, 201, 201, 201, 201]
+    for (const status of statuses) assert.equal((await connection.next())?.status, status)
+    while (connection.informational.length === 0) await once(connection.socket, 'data')
+    connection.socket.write(body)
+    assert.equal((await connection.next())?.status, 201)
+    assert.deepEqual(connection.order, [...statuses, 100, 201])
+  })
+}
+
+test('HTTP/1.0 and unknown expectations get no 100 Continue', async (t) => {
+  const body = '{"n":1}'
+  const head = headOf({ line: 'POST /api/things', length: body.length })
+  for (const sent of [head.replace('HTTP/1.1', 'HTTP/1.0'), head.replace('100-continue', '200-ok')]) {
+    const connection = await openClosing(t, open.url)
+    connection.socket.write(sent + body)
+    assert.equal((await connection.next())?.status, 201)
+    assert.deepEqual(connection.informational, [])
+  }
+})
+
+test('a request behind a refused body that was not asked for is not executed', async (t) => {
+  const connection = await openClosing(t, open.url)
+  const before = await positionOf()
+  const body = '{"n":1}'
+  const post = headOf({ line: 'POST /api/things', length: body.length }).replace(/Expect: .*\r\n/, '') + body
+  connection.socket.write(headOf({ line: 'POST /nothing', length: 100 }) + post)
+  assert.equal((await connection.next())?.status, 404)
+  assert.equal(await connection.next(), undefined)
+  assert.equal(await positionOf(), before)
+
+  async function positionOf(): Promise<string | null> {
+    return (await open.fetch('/api')).headers.get('Journal-Position')
+  }
+})
+
+test('a middleware that reads the body asks for it', async (t) => {
+  const { url } = await startHere(t, {
+    data,
+    middleware: [
+      async (ctx, next) => {
+        if (ctx.path !== '/own') return next()
+        const parts: Buffer[] = await ctx.req.toArray()
+        ctx.body = Buffer.concat(parts).toString().toUpperCase()
+      },
+    ],
+  })
+  const connection = await openClosing(t, url)
+  connection.socket.write(headOf({ line: 'POST /own', length: 5 }))
+  while (connection.informational.length === 0) await once(connection.socket, 'data')
+  connection.socket.write('hello')
+  const response: RawResponse | undefined = await connection.next()
+  assert.equal(response?.body, 'HELLO')
+})
