@@ -192,7 +192,8 @@ test('/admin/restore restores and removes it, with or without the empty id', asy
   assert.equal((await get('/api/restored')).text, '{"n":1}')
   assert.equal((await restore({ to: after, collection: 'restored', id: '' })).events, 1)
   assert.equal((await get('/api/restored')).status, 404)
-  assert.equal((await restore({ to: before, collection: 'posts', id: '' })).events, 0)
+  const ofList = { to: before, collection: 'posts', id: '' }
+  assert.equal((await sendJson(url, 'POST', '/admin/restore', ofList)).status, 409)
   assert.equal((await get('/api/posts')).text, '[{"id":1,"title":"one"}]')
 })
 
@@ -230,7 +231,7 @@ test('the data file contains it as an object, and an edit may change it, remove 
   await edit(own, (data) => Object.assign(data, { object: {}, list: [] }))
   assert.equal(await state(), 'list: [], object: {}, added: {"in":{"n":3}}')
   const refused = await sendJson(own.url, 'POST', '/admin/restore', { to: 4, collection: 'object', id: 0 })
-  assert.equal(refused.status, 200)
+  assert.equal(refused.status, 409)
   await own.stop()
   assert.deepEqual(JSON.parse(await readFile(own.file, 'utf8')), { list: [], object: {}, added: { in: { n: 3 } } })
   const again = await startServer(t, { directory: own.directory })
