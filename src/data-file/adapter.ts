@@ -48,7 +48,7 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
 
   async write(snapshot: CollectionTexts): Promise<void> {
     const { files, path, isTorn } = this.#options
-    const { target } = await files.follow(path)
+    const target = await files.follow(path)
     if (this.#irreplaceable === target || isTorn()) return this.#overwrite(snapshot)
     try {
       await this.#replace(target, snapshot)

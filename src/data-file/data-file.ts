@@ -3,7 +3,6 @@ import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
-import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Schedule } from '../runtime/schedule.ts'
 import { Slices } from '../runtime/time-slices.ts'
 import { openBase } from './base.ts'
@@ -38,17 +37,16 @@ export class DataFile implements Projection {
     this.#options = options
     this.#checked = checked?.content
     const { files, path, journal, schedule, mergedEdits } = options
-    const log = new LimitedLog(options.log, options.elapsedMs)
     const eager = options.eager && !options.readOnly
     this.#onDisk = new FileOnDisk(files, { dataFile: path, journal }, mergedEdits)
-    this.#watcher = new FileWatcher({ files, path, schedule, log, settled: () => this.#importChanged() })
+    this.#watcher = new FileWatcher({ files, path, schedule, settled: () => this.#importChanged() })
     this.#writer = new DataFileWriter({
       ...options,
       onDisk: this.#onDisk,
       journal: () => this.#connected.journal,
       inTurn: (work) => this.#inTurn(work),
       edited: () => {
-        if (eager && !this.#watcher.isWaiting) this.#watcher.changed()
+        if (eager && !this.#watcher.isChanging) this.#watcher.changed()
         return eager
       },
     })
@@ -143,8 +141,8 @@ export class DataFile implements Projection {
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
     if ((!content || onDisk.isOff) && isSmall) await this.#writer.write()
     else this.#writer.soon(0)
-    if (eager || readOnly) await this.#watcher.begin()
     if (eager && !readOnly) this.#watcher.changed()
+    if (eager || readOnly) await this.#watcher.begin()
   }
 
   /** Whether a crash interrupted a write in place. */

@@ -116,7 +116,7 @@ export class FileOnDisk {
     this.versions = stored?.state.versions ?? []
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
     if (!this.state?.pending || this.isInPlace) return
-    const { target } = await this.#files.follow(this.#path)
+    const target = await this.#files.follow(this.#path)
     const path = temporaryPath(target)
     if (await this.#files.stat(path)) this.#kept = { path, target, signature: undefined }
   }
@@ -128,7 +128,7 @@ export class FileOnDisk {
   /** Whether the replaced file is neither of the contents that the state file names: then it was edited. */
   async isKeptEdited(): Promise<boolean> {
     const { path, target, signature } = this.#kept ?? {}
-    if (path === undefined || target !== (await this.#files.follow(this.#path)).target) return false
+    if (path === undefined || target !== (await this.#files.follow(this.#path))) return false
     const stat = await this.#files.stat(path)
     if (!stat || stat.signature === signature) return false
     const { hash } = (await contentOf(this.#files, path)) ?? {}
@@ -242,7 +242,7 @@ export class FileOnDisk {
   async #editedFrom(): Promise<ContentMark | undefined> {
     const { confirmed, pending } = this.state ?? {}
     if (!pending || pending.position < (confirmed?.position ?? 0)) return confirmed
-    const waiting = await contentOf(this.#files, temporaryPath((await this.#files.follow(this.#path)).target))
+    const waiting = await contentOf(this.#files, temporaryPath(await this.#files.follow(this.#path)))
     return waiting?.hash === pending.hash ? confirmed : pending
   }
 }

@@ -38,7 +38,7 @@ export interface StateFilePaths {
 }
 
 async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
-  return isInPlace ? `${journal}/data-file.recollect` : statePath((await files.follow(dataFile)).target)
+  return isInPlace ? `${journal}/data-file.recollect` : statePath(await files.follow(dataFile))
 }
 
 /** `dataFile` has no symbolic links. */
@@ -54,7 +54,7 @@ export function temporaryPath(dataFile: string): string {
 }
 
 export async function removeTemporary(files: Files, dataFile: string): Promise<void> {
-  const path = temporaryPath((await files.follow(dataFile)).target)
+  const path = temporaryPath(await files.follow(dataFile))
   if (await files.stat(path)) await files.remove(path)
 }
 

@@ -8,13 +8,6 @@ export interface FileStat {
   readonly isFile: boolean
 }
 
-export interface FollowedPath {
-  /** The paths of the links, in order. */
-  readonly links: readonly string[]
-  /** The path without links. */
-  readonly target: string
-}
-
 export interface OpenFile {
   /** May write fewer bytes than requested. Resolves with the number written. */
   write(bytes: Uint8Array, offset: number): Promise<number>
@@ -52,15 +45,10 @@ export interface Files {
   link(from: string, to: string): Promise<boolean>
   /** Makes file creations, renames and removals in the directory durable. */
   syncDirectory(path: string): Promise<void>
-  /** Follows every symbolic link on the way to a file, also a dangling one; nothing has to be there. */
-  follow(path: string): Promise<FollowedPath>
+  /** The path without symbolic links. A link may be dangling; nothing has to be there. */
+  follow(path: string): Promise<string>
   /** Locks the file until `release` or the end of the process. Undefined if another process holds the lock. */
   lock(path: string): Promise<{ release(): Promise<void> } | undefined>
-  /**
-   * Calls back after a change in the directory; may call back without one. Some file systems do not report changes, and
-   * a watch may end unnoticed. Throws if the system has no watch left (ENOSPC, EMFILE) or nothing is there (ENOENT).
-   */
-  watch(directory: string, changed: (name: string) => void): { close(): void }
 }
 
 /** Repeats partial writes until all bytes are written. */

@@ -4,7 +4,7 @@ import { platform } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { swap, tryLock, unlock } from 'fs-native-extensions'
-import type { FileStat, Files, FollowedPath, OpenFile } from './files.ts'
+import type { FileStat, Files, OpenFile } from './files.ts'
 
 const write = promisify(fs.write)
 const read = promisify(fs.read)
@@ -85,14 +85,6 @@ export const nodeFiles: Files = {
       },
     }
   },
-  watch(directory, changed) {
-    const watcher = fs.watch(directory, { persistent: false }, (_kind, name) => {
-      if (name !== null) changed(name)
-    })
-    // The user of a watch does not rely on it.
-    watcher.on('error', () => watcher.close())
-    return watcher
-  },
 }
 
 function openFile(fd: number): OpenFile {
@@ -129,9 +121,9 @@ async function syncDirectory(path: string): Promise<void> {
 /** Linux follows at most 40 symbolic links. */
 const MOST_LINKS = 40
 
-/** Reads one link after the other: `realpath` fails for a dangling link, and names none of the links. */
-async function follow(path: string): Promise<FollowedPath> {
-  const links: string[] = []
+/** Reads one link after the other: `realpath` fails for a dangling link. */
+async function follow(path: string): Promise<string> {
+  let links = 0
   let target = '/'
   const names = resolve(path).split('/')
   for (let name = names.shift(); name !== undefined; name = names.shift()) {
@@ -141,14 +133,13 @@ async function follow(path: string): Promise<FollowedPath> {
       target = here
       continue
     }
-    links.push(here)
-    if (links.length > MOST_LINKS) {
+    if (++links > MOST_LINKS) {
       throw Object.assign(new Error(`ELOOP: too many symbolic links, ${path}`), { code: 'ELOOP' })
     }
     if (next.startsWith('/')) target = '/'
     names.unshift(...next.split('/'))
   }
-  return { links, target }
+  return target
 }
 
 /** Where a symbolic link leads; undefined for anything else. */

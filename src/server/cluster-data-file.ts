@@ -47,7 +47,7 @@ export class ClusterDataFile implements Projection {
   static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
     const { settings, dependencies } = options
     const { files } = dependencies
-    await files.makeDirectory(directoryOf((await files.follow(settings.file)).target))
+    await files.makeDirectory(directoryOf(await files.follow(settings.file)))
     return new ClusterDataFile(options)
   }
 
@@ -77,7 +77,7 @@ export class ClusterDataFile implements Projection {
         )
       }
       const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
-      if (sample) await replace(files, (await files.follow(settings.file)).target, sample)
+      if (sample) await replace(files, await files.follow(settings.file), sample)
       const file = configuredDataFile(settings, dependencies, projections)
       await file.prepare()
       this.#starting = file

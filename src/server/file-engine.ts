@@ -168,7 +168,7 @@ async function checkedFirstItems(
 
 /** Creates the directory of the data file, and copies the sample if no file was named. */
 async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<void> {
-  const { target } = await files.follow(settings.file)
+  const target = await files.follow(settings.file)
   const there = await files.stat(target)
   if (there?.isFile === false) throw noFile(target)
   await files.makeDirectory(directoryOf(target))

@@ -37,7 +37,7 @@ export async function start(given: Settings, dependencies: ServiceDependencies, 
   await checkAddresses(given.urls)
   const { follow } = dependencies.files
   // A symbolic link above the journal may change, and a running server stays with its journal.
-  const [journal, store] = [(await follow(given.journal)).target, (await follow(given.store)).target]
+  const [journal, store] = [await follow(given.journal), await follow(given.store)]
   const settings = { ...given, journal, store }
   const engine = await openEngine(settings, dependencies, replay)
   await engine.start(dependencies.failed)

@@ -2,11 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { pino } from 'pino'
 import { FileWatcher } from '../../src/data-file/file-watcher.ts'
-import type { Files } from '../../src/files/files.ts'
-import { nodeFiles } from '../../src/files/node-files.ts'
-import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -17,32 +13,8 @@ const ANN = { id: 0, name: 'Ann' }
 const BOB = { id: 1, name: 'Bob' }
 const CAROL = { id: 2, name: 'Carol' }
 
-/** A look every two seconds, sped up. */
-const delay = (delayMs: number): number => (delayMs === 2000 ? 20 : delayMs)
-
-function throwing(code: string): Files['watch'] {
-  return () => {
-    throw Object.assign(new Error(`${code}: simulated`), { code })
-  }
-}
-
-/** How the system may fail to report edits. */
-const SYSTEMS: Readonly<Record<string, Files['watch']>> = {
-  'reports nothing': () => ({ close() {} }),
-  'has no watch left (ENOSPC)': throwing('ENOSPC'),
-  'has no descriptor left (EMFILE)': throwing('EMFILE'),
-  'ends a watch after its first event': (directory, changed) => {
-    const watch = nodeFiles.watch(directory, (name) => {
-      watch.close()
-      changed(name)
-    })
-    return watch
-  },
-  'reports the edits': nodeFiles.watch,
-}
-
-async function startOn(t: TestContext, watch: Files['watch'], flags: readonly string[] = ['--watch']) {
-  return startHere(t, { data: { people: [ANN] }, flags, files: { ...nodeFiles, watch }, delay })
+async function startOn(t: TestContext, flags: readonly string[] = ['--watch']) {
+  return startHere(t, { data: { people: [ANN] }, flags })
 }
 
 const textOf = (...people: readonly object[]) => JSON.stringify({ people })
@@ -57,38 +29,25 @@ async function serves(service: OwnService, ...people: readonly object[]): Promis
 const position = async (service: OwnService) =>
   Number((await send(service.url, 'GET', '/api')).headers['journal-position'])
 
-for (const [system, watch] of Object.entries(SYSTEMS)) {
-  test(`edits are merged however they are saved where the system ${system}`, async (t) => {
-    const service = await startOn(t, watch)
-    await writeFile(service.file, textOf(ANN, BOB))
-    await serves(service, ANN, BOB)
+test('edits are merged however they are saved', async (t) => {
+  const service = await startOn(t)
+  await writeFile(service.file, textOf(ANN, BOB))
+  await serves(service, ANN, BOB)
 
-    await writeFile(`${service.file}.new`, textOf(BOB))
-    await rename(`${service.file}.new`, service.file)
-    await serves(service, BOB)
+  await writeFile(`${service.file}.new`, textOf(BOB))
+  await rename(`${service.file}.new`, service.file)
+  await serves(service, BOB)
 
-    await rm(service.file)
-    await until('the file to be written again', () => readFile(service.file, 'utf8').catch(() => undefined))
+  await rm(service.file)
+  await until('the file to be written again', () => readFile(service.file, 'utf8').catch(() => undefined))
 
-    await writeFile(service.file, '{"people": [')
-    await until('the mistake to be logged', () => service.log.some((line) => line.includes('not imported')))
-    await writeFile(service.file, textOf(CAROL))
-    await serves(service, CAROL)
-  })
-}
+  await writeFile(service.file, '{"people": [')
+  await until('the mistake to be logged', () => service.log.some((line) => line.includes('not imported')))
+  await writeFile(service.file, textOf(CAROL))
+  await serves(service, CAROL)
+})
 
-for (const code of ['ENOSPC', 'EMFILE']) {
-  test(`a system that refuses a watch with ${code} is logged once`, async (t) => {
-    const service = await startOn(t, throwing(code))
-    await writeFile(service.file, textOf(ANN, BOB))
-    await serves(service, ANN, BOB)
-    const lines = service.log.filter((line) => line.includes('cannot report edits'))
-    assert.equal(lines.length, 1)
-    assert.match(lines[0] as string, new RegExp(`"level":40.*${code}`))
-  })
-}
-
-test('a link that is swapped is noticed where the system reports nothing', async (t) => {
+test('a link that is swapped is noticed', async (t) => {
   const directory = await temporaryDirectory(t)
   for (const [name, text] of Object.entries({ v1: textOf(ANN), v2: textOf(ANN, BOB) })) {
     await mkdir(join(directory, name))
@@ -96,16 +55,15 @@ test('a link that is swapped is noticed where the system reports nothing', async
   }
   await symlink('v1', join(directory, 'current'))
   const journal = join(directory, 'journal')
-  const files = { ...nodeFiles, watch: SYSTEMS['reports nothing'] as Files['watch'] }
   const flags = ['--watch', '--journal', journal]
-  const service = await startHere(t, { directory: join(directory, 'current'), flags, files, delay })
+  const service = await startHere(t, { directory: join(directory, 'current'), flags })
   await symlink('v2', join(directory, 'new'))
   await rename(join(directory, 'new'), join(directory, 'current'))
   await serves(service, ANN, BOB)
 })
 
-test('writes of the server itself are no edits where the system reports nothing', async (t) => {
-  const service = await startOn(t, SYSTEMS['reports nothing'] as Files['watch'])
+test('writes of the server itself are no edits', async (t) => {
+  const service = await startOn(t)
   const before = await position(service)
   for (const n of [1, 2, 3]) {
     await sendJson(service.url, 'PUT', '/api/people/0', { ...ANN, n })
@@ -117,32 +75,29 @@ test('writes of the server itself are no edits where the system reports nothing'
   assert.equal(await position(service), before + 5)
 })
 
-test('a read-only server says that it does not merge an edit where the system reports nothing', async (t) => {
-  const service = await startOn(t, SYSTEMS['reports nothing'] as Files['watch'], ['--read-only'])
+test('a read-only server says that it does not merge an edit', async (t) => {
+  const service = await startOn(t, ['--read-only'])
   await writeFile(service.file, textOf(ANN, BOB))
   await until('the edit to be logged', () => service.log.some((line) => line.includes('The data file is not imported')))
   await serves(service, ANN)
 })
 
-/** A watcher of a file whose signature the test sets, where the system reports nothing. */
-async function watching() {
+/** A watcher of a file whose signature the test sets. */
+async function watching(prepare: (watcher: FileWatcher) => void = () => {}) {
   const clock = new SimulatedClock()
   let signature: string | undefined = 'first'
   let reported = 0
   let stats = 0
   const files = {
-    ...nodeFiles,
-    follow: async (path: string) => ({ links: [], target: path }),
-    watch: () => ({ close() {} }),
     stat: async () => {
       stats++
       if (signature === undefined) throw Object.assign(new Error('simulated'), { code: 'EIO' })
       return { size: 1, signature, mode: 0o600, isFile: true }
     },
   }
-  const log = new LimitedLog(pino({ level: 'silent' }), clock.elapsedMs)
   const settled = async () => void reported++
-  const watcher = new FileWatcher({ files, path: '/data/db.json', schedule: clock.schedule, log, settled })
+  const watcher = new FileWatcher({ files, path: '/data/db.json', schedule: clock.schedule, settled })
+  prepare(watcher)
   await watcher.begin()
   const set = (value: string | undefined) => {
     signature = value
@@ -150,16 +105,16 @@ async function watching() {
   return { watcher, clock, set, reported: () => reported, stats: () => stats }
 }
 
-test('a file is looked at every two seconds, and a change is reported once it stays the same', async () => {
+test('a file is looked at twice a second, and a change is reported once it stays the same', async () => {
   const { watcher, clock, set, reported, stats } = await watching()
-  await clock.pass(10_000)
-  assert.deepEqual([reported(), stats()], [0, 6])
+  await clock.pass(2000)
+  assert.deepEqual([reported(), stats()], [0, 5])
   for (let part = 0; part < 20; part++) {
     set(`part ${part}`)
     await clock.pass(150)
   }
   assert.equal(reported(), 0)
-  await clock.pass(2400)
+  await clock.pass(700)
   assert.equal(reported(), 1)
   await clock.pass(10_000)
   assert.equal(reported(), 1)
@@ -172,15 +127,33 @@ test('a file that cannot be reached for a while is reported, and looked at again
   await clock.pass(20_000)
   assert.equal(reported(), 1)
   set('second')
-  await clock.pass(3000)
+  await clock.pass(1000)
   assert.equal(reported(), 2)
+  watcher.close()
+})
+
+test('a file that may have changed is reported, also before and while it is looked at', async () => {
+  const { watcher, clock, reported, stats } = await watching((one) => one.changed())
+  await clock.pass(200)
+  assert.equal(reported(), 1)
+  watcher.changed()
+  assert.equal(watcher.isChanging, true)
+  await clock.pass(200)
+  assert.deepEqual([reported(), watcher.isChanging], [2, false])
+  const before = stats()
+  const passing = clock.pass(500)
+  while (stats() === before) await new Promise<void>((resolve) => setImmediate(resolve))
+  watcher.changed()
+  await passing
+  await clock.pass(200)
+  assert.equal(reported(), 3)
   watcher.close()
 })
 
 test('a watcher that is closed looks no more, also if it is closed during a look', async () => {
   const { watcher, clock, set, reported, stats } = await watching()
   set('second')
-  const passing = clock.pass(2000)
+  const passing = clock.pass(500)
   while (stats() === 1) await new Promise<void>((resolve) => setImmediate(resolve))
   watcher.close()
   await passing

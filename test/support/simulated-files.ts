@@ -149,7 +149,7 @@ export class SimulatedDisk {
         if (!directory) throw missing(path)
         directory.durable = new Map(directory.entries)
       },
-      follow: async (path) => ({ links: [], target: path }),
+      follow: async (path) => path,
       lock: async (path) => {
         if (stopped) return new Promise(() => {})
         if (this.#locks.has(path)) return undefined
@@ -160,7 +160,6 @@ export class SimulatedDisk {
           },
         }
       },
-      watch: () => ({ close() {} }),
     }
   }
 
