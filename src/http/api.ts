@@ -37,7 +37,7 @@ export function wrapRoutes(
 export class ApiRequest {
   /** As sent, without the query. */
   readonly path: string
-  /** Reads have it without the parameters that avoid cached responses. */
+  /** For reads, without cache busters. */
   readonly querystring: string
   /** Below which clients see the server: empty, or a path without a slash at its end. */
   readonly base: string

@@ -157,7 +157,7 @@ function parseDeletion(parameters: readonly Parameter[], idField: string) {
 
 /** Whether the client sent an array without elements, as `id[]=`. */
 function isEmptyList({ raw, value }: Parameter): boolean {
-  return value === '' && /%5d=?$/i.test(raw)
+  return value === '' && /%5b\d*%5d=?$/i.test(raw)
 }
 
 /** The operators by which the empty text selects every text. */

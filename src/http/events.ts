@@ -5,7 +5,7 @@ import { checkReadable, newestFirst, type SearchLimits, search, timeRange } from
 import { ArrayText } from '../query/page-text.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { EVENT_STREAM, EVENT_TYPES, NDJSON_TYPE } from './answers.ts'
+import { EVENT_MEDIA_TYPES, EVENT_STREAM, NDJSON_TYPE } from './answers.ts'
 import type { ApiRequest, ApiResource, Reply } from './api.ts'
 import { JSON_TYPE } from './bodies.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
@@ -45,7 +45,7 @@ class EventReads {
   /** A page or a stream of events, by the type that the client accepts. */
   async list(request: ApiRequest, reply: Reply): Promise<void> {
     const { journal, limits } = this.#options
-    const type = request.accepts(EVENT_TYPES)
+    const type = request.accepts(EVENT_MEDIA_TYPES)
     if (!type)
       throw new Refusal('NotAcceptable', `Events are available as ${JSON_TYPE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
     reply.vary('Accept')

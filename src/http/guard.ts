@@ -5,7 +5,7 @@ import type { Principal } from '../access/accounts.ts'
 import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { includes, isSafe, neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { EVENT_STREAM, EVENT_TYPES } from './answers.ts'
+import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './answers.ts'
 import { acceptedType } from './media-types.ts'
 
 /** Response headers that pages of other origins may read. */
@@ -89,7 +89,7 @@ export function addressOf({ socket, headers }: IncomingMessage, gate: Gate): str
 export const ACCESS_TOKEN = 'access_token'
 
 function tokenInQuery(ctx: Context): string | undefined {
-  if (!/^\/events\/?$/.test(ctx.path) || acceptedType(ctx.req, EVENT_TYPES) !== EVENT_STREAM) return undefined
+  if (!/^\/events\/?$/.test(ctx.path) || acceptedType(ctx.req, EVENT_MEDIA_TYPES) !== EVENT_STREAM) return undefined
   return new URLSearchParams(ctx.querystring).get(ACCESS_TOKEN) ?? undefined
 }
 

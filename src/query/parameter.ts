@@ -34,7 +34,11 @@ export const FLAG = { type: 'boolean' } as const
 /** Clients add these to avoid cached responses: jQuery, ExtJS and others. */
 export const CACHE_BUSTERS: readonly string[] = ['_', '_dc', '_t']
 
-const CACHE_BUSTER = /(?:^|&)(?:_|%5[Ff])(?:dc|t)?(?:=[^&]*)?(?=&|$)/g
+/** The underscore may be percent-encoded. */
+const CACHE_BUSTER = new RegExp(
+  `(?:^|&)(?:${CACHE_BUSTERS.join('|').replaceAll('_', '(?:_|%5[Ff])')})(?:=[^&]*)?(?=&|$)`,
+  'g',
+)
 
 /** A query string without the parameters that avoid cached responses. */
 export function withoutCacheBusters(search: string): string {

@@ -138,6 +138,7 @@ test('a DELETE takes no parameter by which clients avoid cached responses for a 
   }
   assert.deepEqual(await idsOf(server, ''), [1, 2, 3])
   assert.equal((await send(server.url, 'DELETE', '/api/things?_t_eq=5')).json<{ deleted: number }>().deleted, 1)
+  assert.equal((await send(server.url, 'DELETE', '/api/things?author[name]=')).json<{ deleted: number }>().deleted, 0)
   assert.equal((await send(server.url, 'DELETE', '/api/things/3?_dc=7')).status, 204)
   assert.equal((await server.fetch('/api/things/2?_dc=7', json('PATCH', { name: 'c' }))).status, 204)
   assert.equal((await ask(server, '/api/things')).text, '[{"id":2,"n":20,"name":"c","_t":6,"temp[0]":8}]')

@@ -1,4 +1,4 @@
-import { id, open } from './references.ts'
+import { anyObject, idSchema } from './references.ts'
 
 /** Schemas of operations on many items. */
 export const bulkSchemas = {
@@ -10,7 +10,7 @@ export const bulkSchemas = {
   CreatedItems: {
     type: 'object',
     required: ['ids'],
-    properties: { ids: { type: 'array', items: id, description: 'In the order of the batch.' } },
+    properties: { ids: { type: 'array', items: idSchema, description: 'In the order of the batch.' } },
   },
   BatchResults: {
     type: 'object',
@@ -26,10 +26,10 @@ export const bulkSchemas = {
             status: { type: 'string', enum: ['created', 'replaced', 'duplicate', 'rejected'] },
             line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
             id: {
-              ...id,
+              ...idSchema,
               description: 'Of an item that was not rejected: a duplicate has that of the item that is there.',
             },
-            problem: { ...open, description: 'For a rejected item: a problem as in a response.' },
+            problem: { ...anyObject, description: 'For a rejected item: a problem as in a response.' },
           },
         },
       },
@@ -53,7 +53,7 @@ export const bulkSchemas = {
     properties: {
       deleted: { type: 'integer', minimum: 0, description: 'Number of items, also for a dry run.' },
       dryRun: { type: 'boolean' },
-      ids: { type: 'array', items: id, description: 'The first 1000.' },
+      ids: { type: 'array', items: idSchema, description: 'The first 1000.' },
     },
   },
 } as const

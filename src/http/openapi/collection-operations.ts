@@ -9,7 +9,7 @@ import { content, ref } from './references.ts'
 
 export const NOT_MODIFIED: Response = { description: 'The client has the current version.', headers: ['ETag'] }
 
-export interface ItemSchemas {
+export interface SchemaPair {
   /** An item that is read. */
   readonly item: JsonObject
   /** An item in a request, which need not have an id. */
@@ -19,8 +19,8 @@ export interface ItemSchemas {
 type ListParameter = keyof typeof LIST_PARAMETERS
 
 const LIST_NAMES = Object.keys(LIST_PARAMETERS) as ListParameter[]
-/** Those with which a list does not hold whole items. */
-const RESHAPING: readonly string[] = [
+/** Parameters with which a list does not hold whole items. */
+const SHAPE_PARAMETERS: readonly string[] = [
   'fields',
   ...Object.keys(GROUPING_PARAMETERS).filter((name) => name !== 'newestBy'),
 ]
@@ -34,9 +34,9 @@ export const EMPTY_LIST = { type: 'array', items: {}, maxItems: 0 } as const
 const FORMS_OF_ANY =
   'A row of `aggregate` and an item with `fields` may have any members; with `distinct` the list holds values. A single object is answered as it is.'
 const FORMS_OF_OTHERS =
-  'What changes the form of the answer works here, too: `fields`, `aggregate`, `distinct` and the like, NDJSON and CSV. `/api/{collection}` describes it.'
+  '`fields`, `aggregate`, `distinct`, NDJSON and CSV work here as well, and are described at `/api/{collection}`.'
 
-/** The answers of `isAny` are those of all parameters, those of a known collection have whole items. */
+/** With `isAny` the responses cover rows and values as well; otherwise they have whole items only. */
 export function list(item: JsonObject, isAny = false): Operation {
   const items = { type: 'array', items: item }
   const values = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
@@ -45,7 +45,7 @@ export function list(item: JsonObject, isAny = false): Operation {
     description: `Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With \`all=true\` the whole result is sent, as of one position. ${isAny ? FORMS_OF_ANY : FORMS_OF_OTHERS}`,
     parameters: [
       'filters',
-      ...LIST_NAMES.filter((name) => isAny || !RESHAPING.includes(name)),
+      ...LIST_NAMES.filter((name) => isAny || !SHAPE_PARAMETERS.includes(name)),
       'If-None-Match',
       'Wait-For-Position',
     ],
@@ -64,7 +64,7 @@ export function list(item: JsonObject, isAny = false): Operation {
   }
 }
 
-export function create({ item, sent }: ItemSchemas): Operation {
+export function create({ item, sent }: SchemaPair): Operation {
   return {
     summary: 'Create an item, or a batch of items',
     description:

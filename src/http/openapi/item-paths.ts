@@ -7,15 +7,15 @@ import {
   createEmpty,
   deleteItems,
   EMPTY_LIST,
-  type ItemSchemas,
   list,
   NOT_MODIFIED,
+  type SchemaPair,
 } from './collection-operations.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
 import type { ParameterName } from './parameters.ts'
-import { content, open, ref } from './references.ts'
+import { anyObject, content, ref } from './references.ts'
 
-interface ItemPaths extends ItemSchemas {
+interface ItemPaths extends SchemaPair {
   /** The path of the collection or single object. */
   readonly path: string
   readonly tag: string
@@ -135,7 +135,7 @@ function read(item: JsonObject): Operation {
   }
 }
 
-function replace({ item, sent }: ItemSchemas): Operation {
+function replace({ item, sent }: SchemaPair): Operation {
   return {
     summary: 'Replace an item',
     description:
@@ -216,7 +216,7 @@ export const namesPath = pathItem('/api', {
       requestBody: {
         required: true,
         content: content(
-          { type: 'object', additionalProperties: { anyOf: [{ type: 'array', items: open }, open] } },
+          { type: 'object', additionalProperties: { anyOf: [{ type: 'array', items: anyObject }, anyObject] } },
           JSON_TYPE,
         ),
       },

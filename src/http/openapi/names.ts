@@ -1,7 +1,6 @@
 /**
- * Gives each collection a name for operation ids and components: an identifier in any language that begins with a
- * letter once it has a prefix. It is the collection's own where that is one. Generators join the words of ids, and some
- * files ignore the case, so names that differ only in these get a number.
+ * Maps collections to identifiers for operation ids and components. Names that are equal without case and underscores
+ * get a number, as generators drop both.
  */
 export class ComponentNames {
   readonly #taken = new Set([''])

@@ -43,9 +43,9 @@ export function usedComponents(
 }
 
 /** A JSON object of any members. Without `additionalProperties` generated clients take it for an empty one. */
-export const open = { type: 'object', additionalProperties: true } as const
+export const anyObject = { type: 'object', additionalProperties: true } as const
 
-export const id = { type: ['string', 'number'] } as const
+export const idSchema = { type: ['string', 'number'] } as const
 
 /** Content with one schema for each of the media types. */
 export function content(schema: JsonValue, ...types: readonly string[]): JsonObject {

@@ -8,7 +8,8 @@ const PROPERTIES = 500
 
 /**
  * A JSON Schema that all of the values satisfy: their types and all of their members. Values too large to read get an
- * unrestricted schema, and so does what was only ever null. It contains no values, since readers of the document may not be allowed to read items.
+ * unrestricted schema, and so does what was only ever null. It contains no values, since readers of the document may not
+ * be allowed to read items.
  */
 export function schemaOf(values: readonly JsonValue[]): JsonObject {
   return describe(values, DEPTH, { left: PROPERTIES })

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../json/value.ts'
 import { ANSWERS } from '../problems.ts'
 import { RESTORE_SCHEMA } from '../restoration.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
-import { type Components, id, open, ref } from './references.ts'
+import { anyObject, type Components, idSchema, ref } from './references.ts'
 
 const position = { type: 'integer', minimum: 0 }
 const text = { type: 'string' }
@@ -21,7 +21,7 @@ const ITEM_EVENT = {
 }
 const OF_ITEM = {
   ...ITEM_EVENT,
-  id: { ...id, description: 'Empty for a single object.' },
+  id: { ...idSchema, description: 'Empty for a single object.' },
   revision: {
     type: 'integer',
     minimum: 1,
@@ -35,25 +35,25 @@ export function itemSchemasWith(idField: string) {
   const description = 'Its text identifies the item in the path. It never changes.'
   return {
     Item: {
-      ...open,
+      ...anyObject,
       description: `A JSON object with any members besides the \`${idField}\`, which a single object need not have.`,
-      properties: { [idField]: { ...id, description } },
+      properties: { [idField]: { ...idSchema, description } },
       examples: [{ [idField]: 1, name: 'Ada' }],
     },
-    Created: object({ [idField]: id }),
+    Created: object({ [idField]: idSchema }),
   }
 }
 
 /** An item that was stored: it has an id. */
 export function withId(item: JsonObject, idField: string): JsonObject {
-  return { allOf: [item, object({ [idField]: id })] }
+  return { allOf: [item, object({ [idField]: idSchema })] }
 }
 
 export const schemas = {
   ...itemSchemasWith('id'),
   ...bulkSchemas,
   MergePatch: {
-    ...open,
+    ...anyObject,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
     minProperties: 1,
     examples: [{ name: 'Grace' }],
@@ -84,7 +84,7 @@ export const schemas = {
       object({
         type: { type: 'string', const: 'CollectionOrdered' },
         ...ITEM_EVENT,
-        ids: { type: 'array', items: id },
+        ids: { type: 'array', items: idSchema },
       }),
     ],
   },
@@ -96,11 +96,11 @@ export const schemas = {
       version: text,
       readOnly: { type: 'boolean', description: 'Nothing can be written to it.' },
       idField: { ...text, description: 'The field of an item that is its id.' },
-      journal: open,
-      cluster: { ...open, description: 'In a cluster: the role of the node, its lag and its peers.' },
+      journal: anyObject,
+      cluster: { ...anyObject, description: 'In a cluster: the role of the node, its lag and its peers.' },
       dataFile: ref('schemas', 'DataFile'),
-      store: open,
-      replay: { ...open, description: 'Only for a replay server.' },
+      store: anyObject,
+      replay: { ...anyObject, description: 'Only for a replay server.' },
       clock: object({ at: { type: 'string', format: 'date-time' }, seconds: { type: 'integer' } }, ['at', 'seconds']),
       eventTime: {
         type: 'object',
@@ -148,7 +148,10 @@ export const schemas = {
     changes: {
       type: 'array',
       description: 'The first of them.',
-      items: object({ type: { type: 'string', enum: [...EVENT_TYPES] }, collection: text, id }, ['type', 'collection']),
+      items: object({ type: { type: 'string', enum: [...EVENT_TYPES] }, collection: text, id: idSchema }, [
+        'type',
+        'collection',
+      ]),
     },
   }),
   Verified: {
@@ -175,7 +178,7 @@ export const schemas = {
     conflicts: {
       type: 'array',
       description: 'Items that others wrote since the edited content; the edit won, the journal has both.',
-      items: object({ collection: text, id }),
+      items: object({ collection: text, id: idSchema }),
     },
   }),
   Problem: object(

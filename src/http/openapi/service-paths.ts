@@ -3,7 +3,7 @@ import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
 import { pathItem, type Resource } from './operations.ts'
-import { content, open, ref } from './references.ts'
+import { anyObject, content, ref } from './references.ts'
 
 const EVENTS = (Object.keys(EVENT_PARAMETERS) as EventParameterName[]).map((name) => `events.${name}` as const)
 
@@ -186,7 +186,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       GET: {
         summary: 'This document',
         responses: {
-          200: { description: 'OpenAPI 3.1.', content: content(open, JSON_TYPE) },
+          200: { description: 'OpenAPI 3.1.', content: content(anyObject, JSON_TYPE) },
         },
       },
     },
