@@ -112,10 +112,11 @@ export class Access {
 
   async byPassword(name: string, password: string): Promise<Principal | undefined> {
     const known = this.#accounts.byVerifiedPassword(name, password)
+    // In its turn it looks again: the simultaneous first requests of a client need one check.
     return known ?? this.#turns.run(() => this.#accounts.byPassword(name, password))
   }
 
-  /** Whether an authenticated client still is: its token is valid, and its user or API key was not changed. */
+  /** Whether a principal is still valid: its token, and its user or API key was not changed. */
   isValid(principal: Principal): boolean {
     const { token } = principal
     return this.#accounts.has(principal) && (token === undefined || this.tokens.isValid(token))

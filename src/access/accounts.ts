@@ -32,6 +32,8 @@ interface UserAccount {
   readonly user: User
   readonly hash: string
   readonly principal: Principal
+  /** The keyed digest of the password, once it was verified: scrypt is too slow to run for each request. */
+  verified?: string
 }
 
 interface KeyAccount {
@@ -40,7 +42,7 @@ interface KeyAccount {
   readonly principal: Principal
 }
 
-const REMEMBERED = 1000
+const DIGEST_KEY = randomBytes(32)
 
 /** The users and API keys. Comparisons take the same time for a wrong secret as for an unknown name. */
 export class Accounts {
@@ -50,9 +52,6 @@ export class Accounts {
   /** The hash of a random password, checked for unknown names. */
   readonly #decoy: string
   readonly #valid: ReadonlySet<symbol | undefined>
-  /** Keyed digests of verified passwords, since scrypt is too slow to run for each request. */
-  readonly #verified = new Set<string>()
-  readonly #digestKey = randomBytes(32)
 
   private constructor(users: readonly UserAccount[], apiKeys: readonly KeyAccount[], decoy: string) {
     this.#users = new Map(users.map((account) => [account.user.name, account]))
@@ -86,7 +85,9 @@ export class Accounts {
 
   /** The user of a password that was verified before. Undefined does not mean that the password is wrong. */
   byVerifiedPassword(name: string, password: string): Principal | undefined {
-    return this.#verified.has(this.#digest(name, password)) ? this.user(name) : undefined
+    const sent = keyedDigest(password)
+    const account = this.#users.get(name)
+    return account?.verified === sent ? account.principal : undefined
   }
 
   async byPassword(name: string, password: string): Promise<Principal | undefined> {
@@ -95,8 +96,7 @@ export class Accounts {
     const account = this.#users.get(name)
     const isRight = await verifyPassword(password, account?.hash ?? this.#decoy)
     if (!account || !isRight) return undefined
-    if (this.#verified.size >= REMEMBERED) this.#verified.clear()
-    this.#verified.add(this.#digest(name, password))
+    account.verified = keyedDigest(password)
     return account.principal
   }
 
@@ -108,12 +108,10 @@ export class Accounts {
   #sameKey({ name, key, role }: ApiKey): KeyAccount | undefined {
     return this.#apiKeys.find(({ apiKey }) => apiKey.name === name && apiKey.key === key && apiKey.role === role)
   }
+}
 
-  #digest(name: string, password: string): string {
-    return createHmac('sha256', this.#digestKey)
-      .update(JSON.stringify([name, password]))
-      .digest('base64')
-  }
+function keyedDigest(password: string): string {
+  return createHmac('sha256', DIGEST_KEY).update(password).digest('base64')
 }
 
 async function openUser(user: User): Promise<UserAccount> {
