@@ -477,6 +477,8 @@ test('the settings file of FakeServer is accepted, with a warning for each secti
   assert.equal(settings({ env: { DataStore__EagerDataReload: 'true' } }).common.eagerDataReload, true)
   const both = { Common: { EagerDataReload: true }, DataStore: { EagerDataReload: false } }
   mistakes({ files: { '/work/appsettings.json': both } }, /Common\.EagerDataReload is given twice/)
+  const variables = { Common__EagerDataReload: 'true', DataStore__EagerDataReload: 'false' }
+  mistakes({ env: variables }, /environment variable for Common\.EagerDataReload is given twice/)
   mistakes({ files: { '/work/appsettings.json': { Serilogs: {} } } }, /unknown section "Serilogs"/)
 })
 

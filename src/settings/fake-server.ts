@@ -1,9 +1,9 @@
 import type { KeyName } from './keys.ts'
 
 /** Keys of FakeServer's appsettings.json that have another name here. */
-export const SAME_KEYS: Readonly<Record<string, KeyName>> = { 'DataStore.EagerDataReload': 'Common.EagerDataReload' }
+export const KEY_ALIASES: Readonly<Record<string, KeyName>> = { 'DataStore.EagerDataReload': 'Common.EagerDataReload' }
 
-/** Sections of FakeServer's appsettings.json that have no effect here, and what has. */
+/** Sections of FakeServer that the server ignores, with the setting to use instead. */
 export const IGNORED_SECTIONS: Readonly<Record<string, string>> = {
   AllowedHosts: 'Http.Hosts names the hosts.',
   Caching: 'ETags are always sent.',

@@ -43,7 +43,7 @@ function checkOrigins({ origins = [], credentials }: Section<'Cors'>, mistakes: 
   }
 }
 
-/** Whether a browser can send it: the pages of these schemes have no such origin. */
+/** Pages are not loaded by ws or ftp, so no browser sends such an origin. */
 function canBeSent(origin: string): boolean {
   return parseOrigin(origin) !== undefined && !/^(?:wss?|ftp):/i.test(origin)
 }

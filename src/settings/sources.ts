@@ -4,7 +4,7 @@ import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { atOnce } from '../runtime/time-slices.ts'
-import { IGNORED_SECTIONS, SAME_KEYS } from './fake-server.ts'
+import { IGNORED_SECTIONS, KEY_ALIASES } from './fake-server.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
 export interface SettingsSource {
@@ -78,6 +78,8 @@ function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource):
   return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
 }
 
+const ENVIRONMENT = 'environment variable for '
+
 /** Reads variables of the form `Section__Key`. Ignores those of other sections that resemble no setting. */
 function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
@@ -87,16 +89,27 @@ function environmentSource(env: Readonly<Record<string, string | undefined>>, mi
     if (value === undefined || rest.length === 0) continue
     const name = nameOf([section, ...rest].join('.'))
     if (name.startsWith(`${SCHEMAS}.`)) schemas.set(name.slice(SCHEMAS.length + 1), value)
-    else if (isKey(name)) entries.set(name, value)
+    else if (isKey(name)) add(name, value, entries, ENVIRONMENT, mistakes)
     else if (SECTIONS.includes(section as string) || mostSimilar(name, KEY_NAMES) !== undefined) {
       mistakes.push(`The environment variable ${variable} names no setting; ${variableOf(hintFor(name))}`)
     }
   }
-  return { isText: true, where: 'environment variable for ', entries, schemas }
+  return { isText: true, where: ENVIRONMENT, entries, schemas }
 }
 
 function nameOf(given: string): string {
-  return Object.hasOwn(SAME_KEYS, given) ? (SAME_KEYS[given] as KeyName) : given
+  return Object.hasOwn(KEY_ALIASES, given) ? (KEY_ALIASES[given] as KeyName) : given
+}
+
+function add(
+  name: KeyName,
+  value: JsonValue,
+  entries: Map<KeyName, JsonValue>,
+  where: string,
+  mistakes: string[],
+): void {
+  if (entries.has(name)) mistakes.push(`The ${where}${name} is given twice, once by another name.`)
+  else entries.set(name, value)
 }
 
 /** Turns the names in a hint into names of variables. */
@@ -107,10 +120,10 @@ function variableOf(hint: string): string {
 function fileSource(path: string, text: string, mistakes: string[], warnings: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
+  const where = `${path}: `
   const read = (given: string, value: JsonValue): void => {
     const name = nameOf(given)
-    if (isKey(name) && entries.has(name)) mistakes.push(`${path}: ${name} is given twice, once by another name.`)
-    else if (isKey(name)) entries.set(name, value)
+    if (isKey(name)) add(name, value, entries, where, mistakes)
     else if (name === SCHEMAS && isObject(value)) {
       for (const [collection, schema] of Object.entries(value)) schemas.set(collection, schema as JsonValue)
     } else if (name === SCHEMAS) mistakes.push(`${path}: ${SCHEMAS} must be an object of schemas by collection.`)
@@ -129,7 +142,7 @@ function fileSource(path: string, text: string, mistakes: string[], warnings: st
       mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${hint}`)
     }
   }
-  return { isText: false, where: `${path}: `, entries, schemas }
+  return { isText: false, where, entries, schemas }
 }
 
 /** Parses JSON with comments and trailing commas. They are replaced by spaces, so that errors keep their places. */
