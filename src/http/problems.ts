@@ -42,11 +42,15 @@ export interface Problem {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** A refusal of `/token`, which OAuth 2 clients understand by the member `error` (RFC 6749 §5.2). */
-export class OAuthRefusal extends Refusal {
-  readonly error: 'invalid_client' | 'invalid_request' | 'unsupported_grant_type'
+/** Error codes of OAuth 2 (RFC 6749 §5.2). */
+export const OAUTH_ERRORS = ['invalid_client', 'invalid_request', 'unsupported_grant_type'] as const
+type OAuthError = (typeof OAUTH_ERRORS)[number]
 
-  constructor(code: RefusalCode, error: OAuthRefusal['error'], message: string) {
+/** A refusal of `/token`, which OAuth 2 clients understand by the member `error`. */
+export class OAuthRefusal extends Refusal {
+  readonly error: OAuthError
+
+  constructor(code: RefusalCode, error: OAuthError, message: string) {
     super(code, message)
     this.error = error
   }

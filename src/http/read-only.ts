@@ -24,6 +24,10 @@ export function readOnly(why: string): Middleware {
 /** Undefined for paths that nobody writes to. */
 function allowedOn({ path }: Context): string | undefined {
   if (/^\/api(\/|$)/i.test(path)) return 'GET, HEAD, OPTIONS'
-  // Reading the settings again changes no data.
-  return /^\/admin(?!\/settings\/)(\/|$)/i.test(path) ? 'OPTIONS' : undefined
+  return /^\/admin(\/|$)/i.test(path) && !changesNoData(path) ? 'OPTIONS' : undefined
+}
+
+/** Whether a read-only server offers all methods of a path: reading the settings again changes no data. */
+export function changesNoData(path: string): boolean {
+  return /^\/admin\/settings\//i.test(path)
 }

@@ -67,12 +67,12 @@ export function tokenRoutes(gate: Gate): Router {
 
 /** A client that sent Basic credentials must be challenged for them (RFC 6749 §5.2). */
 function refusalAt(ctx: Context, gate: Gate, refused: RefusedAccess): Refusal {
-  const { code, message } = refusalOf(ctx, gate, refused)
-  if (code !== 'Unauthenticated') return new Refusal(code, message)
+  const refusal = refusalOf(ctx, gate, refused)
+  if (refusal.code !== 'Unauthenticated') return refusal
   const { authorization } = ctx.headers
   if (basicCredentials(authorization) && !gate.access?.schemes.includes('basic'))
     ctx.append('WWW-Authenticate', BASIC_CHALLENGE)
-  return new OAuthRefusal(code, 'invalid_client', message)
+  return new OAuthRefusal(refusal.code, 'invalid_client', refusal.message)
 }
 
 /** Reads the credentials from JSON, a form or multipart, or those of an OAuth client from the Authorization header. */

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../json/value.ts'
 import { collectionPath } from '../../projections/address.ts'
 import type { Views } from '../../projections/views.ts'
 import { Slices, type Steps } from '../../runtime/time-slices.ts'
+import { changesNoData } from '../read-only.ts'
 import { requirements, securedComponents, securedPaths, tokenPaths } from './access.ts'
 import { headers } from './headers.ts'
 import { itemPaths, namesPath, objectPaths, valuePath } from './item-paths.ts'
@@ -165,7 +166,7 @@ function joined(texts: readonly string[]): string {
 function readable(paths: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(paths).flatMap(([path, item]) => {
-      if (path === '/admin/settings/reload') return [[path, item]]
+      if (changesNoData(path)) return [[path, item]]
       const { get, head, options } = item as JsonObject
       return get === undefined ? [] : [[path, { get, ...(head && { head }), ...(options && { options }) }]]
     }),

@@ -1,6 +1,6 @@
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { ANSWERS } from '../problems.ts'
+import { ANSWERS, OAUTH_ERRORS } from '../problems.ts'
 import { RESTORE_SCHEMA } from '../restoration.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
 import { anyObject, type Components, idSchema, ref } from './references.ts'
@@ -197,7 +197,8 @@ export const schemas = {
         items: object({ pointer: { ...text, format: 'json-pointer' }, message: text }),
       },
       error: {
-        enum: ['invalid_client', 'invalid_request', 'unsupported_grant_type'],
+        type: 'string',
+        enum: [...OAUTH_ERRORS],
         description: 'Of `/token`: the error code of OAuth 2.',
       },
     },
