@@ -66,7 +66,9 @@ async function runCommand(command: CliCommand): Promise<void> {
   })
 }
 
-async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }>): Promise<void> {
+type Serving = Extract<Invocation, { type: 'serve' }>
+
+async function serve({ settings, replay }: Serving): Promise<void> {
   const wwwroot = staticFilesOf(settings) ?? resolve('wwwroot')
   keepTick()
 
@@ -90,10 +92,7 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
   process.on('unhandledRejection', die)
   const dependencies = platformDependencies({
     log,
-    readSettings: () => {
-      const again = invocation()
-      return again.type === 'serve' ? again.settings : settings
-    },
+    readSettings: () => (invocation() as Serving).settings,
     wwwroot,
     descriptors: descriptorLimit(),
     ownsProcess: true,

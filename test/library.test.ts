@@ -78,7 +78,7 @@ test('a server reads its settings object again when an admin asks for it', async
   assert.equal((await fetch(`${url}/api/people`, { headers })).status, 401)
   Authentication.ApiKeys.push({ Name: 'reader', Key: 'a new key' })
   const reloading = { method: 'POST', headers: { 'X-API-KEY': admin.Key } }
-  const reloaded = { users: 0, apiKeys: 2, schemas: [], needRestart: [] }
+  const reloaded = { users: 0, apiKeys: 2, schemas: [], restartRequired: [] }
   assert.deepEqual(await read(`${url}/admin/settings/reload`, reloading), reloaded)
   assert.equal((await fetch(`${url}/api/people`, { headers })).status, 200)
 })

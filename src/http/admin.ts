@@ -18,13 +18,12 @@ export interface Health {
 }
 
 export interface ReloadedSettings {
-  /** How many are in use. */
   readonly users: number
   readonly apiKeys: number
   /** The collections with a schema. */
   readonly schemas: readonly string[]
   /** The names of other settings that have changed. */
-  readonly needRestart: readonly string[]
+  readonly restartRequired: readonly string[]
 }
 
 export interface AdminOptions extends RestorationOptions {

@@ -24,7 +24,7 @@ export interface Service {
    * Reads users, API keys and schemas again.
    * @throws {Refusal} with all mistakes; the earlier ones stay in use then.
    */
-  reloadSettings(): Promise<void>
+  reloadSettings(): Promise<unknown>
   /** Answers accepted requests, writes pending data, and releases everything. */
   close(): Promise<void>
 }
@@ -87,9 +87,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const listening = await listen(http, settings.urls, connections, limitedLog)
     return {
       urls: listening.urls,
-      async reloadSettings() {
-        await settingsReload.reload()
-      },
+      reloadSettings: () => settingsReload.reload(),
       async close() {
         context.clock.close()
         log.info('ending: what was accepted is still answered')

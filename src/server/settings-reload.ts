@@ -6,6 +6,7 @@ import { Refusal } from '../runtime/errors.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { checkAccounts } from '../settings/authentication.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
+import { warningsOf } from './open-gate.ts'
 
 export interface SettingsReloadOptions {
   /** The settings that the server started with. */
@@ -29,7 +30,7 @@ export class SettingsReload {
     this.#inUse = options.settings
   }
 
-  /** The settings in use. */
+  /** The settings of the start, with the users, API keys and warnings in use. */
   get settings(): Settings {
     return this.#inUse
   }
@@ -44,7 +45,8 @@ export class SettingsReload {
       try {
         const reloaded = await this.#reload()
         log.info(reloaded, 'users, API keys and schemas were read again')
-        if (reloaded.needRestart.length > 0) log.warn(`a restart is needed for ${reloaded.needRestart.join(', ')}`)
+        if (reloaded.restartRequired.length > 0)
+          log.warn(`a restart is needed for ${reloaded.restartRequired.join(', ')}`)
         return reloaded
       } catch (error) {
         const reason = mistakesOf(error)
@@ -57,7 +59,7 @@ export class SettingsReload {
   }
 
   async #reload(): Promise<ReloadedSettings> {
-    const { settings, read, gate, schemas } = this.#options
+    const { settings, read, gate, schemas, log } = this.#options
     const found = read()
     const { users, apiKeys } = found.authentication
     const authentication = { ...settings.authentication, users, apiKeys }
@@ -68,12 +70,14 @@ export class SettingsReload {
     const putAccounts = await gate.access?.prepare(users, apiKeys)
     putSchemas?.()
     putAccounts?.()
-    this.#inUse = { ...settings, authentication }
+    const earlier = warningsOf(this.#inUse)
+    this.#inUse = { ...settings, authentication, warnings: found.warnings }
+    for (const warning of warningsOf(this.#inUse)) if (!earlier.includes(warning)) log.warn(warning)
     return {
       users: gate.access ? users.length : 0,
       apiKeys: gate.access ? apiKeys.length : 0,
       schemas: schemas ? Object.keys(found.api.schemas) : [],
-      needRestart: settings.values.needingRestart(found.values),
+      restartRequired: settings.values.requiringRestart(found.values),
     }
   }
 }
@@ -81,6 +85,6 @@ export class SettingsReload {
 /** Undefined for a bug. */
 function mistakesOf(error: unknown): readonly string[] | undefined {
   if (error instanceof BadSettings) return error.mistakes
-  const isOfFile = typeof (error as NodeJS.ErrnoException).code === 'string'
-  return error instanceof Refusal || isOfFile ? (error as Error).message.split('\n') : undefined
+  const isExpected = error instanceof Refusal || (error instanceof Error && 'syscall' in error)
+  return isExpected ? error.message.split('\n') : undefined
 }

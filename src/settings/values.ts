@@ -20,7 +20,7 @@ export class SettingValues {
   }
 
   /** The settings with another value in `later`, without those that are read again while the server runs. */
-  needingRestart(later: SettingValues): readonly KeyName[] {
+  requiringRestart(later: SettingValues): readonly KeyName[] {
     const textOf = (values: SettingValues, name: KeyName): string | undefined =>
       JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.get(name))
     return KEY_NAMES.filter((name) => !RELOADED.includes(name) && textOf(this, name) !== textOf(later, name))
@@ -39,7 +39,7 @@ export class SettingValues {
   }
 }
 
-/** With the schemas of collections. */
+/** The settings that a reload replaces, besides the schemas of collections. */
 const RELOADED: readonly KeyName[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
 
 /** A collection that has nothing but a schema is left out. */

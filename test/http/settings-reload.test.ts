@@ -24,7 +24,7 @@ interface Reloaded {
   readonly users: number
   readonly apiKeys: number
   readonly schemas: readonly string[]
-  readonly needRestart: readonly string[]
+  readonly restartRequired: readonly string[]
 }
 
 /** A server with a settings file, and a schema in a file of its own. */
@@ -54,7 +54,7 @@ test(
     assert.equal(await status(key(READER.Key)), 200, 'nothing changes before the reload')
     const reply = await reload()
     assert.equal(reply.status, 200)
-    assert.deepEqual(await reply.json(), { users: 1, apiKeys: 2, schemas: [], needRestart: [] })
+    assert.deepEqual(await reply.json(), { users: 1, apiKeys: 2, schemas: [], restartRequired: [] })
     assert.equal(await status(password('her password')), 401)
     assert.equal(await status(password('another password')), 200)
     assert.equal(await status(key(READER.Key)), 401)
@@ -136,8 +136,8 @@ test(
       Authentication: AUTHENTICATION,
       Collections: { things: { Schema: { required: ['size'] } }, others: { Schema: false } },
     })
-    const { schemas, needRestart } = (await (await reload()).json()) as Reloaded
-    assert.deepEqual([schemas, needRestart], [['things', 'others'], []])
+    const { schemas, restartRequired } = (await (await reload()).json()) as Reloaded
+    assert.deepEqual([schemas, restartRequired], [['things', 'others'], []])
     assert.equal(await post({ title: 'a' }), 422)
     assert.equal(await post({ size: 1 }), 201)
     assert.equal((await ask('/api/others', json('POST', {}, key(ADMIN.Key)))).status, 422)
@@ -156,12 +156,12 @@ test('other settings that have changed are named, and need a restart', oneServer
     Limits: { PageSize: 7, QueryBytes: 100 },
     Collections: { things: { Indexes: ['name'], Schema: true } },
   })
-  const { needRestart } = (await (await reload()).json()) as Reloaded
+  const { restartRequired } = (await (await reload()).json()) as Reloaded
   const named = [
     ...['Api.UpsertOnPut', 'Authentication.AuthenticationType', 'Authentication.Token.Secret'],
     ...['Limits.QueryBytes', 'Collections'],
   ]
-  assert.deepEqual(new Set(needRestart), new Set(named), 'a flag still takes precedence over Limits.PageSize')
+  assert.deepEqual(new Set(restartRequired), new Set(named), 'a flag still takes precedence over Limits.PageSize')
   assert.match(stderr(), /a restart is needed for /)
   assert.doesNotMatch(stderr(), /a secret of 32 bytes/)
   assert.equal((await ask('/api/things/9', json('PUT', {}, key(ADMIN.Key)))).status, 404)
@@ -194,8 +194,8 @@ test('sockets and event streams end with their user or key, and those of others 
   assert.equal((await ask('/api/things', { headers: { Authorization: `Bearer ${token}` } })).status, 401)
 })
 
-test('warnings about passwords and keys follow what was read', oneServer, async (t) => {
-  const { change, reload, fetch: ask } = await started(t)
+test('warnings follow what was read, and new ones are logged', oneServer, async (t) => {
+  const { change, reload, fetch: ask, stderr } = await started(t)
   const warnings = async () => {
     const health = await ask('/health', { headers: key(ADMIN.Key) })
     return ((await health.json()) as { warnings: readonly string[] }).warnings.join('\n')
@@ -208,10 +208,23 @@ test('warnings about passwords and keys follow what was read', oneServer, async 
       Users: [{ ...USER, Password }],
       ApiKeys: [ADMIN, { ...READER, Key: 'short' }],
     },
+    Serilog: {},
   })
   await reload()
   assert.doesNotMatch(await warnings(), /password of anna/)
-  assert.match(await warnings(), /API key of display has less than 16 bytes/)
+  const added = [/API key of display has less than 16 bytes/, /Serilog is ignored/]
+  for (const warning of added) assert.match(await warnings(), warning)
+  await reload()
+  for (const warning of added) {
+    await until('the log line', () => warning.test(stderr()))
+    assert.equal(
+      stderr()
+        .split('\n')
+        .filter((line) => warning.test(line)).length,
+      1,
+      'only new ones are logged',
+    )
+  }
 })
 
 test('only admins may reload, also on a read-only server, where nothing is written', oneServer, async (t) => {
@@ -221,7 +234,7 @@ test('only admins may reload, also on a read-only server, where nothing is writt
   assert.equal((await post(key(READER.Key))).status, 403)
   assert.equal((await post(password(USER.Password))).status, 403)
   await change({ Authentication: { ...AUTHENTICATION, ApiKeys: [ADMIN] }, Api: { ReadOnly: true } })
-  assert.deepEqual(await (await reload()).json(), { users: 1, apiKeys: 1, schemas: [], needRestart: [] })
+  assert.deepEqual(await (await reload()).json(), { users: 1, apiKeys: 1, schemas: [], restartRequired: [] })
   const document = (await (await ask('/openapi.json')).json()) as { paths: Record<string, object> }
   assert.deepEqual(Object.keys(document.paths['/admin/settings/reload'] ?? {}), ['post', 'options'])
   assert.equal((await ask('/admin/reload', { method: 'POST', headers: key(ADMIN.Key) })).status, 405)
@@ -238,7 +251,7 @@ test('with authentication off only schemas are put in place', async (t) => {
     users: 0,
     apiKeys: 0,
     schemas: ['things'],
-    needRestart: ['Authentication.Enabled', 'Authentication.AuthenticationType'],
+    restartRequired: ['Authentication.Enabled', 'Authentication.AuthenticationType'],
   })
   assert.equal((await fetch(`${url}/api/things`, json('POST', {}))).status, 422)
   assert.equal((await fetch(`${url}/api/others`, json('POST', {}))).status, 201)

@@ -96,7 +96,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
       warnings: () => [],
       building: () => undefined,
       reload,
-      reloadSettings: async () => ({ users: 0, apiKeys: 0, schemas: [], needRestart: [] }),
+      reloadSettings: async () => ({ users: 0, apiKeys: 0, schemas: [], restartRequired: [] }),
       snapshot: async () => views.position,
       verify: async () => {},
       handler,

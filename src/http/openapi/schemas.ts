@@ -169,7 +169,7 @@ export const schemas = {
     users: { type: 'integer', minimum: 0 },
     apiKeys: { type: 'integer', minimum: 0 },
     schemas: { type: 'array', items: text, description: 'The collections that have a schema.' },
-    needRestart: { type: 'array', items: text, description: 'Other settings that have changed.' },
+    restartRequired: { type: 'array', items: text, description: 'Other settings that have changed.' },
   }),
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
