@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { test } from 'node:test'
+import type { Gate } from '../../src/access/gate.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { SettingsReload } from '../../src/server/settings-reload.ts'
+import type { Settings } from '../../src/settings/settings.ts'
+import { SILENT } from '../support/cluster.ts'
+
+test('an error of the file system is a mistake of the settings; a bug is none, even with an error code', async () => {
+  const rows = [
+    [() => readFileSync('/'), Refusal],
+    [() => resolve(1 as unknown as string), TypeError],
+  ] as const
+  for (const [fail, expected] of rows) {
+    const read = (): Settings => {
+      throw new Error(`${fail()} was expected to throw`)
+    }
+    const settings = {} as Settings
+    const settingsReload = new SettingsReload({ settings, read, gate: {} as Gate, schemas: undefined, log: SILENT })
+    await assert.rejects(settingsReload.reload(), expected)
+  }
+})
