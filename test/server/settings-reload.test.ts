@@ -8,7 +8,7 @@ import { SettingsReload } from '../../src/server/settings-reload.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { SILENT } from '../support/cluster.ts'
 
-test('an error of the file system is a mistake of the settings; a bug is none, even with an error code', async () => {
+test('a reload rejects with a Refusal for an error of the file system, and with a bug itself, also if it has a code', async () => {
   const rows = [
     [() => readFileSync('/'), Refusal],
     [() => resolve(1 as unknown as string), TypeError],
