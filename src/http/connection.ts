@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { unavailable } from './client-error.ts'
+import { closeLingering } from './lingering-close.ts'
 
 /** Highest number of concurrent requests of one connection, which is not read while it has more. */
 const UNANSWERED = 32
@@ -52,19 +53,39 @@ export function mayBegin({ waiting: [next], unanswered, read, writes }: HttpConn
   )
 }
 
-/** Ends a connection that has answered every request, or that has sent nothing. */
+/** Ends a connection that has answered every request and received no part of another, or that has sent nothing. */
 export function endIfIdle({ socket, latest, isDetached }: HttpConnection): void {
-  // Without keep-alive, it is being closed already.
-  const isAnswered = latest?.writableFinished && latest.shouldKeepAlive
-  if (!isDetached && (isAnswered || socket.bytesRead === 0)) socket.destroy()
+  const isIdle = isKeptAlive(latest) && !isReceiving(socket)
+  if (!isDetached && (isIdle || socket.bytesRead === 0)) socket.destroy()
 }
 
-/** Ends a connection that has nothing to answer but a request that has not arrived completely. */
-export function endIfIncomplete({ socket, latest, unanswered, waiting, isDetached }: HttpConnection): void {
+/** Ends upgraded connections, and those whose last request has not arrived completely, with 503. */
+export function endIfIncomplete(connection: HttpConnection): void {
+  const { socket, latest, unanswered, waiting } = connection
+  // Otherwise it is being closed already.
+  if (!socket.writable) return
   if ([latest, ...unanswered, ...waiting.map(({ response }) => response)].some(isPending)) return
+  if (connection.isDetached || (latest?.headersSent && !isKeptAlive(latest))) {
+    socket.destroy()
+    return
+  }
+  connection.isDetached = true
   const reason = 'The request had not arrived completely, and was not executed.'
-  if (!isDetached && !latest?.headersSent) socket.write(unavailable('The server is stopping', reason))
-  socket.destroy()
+  socket.write(unavailable('The server is stopping', reason))
+  // Node would parse the rest, and the request would be executed.
+  socket.removeAllListeners('data').on('data', () => {})
+  closeLingering(socket)
+}
+
+/** Whether a response is completely sent, and another request may follow on its connection. */
+function isKeptAlive(response: ServerResponse | undefined): boolean {
+  return response?.writableFinished === true && response.shouldKeepAlive
+}
+
+/** Whether a part of a request has arrived. `closeIdleConnections` asks the parser, too, and there is no public way. */
+function isReceiving(socket: Socket): boolean {
+  const { parser } = socket as { readonly parser?: { duration(): number } | null }
+  return parser?.duration() !== 0
 }
 
 /** Whether a response is still to be sent. A request whose body is read is not executed before that is complete. */

@@ -25,7 +25,7 @@ const INCOMPLETE: Readonly<Record<string, readonly [sent: string, ...statuses: n
   'half a body through Koa': [`${head(THROUGH_KOA)}{"text":"`, 503],
   'a body that is expected': [head(`${HOST}Expect: 100-continue\r\n`), 503],
   'half a body on a connection used before': [get('/things.html') + HALF, 404, 503],
-  'half the headers on a connection used before': [`${get('/things.html')}POST /api/thi`, 404],
+  'half the headers on a connection used before': [`${get('/things.html')}POST /api/thi`, 404, 503],
   'an event stream': [get('/events?from=1', `${HOST}Accept: text/event-stream\r\n`), 200],
   'a WebSocket': [get('/ws', UPGRADE)],
   'a WebSocket of Socket.IO': [get(SOCKET_IO, UPGRADE)],
