@@ -5,7 +5,7 @@ import type { Front } from '../http/connection.ts'
 import { ConnectionLimits } from '../http/connection-limits.ts'
 import { Connections } from '../http/connections.ts'
 import { hotPath } from '../http/hot-path.ts'
-import { endUnused } from '../http/stalls.ts'
+import { limitIdleTime } from '../http/idle-connections.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
 import type { ServiceDependencies } from './dependencies.ts'
@@ -78,7 +78,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const routes = routesOf(context, metrics)
     const http = createHttpServer(limits, keepAliveSeconds, createApp(routes).callback())
     const connections = new Connections(http)
-    endUnused(http, connections, limits.stallSeconds)
+    limitIdleTime(http, connections, limits.stallSeconds)
     const sockets = openSockets(context, http, connections)
     engine.bus.add({ sockets, arrivals })
     const front: Front = middleware.length > 0 ? () => 'left' : hotPath(routes)
