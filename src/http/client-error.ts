@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeLingering } from './lingering-close.ts'
-import { PROBLEM_TYPE, ANSWERS as REFUSALS } from './problems.ts'
+import { PROBLEM_TYPE, PROBLEMS } from './problems.ts'
 
 const RETRY_SECONDS = 5
 
@@ -38,7 +38,7 @@ const ANSWERS: Readonly<Record<string, ClientErrorResponse>> = {
 }
 
 const URI_TOO_LONG: ClientErrorResponse = {
-  ...REFUSALS.UriTooLong,
+  ...PROBLEMS.UriTooLong,
   code: 'UriTooLong',
   reason: 'URI Too Long',
   detail: 'The request line exceeds Limits.HeaderBytes.',
@@ -74,7 +74,7 @@ function isInRequestLine({ rawPacket, bytesParsed }: ParseError): boolean {
   return /^[A-Z]+ \S*$/.test(line) || (line === parsed && !/\s/.test(line))
 }
 
-/** A response with 503 to a connection, whatever it requests. */
+/** The bytes of a 503 response that closes the connection. */
 export function unavailable(title: string, detail: string): string {
   const body = JSON.stringify({ type: 'urn:recollect:problem:Unavailable', title, status: 503, detail })
   return rawResponse(503, 'Service Unavailable', body, [`Retry-After: ${RETRY_SECONDS}`])

@@ -12,7 +12,7 @@ export interface ProblemType {
 }
 
 /** Status codes and titles of all refusals. */
-export const ANSWERS: Readonly<Record<RefusalCode, ProblemType>> = {
+export const PROBLEMS: Readonly<Record<RefusalCode, ProblemType>> = {
   Invalid: { status: 400, title: 'The request is not valid' },
   UnknownParent: { status: 400, title: 'The parent does not exist' },
   Unauthenticated: { status: 401, title: 'Credentials are needed' },
@@ -71,9 +71,9 @@ export function problemOf(
   if (refusal) {
     const { code, message, faults, cause } = refusal
     if (cause !== undefined) log.error({ err: cause, ...facts }, `a request failed: ${failureOf(refusal)}`)
-    const members = membersOf(code, ANSWERS[code], message, request.path, faults)
+    const members = membersOf(code, PROBLEMS[code], message, request.path, faults)
     const text = JSON.stringify(refusal instanceof OAuthRefusal ? { ...members, error: refusal.error } : members)
-    return { status: ANSWERS[code].status, text, headers: headersOf(refusal) }
+    return { status: PROBLEMS[code].status, text, headers: headersOf(refusal) }
   }
   log.error({ err: error, ...facts }, 'a request failed unexpectedly', TEN_IN_TEN_SECONDS)
   const unexpected = { status: 500, title: 'An unexpected error' }
@@ -127,7 +127,7 @@ export function problems(log: LimitedLog): Middleware {
 
 /** The problem of one item of a batch. */
 export function problemIn({ code, message, faults }: Rejection): object {
-  return membersOf(code, ANSWERS[code], message, undefined, faults)
+  return membersOf(code, PROBLEMS[code], message, undefined, faults)
 }
 
 function membersOf(

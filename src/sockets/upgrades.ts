@@ -55,14 +55,14 @@ function withoutOffer({ method, url, httpVersion, rawHeaders }: IncomingMessage,
   const lines = [`${method} ${url} HTTP/${httpVersion}`]
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const [name = '', value = ''] = rawHeaders.slice(index, index + 2)
-    if (/^connection$/i.test(name)) lines.push(`${name}: ${otherOptions(value)}`)
+    if (/^connection$/i.test(name)) lines.push(`${name}: ${withoutUpgradeOptions(value)}`)
     else if (!/^(?:upgrade|http2-settings)$/i.test(name)) lines.push(`${name}: ${value}`)
   }
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head])
 }
 
 /** Removes the options of the offer from a Connection header, and keeps others such as `close`. */
-function otherOptions(options: string): string {
+function withoutUpgradeOptions(options: string): string {
   return options
     .split(',')
     .map((option) => option.trim())

@@ -1,10 +1,10 @@
 import type { JsonObject } from '../../json/value.ts'
-import { ANSWERS } from '../problems.ts'
+import { PROBLEMS } from '../problems.ts'
 import type { HeaderName } from './headers.ts'
 import { type Components, headerRefs, ref } from './references.ts'
 
 /** Descriptions of problems by status. */
-const PROBLEMS = {
+const DESCRIPTIONS = {
   400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
   403: 'The request comes from a page of a forbidden origin, or the role of the client does not suffice.',
   404: 'Nothing is there.',
@@ -23,15 +23,15 @@ const PROBLEMS = {
 } as const
 
 /** Additional problems if authentication is on. */
-const ACCESS_PROBLEMS = {
+const ACCESS_DESCRIPTIONS = {
   401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` lists the schemes.',
 } as const
 
-export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS
+export type ProblemStatus = keyof typeof DESCRIPTIONS | keyof typeof ACCESS_DESCRIPTIONS
 
 /** The example is the first refusal with that status. */
 function problem(status: number, description: string, names: readonly HeaderName[] = []): JsonObject {
-  const [code, answered] = Object.entries(ANSWERS).find(([, answer]) => answer.status === status) ?? []
+  const [code, answered] = Object.entries(PROBLEMS).find(([, answer]) => answer.status === status) ?? []
   const example = {
     type: `urn:recollect:problem:${code}`,
     ...answered,
@@ -53,13 +53,13 @@ const HEADERS_OF: Readonly<Record<string, readonly HeaderName[]>> = {
 }
 
 export const responses: Components = {
-  ...problemResponses(PROBLEMS),
+  ...problemResponses(DESCRIPTIONS),
   Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
     'Allow',
   ]),
 }
 
-export const accessResponses: Components = problemResponses(ACCESS_PROBLEMS)
+export const accessResponses: Components = problemResponses(ACCESS_DESCRIPTIONS)
 
 function problemResponses(descriptions: Readonly<Record<number, string>>): Components {
   return Object.fromEntries(

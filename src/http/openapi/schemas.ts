@@ -1,6 +1,6 @@
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { ANSWERS, OAUTH_ERRORS } from '../problems.ts'
+import { OAUTH_ERRORS, PROBLEMS } from '../problems.ts'
 import { RESTORE_SCHEMA } from '../restoration.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
 import { anyObject, type Components, idSchema, ref } from './references.ts'
@@ -185,7 +185,7 @@ export const schemas = {
     {
       type: {
         type: 'string',
-        enum: [...Object.keys(ANSWERS), 'Malformed', 'Unexpected'].map((code) => `urn:recollect:problem:${code}`),
+        enum: [...Object.keys(PROBLEMS), 'Malformed', 'Unexpected'].map((code) => `urn:recollect:problem:${code}`),
       },
       title: text,
       status: { type: 'integer' },
