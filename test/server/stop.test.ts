@@ -5,82 +5,56 @@ import { openClosing, type RawConnection } from '../support/raw.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 
 const HOST = 'Host: localhost\r\n'
-const THROUGH_KOA = `${HOST}Origin: http://localhost\r\n`
 const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\r\n`
-const head = (fields: string) =>
-  `POST /api/things HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n`
-const HALF = `${head(HOST)}{"text":"`
-const UPGRADE = `${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`
-const SOCKET_IO = '/socket.io/?EIO=4&transport=websocket'
+const POST = `POST /api/things HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
 
 const skip = ofOneServer('the connections are those of one server')
 
-/** Connections without a complete request: what they send, and the statuses of the responses. */
-const INCOMPLETE: Readonly<Record<string, readonly [sent: string, ...statuses: number[]]>> = {
-  'an idle connection': [get('/things.html'), 404],
-  'a connection that has sent nothing': [''],
-  'half a request line': ['POST /api/thi', 503],
-  'half the headers': ['POST /api/things HTTP/1.1\r\nHost: loc', 503],
-  'half a body': [HALF, 503],
-  'half a body through Koa': [`${head(THROUGH_KOA)}{"text":"`, 503],
-  'a body that is expected': [head(`${HOST}Expect: 100-continue\r\n`), 503],
-  'half a body on a connection used before': [get('/things.html') + HALF, 404, 503],
-  'half the headers on a connection used before': [`${get('/things.html')}POST /api/thi`, 404, 503],
-  'an event stream': [get('/events?from=1', `${HOST}Accept: text/event-stream\r\n`), 200],
-  'a WebSocket': [get('/ws', UPGRADE)],
-  'a WebSocket of Socket.IO': [get(SOCKET_IO, UPGRADE)],
-  'half a request behind an upgrade that is declined': [
-    `${get('/things.html', `${HOST}Connection: Upgrade\r\nUpgrade: h2c\r\n`)}POST /api/thi`,
-    404,
-  ],
-}
-
-test('at SIGTERM connections without a complete request end first, and a request that has arrived is answered', {
+test('at SIGTERM idle connections and event streams end, and half-sent requests may still arrive', {
   skip,
 }, async (t) => {
-  const flags = ['--Simulate.Delay.Enabled', 'true', '--Simulate.Delay.Methods', 'GET']
-  const delay = ['--Simulate.Delay.MinMs', '4000', '--Simulate.Delay.MaxMs', '4000']
-  const server = await startServer(t, { data: { things: [{ id: 1 }] }, flags: [...flags, ...delay] })
-  const order: string[] = []
-  const opened: [string, RawConnection, readonly number[]][] = []
-  for (const [name, [sent, ...statuses]] of Object.entries(INCOMPLETE)) {
+  const server = await startServer(t, { data: { things: [] } })
+  const open = async (sent: string): Promise<RawConnection> => {
     const connection = await openClosing(t, server.url)
-    opened.push([name, connection, statuses])
-    connection.socket.once('close', () => order.push(name))
-    if (sent !== '') connection.socket.write(sent)
-    if (/^a WebSocket/.test(name) || statuses[0] === 200) await once(connection.socket, 'data')
+    connection.socket.write(sent)
+    return connection
   }
-  const trickling = await openClosing(t, server.url)
-  trickling.socket.once('close', () => order.push('a body that comes byte by byte'))
-  trickling.socket.write(HALF)
-  const drops = setInterval(() => void trickling.socket.write('x'), 50)
-  t.after(() => clearInterval(drops))
-  trickling.socket.once('close', () => clearInterval(drops))
-
-  const complete = await openClosing(t, server.url)
-  const pipelined = await openClosing(t, server.url)
-  complete.socket.write(get('/api/things/1', THROUGH_KOA))
-  pipelined.socket.write(get('/api/things/1') + HALF)
+  const ending: RawConnection[] = [await openClosing(t, server.url)]
+  for (const [sent, status] of [
+    [get('/nothing'), 404],
+    [get('/events?from=1', `${HOST}Accept: text/event-stream\r\n`), 200],
+  ] as const) {
+    const connection = await open(sent)
+    if (connection.socket.bytesRead === 0) await once(connection.socket, 'data')
+    assert.ok(connection.rest.startsWith(`HTTP/1.1 ${status}`), sent)
+    ending.push(connection)
+  }
+  const arriving: [RawConnection, string][] = []
+  for (const length of ['POST /api/thi'.length, POST.indexOf('localhost'), POST.length - 1]) {
+    const rest = POST.slice(length)
+    arriving.push([await open(POST.slice(0, length)), rest])
+    const used = await open(get('/nothing') + POST.slice(0, length))
+    assert.equal((await used.next())?.status, 404)
+    arriving.push([used, rest])
+    const usedBefore = await open(get('/nothing'))
+    assert.equal((await usedBefore.next())?.status, 404)
+    usedBefore.socket.write(POST.slice(0, length))
+    arriving.push([usedBefore, rest])
+  }
   // Answered after all of the above have arrived.
   assert.equal((await server.fetch('/nothing')).status, 404)
 
+  const began = performance.now()
   const stopped = server.stop()
-  for (const connection of [complete, pipelined]) {
+  for (const { socket } of ending) if (!socket.closed) await once(socket, 'close')
+  for (const [{ socket }, rest] of arriving) socket.write(rest)
+  for (const [connection] of arriving) {
     const response = await connection.next()
-    assert.deepEqual([response?.status, response?.body], [200, '{"id":1}'])
-  }
-  assert.deepEqual(order.sort(), [...Object.keys(INCOMPLETE), 'a body that comes byte by byte'].sort())
-  for (const [name, connection, statuses] of opened) {
-    for (const status of statuses) {
-      const response = await connection.next()
-      assert.equal(response?.status, status, name)
-      if (status !== 503) continue
-      assert.equal(JSON.parse(response?.body ?? '').type, 'urn:recollect:problem:Unavailable', name)
-      assert.deepEqual([response?.headers.connection, response?.headers['retry-after']], ['close', '5'], name)
-    }
+    // A slow machine may send the rest too late.
+    const status = performance.now() - began > 2000 && response?.status === 503 ? 503 : 201
+    assert.deepEqual([response?.status, response?.headers.connection], [status, 'close'])
   }
   assert.equal(await within('the end of the server', stopped), 0)
-  assert.equal((await pipelined.next())?.status, 503)
 })
 
 test('responses that a client has not read yet are complete although the server ends', { skip }, async (t) => {

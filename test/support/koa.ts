@@ -1,0 +1,5 @@
+/** Headers that make the hot path leave a request to Koa. */
+export const THROUGH_KOA = { Origin: 'http://localhost' }
+
+/** The same, as a header line without its end. */
+export const KOA_LINE = 'Origin: http://localhost'
