@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { once } from '../support/deadline.ts'
+import { KOA_LINE } from '../support/koa.ts'
 import { openClosing, type RawResponse } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -17,7 +18,6 @@ const failing = await startServer(
   { data, flags: ['--Simulate.Error.Enabled', 'true', '--Simulate.Error.Probability', '1'] },
 )
 
-const THROUGH_KOA = 'Origin: http://localhost'
 const PATCH = 'application/merge-patch+json'
 
 interface Expecting {
@@ -57,7 +57,7 @@ const REFUSED: readonly (readonly [status: number, Expecting])[] = [
   [500, { url: failing.url, line: 'POST /api/things', length: 100 }],
 ]
 
-for (const way of ['', THROUGH_KOA]) {
+for (const way of ['', KOA_LINE]) {
   test(`a request that is refused before its body gets no 100 Continue, and its connection ends${way && ', through Koa'}`, async (t) => {
     for (const [status, expecting] of REFUSED) {
       const { url, line, fields = [] } = expecting

@@ -10,6 +10,7 @@ import { formatPath } from '../../src/json/paths.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
 import { once, until, within } from '../support/deadline.ts'
+import { KOA_LINE } from '../support/koa.ts'
 import { SEED } from '../support/random.ts'
 import { openRaw } from '../support/raw.ts'
 import { type Reply, send } from '../support/requests.ts'
@@ -305,7 +306,7 @@ test('sixteen whole results are sent at a time; one that is aborted makes room',
 test('a client that closes its side ends a whole result, which is no error in the log', async (t) => {
   const many = Array.from({ length: 20_000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
   const server = await startHere(t, { data: { many } })
-  for (const origin of ['', 'Origin: http://localhost\r\n']) {
+  for (const origin of ['', `${KOA_LINE}\r\n`]) {
     const { socket } = await openRaw(t, server.url)
     socket.once('data', () => socket.end())
     const closed = once(socket, 'close')

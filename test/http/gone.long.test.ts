@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { once, until, within } from '../support/deadline.ts'
+import { KOA_LINE } from '../support/koa.ts'
 import { send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 
@@ -40,7 +41,7 @@ async function askAndGo(url: string, paths: readonly string[], headers: string):
 
 for (const [way, headers] of [
   ['on the hot path', ''],
-  ['through Koa', 'Origin: http://localhost\r\n'],
+  ['through Koa', `${KOA_LINE}\r\n`],
 ] as const) {
   test(`a search stops when the client disconnects, ${way}`, { skip }, async (t) => {
     const things = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0 }))
@@ -77,7 +78,7 @@ for (const [way, headers] of [
 test('a client that disconnects in the middle of a long response affects nobody', { skip }, async (t) => {
   const long = Array.from({ length: 200 }, (_, id) => ({ id, text: 'x'.repeat(50_000) }))
   const { url, stderr } = await startServer(t, { data: { long } })
-  for (const headers of ['', 'Origin: http://localhost\r\n']) {
+  for (const headers of ['', `${KOA_LINE}\r\n`]) {
     for (let client = 0; client < 10; client++) {
       const socket = connect(Number(new URL(url).port), '127.0.0.1')
       socket.write(`GET /api/long HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`)

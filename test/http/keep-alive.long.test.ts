@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { KOA_LINE } from '../support/koa.ts'
 import { openRaw, type RawConnection } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
@@ -8,7 +9,7 @@ const flags = ['--Http.KeepAliveSeconds', '1', '--Limits.HeaderSeconds', '1']
 const { url } = await startServer({ after }, { data: { readings: [] }, flags })
 
 const HOST = 'Host: localhost\r\n'
-const THROUGH_KOA = `${HOST}Origin: http://localhost\r\n`
+const OF_KOA = `${HOST}${KOA_LINE}\r\n`
 const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\r\n`
 const post = (fields: string) =>
   `POST /api/readings HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
@@ -19,11 +20,11 @@ async function ask(connection: RawConnection, request: string) {
 }
 
 test('no POST is lost on a connection that is used again as late as the server announced, or later on the way', async (t) => {
-  const pausesMs = [900, 1000, 1100, 1500, 2500, 3500]
+  const pausesMs = [1000, 3500]
   const clients = pausesMs.flatMap((pauseMs) =>
-    [HOST, THROUGH_KOA].map(async (fields) => {
+    [HOST, OF_KOA].map(async (fields) => {
       const connection = await openRaw(t, url)
-      for (let count = 0; count < 4; count++) {
+      for (let count = 0; count < 2; count++) {
         const posted = await ask(connection, post(fields))
         assert.equal(posted?.status, 201, `POST ${count}, every ${pauseMs} ms`)
         assert.equal(posted.headers['keep-alive'], 'timeout=1')
@@ -34,14 +35,14 @@ test('no POST is lost on a connection that is used again as late as the server a
   await Promise.all(clients)
   const connection = await openRaw(t, url)
   const found = await ask(connection, get('/api/readings'))
-  assert.equal(JSON.parse(found?.body ?? '').length, clients.length * 4)
+  assert.equal(JSON.parse(found?.body ?? '').length, clients.length * 2)
 })
 
 test('every response announces the same time', async (t) => {
   const connection = await openRaw(t, url)
   for (const request of [
     get('/api/readings'),
-    get('/api/readings', THROUGH_KOA),
+    get('/api/readings', OF_KOA),
     get('/api/nothing'),
     get('/'),
     get('/socket.io/?EIO=4&transport=polling'),

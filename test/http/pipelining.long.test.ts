@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { once } from '../support/deadline.ts'
+import { KOA_LINE } from '../support/koa.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
@@ -10,7 +11,7 @@ const things = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(1
 const { url } = await startServer({ after }, { data: { things, long } })
 
 const HOST = 'Host: localhost\r\n'
-const THROUGH_KOA = `${HOST}Origin: http://localhost\r\n`
+const OF_KOA = `${HOST}${KOA_LINE}\r\n`
 const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\r\n`
 const post = (body: string, fields = HOST) =>
   `POST /api/posted HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
@@ -19,7 +20,7 @@ test('pipelined requests are answered in order', async (t) => {
   const connection = await openClosing(t, url)
   const kinds: readonly (readonly [string, (body: string) => boolean])[] = [
     [get('/api/things/7'), (body) => JSON.parse(body).id === 7],
-    [get('/api/things/8', THROUGH_KOA), (body) => JSON.parse(body).id === 8],
+    [get('/api/things/8', OF_KOA), (body) => JSON.parse(body).id === 8],
     [get('/api/things?q=nothing'), (body) => body === '[]'],
     [get('/openapi.json'), (body) => JSON.parse(body).openapi === '3.1.0'],
     [get('/socket.io/?EIO=4&transport=polling'), (body) => body.startsWith('0{"sid"')],
@@ -39,7 +40,7 @@ test('pipelined requests are answered in order', async (t) => {
 })
 
 test('a read pipelined behind a write shows it, and the writes share a flush', async (t) => {
-  for (const fields of [HOST, THROUGH_KOA]) {
+  for (const fields of [HOST, OF_KOA]) {
     const connection = await openClosing(t, url)
     const writes = 200
     let sent = ''
@@ -85,7 +86,7 @@ test('a WebSocket is opened after the requests before it are answered', async (t
 
 for (const [way, fields] of [
   ['on the hot path', HOST],
-  ['through Koa', THROUGH_KOA],
+  ['through Koa', OF_KOA],
 ] as const) {
   test(`requests behind an upgrade to another protocol are answered in order and executed once, ${way}`, async (t) => {
     const connection = await openClosing(t, url)
@@ -109,7 +110,7 @@ for (const [way, fields] of [
 }
 
 test('a client that closes its side after its request gets the response', async (t) => {
-  for (const fields of [HOST, THROUGH_KOA]) {
+  for (const fields of [HOST, OF_KOA]) {
     for (const request of [post('{"half":true}', fields), get('/api/things/7', fields), get('/openapi.json', fields)]) {
       const connection = await openRaw(t, url)
       connection.socket.end(request.repeat(3))

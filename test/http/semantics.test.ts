@@ -6,6 +6,7 @@ import { after, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { KOA_LINE, THROUGH_KOA } from '../support/koa.ts'
 import { openClosing } from '../support/raw.ts'
 import { send } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
@@ -19,8 +20,6 @@ await writeFile(join(directory, 'wwwroot/.hidden'), 'secret')
 const { url } = await startServer({ after }, { directory, data: { things: [{ id: 1 }], é: [{ id: 'ü', n: 'ä' }] } })
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
-/** Makes a request none of the plainest, which then is left to Koa. */
-const THROUGH_KOA = { Origin: 'http://localhost' }
 const WAYS = [{}, THROUGH_KOA]
 
 /** Sends lines as they are, in UTF-8, and gives the response. */
@@ -220,7 +219,7 @@ test('unencoded UTF-8 in a request line is rejected with a hint', async (t) => {
     'POST /é HTTP/1.1',
     'GET http://x/é HTTP/1.1',
   ]) {
-    for (const way of [[], ['Origin: http://localhost']]) {
+    for (const way of [[], [KOA_LINE]]) {
       const { status, headers, body } = await sendLines(t, [line, 'Host: localhost', ...way])
       assert.equal(status, 400)
       assert.equal(headers['content-type'], 'application/problem+json')

@@ -4,6 +4,7 @@ import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { fetch } from '../support/deadline.ts'
+import { KOA_LINE } from '../support/koa.ts'
 import { openClosing } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
@@ -17,8 +18,6 @@ const ADMIN = `Authorization: ${basic('admin', passwordOf('admin'))}`
 const JSON_TYPE = 'Content-Type: application/json'
 const GZIP = `${JSON_TYPE}\r\nContent-Encoding: gzip`
 const FORM = 'Content-Type: multipart/form-data; boundary=b'
-/** Makes a request none of the plainest, which then is left to Koa. */
-const THROUGH_KOA = 'Origin: http://localhost'
 
 /** Longer than what a stream holds back when it is not read any further. */
 const LONG = 400 * 1024
@@ -65,7 +64,7 @@ const REFUSED: readonly Refused[] = [
 
 for (const { about, line, fields, body, status, isGuarded } of REFUSED) {
   for (const framing of ['with its length', 'chunked']) {
-    for (const way of isGuarded ? [''] : ['', THROUGH_KOA]) {
+    for (const way of isGuarded ? [''] : ['', KOA_LINE]) {
       const name = `a refused body leaves a connection that works, or that says it ends: ${about} (${status}), ${framing}`
       test(way === '' ? name : `${name}, through Koa`, async (t) => {
         const { url } = isGuarded ? guarded : open

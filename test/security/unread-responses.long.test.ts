@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fetch, sleep, until } from '../support/deadline.ts'
+import { KOA_LINE } from '../support/koa.ts'
 import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 
@@ -19,7 +20,7 @@ const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: localh
 const KINDS: readonly (readonly [string, (n: number) => string])[] = [
   ['the description', () => get('/openapi.json')],
   ['a page, on the hot path', () => get('/api/things')],
-  ['a page, through Koa', () => get('/api/things', 'Origin: http://localhost\r\n')],
+  ['a page, through Koa', () => get('/api/things', `${KOA_LINE}\r\n`)],
   ['texts that are nowhere', (n) => get(`/api/things?q=zz${n}`)],
   ['a static file', () => get('/')],
   ['the handshake of Socket.IO', () => get('/socket.io/?EIO=4&transport=polling')],
@@ -68,7 +69,7 @@ test('a client that reads nothing is disconnected; one that reads slowly, or wai
       const one = await openClosing(t, url)
       one.socket.pause()
       // No two ask for the same, and every other goes through Koa.
-      one.socket.write(get(`/api/things?id_gte=-${n}`, n % 2 === 0 ? '' : 'Origin: http://localhost\r\n'))
+      one.socket.write(get(`/api/things?id_gte=-${n}`, n % 2 === 0 ? '' : `${KOA_LINE}\r\n`))
       return one
     }),
   )
