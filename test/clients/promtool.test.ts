@@ -5,7 +5,7 @@ import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
-import { unlessThere } from './reverse-proxies.ts'
+import { unlessThere } from './documented-proxies.ts'
 
 test('promtool accepts the metrics and finds nothing to object to', {
   skip: unlessThere('PROMTOOL', 'prometheus'),
