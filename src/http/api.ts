@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Principal } from '../access/accounts.ts'
-import { isSafe } from '../access/roles.ts'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/conditions.ts'
 import type { Position } from '../events/event.ts'
@@ -37,7 +36,7 @@ export function wrapRoutes(
 export class ApiRequest {
   /** As sent, without the query. */
   readonly path: string
-  /** For reads, without cache busters. */
+  /** Without cache busters. A DELETE has them, since they might be meant as filters there. */
   readonly querystring: string
   /** Below which clients see the server: empty, or a path without a slash at its end. */
   readonly base: string
@@ -51,7 +50,7 @@ export class ApiRequest {
   constructor(incoming: IncomingMessage, parts: Pick<ApiRequest, RequestParts>) {
     this.incoming = incoming
     this.path = parts.path
-    this.querystring = isSafe(this.method) ? withoutCacheBusters(parts.querystring) : parts.querystring
+    this.querystring = this.method === 'DELETE' ? parts.querystring : withoutCacheBusters(parts.querystring)
     this.base = parts.base
     this.principal = parts.principal
     this.requestId = parts.requestId

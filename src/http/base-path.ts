@@ -55,17 +55,13 @@ export class BasePath {
 
 /** Reduces a request target in absolute form to its path. Its authority replaces the Host (RFC 9112 §3.2.2). */
 export function toOriginForm(request: IncomingMessage): void {
-  const { url = '', headers, rawHeaders } = request
+  const { url = '', headers } = request
   if (url.startsWith('/')) return
   const [scheme, authority] = /^[a-z][a-z\d+.-]*:\/\/([^/?#]*)/i.exec(url) ?? []
   if (scheme === undefined) return
   const path = url.slice(scheme.length)
   request.url = path.startsWith('/') ? path : `/${path}`
-  if (!authority) return
-  headers.host = authority
-  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
-  if (at < 0) rawHeaders.push('Host', authority)
-  else rawHeaders[at + 1] = authority
+  if (authority) headers.host = authority
 }
 
 /** Adds the base path to `Location` and `Link`, so that routes need not know it. */

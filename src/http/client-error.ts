@@ -65,13 +65,12 @@ interface ParseError extends NodeJS.ErrnoException {
 }
 
 /**
- * Whether the last line that was parsed begins with a method, or the chunk is the middle of an address. The parser keeps
- * no earlier chunk, so the middle of a long header without spaces looks the same.
+ * Whether the last line of the chunk is a request line. The parser keeps no earlier chunk, so an address whose beginning
+ * came before looks like a header.
  */
 function isInRequestLine({ rawPacket, bytesParsed }: ParseError): boolean {
-  const parsed = rawPacket?.toString('latin1', 0, bytesParsed) ?? ' '
-  const line = parsed.slice(parsed.lastIndexOf('\n') + 1)
-  return /^[A-Z]+ \S*$/.test(line) || (line === parsed && !/\s/.test(line))
+  const parsed = rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
+  return /^[A-Z-]+ \S*$/.test(parsed.slice(parsed.lastIndexOf('\n') + 1))
 }
 
 /** The bytes of a 503 response that closes the connection. */

@@ -22,7 +22,13 @@ const PARAMETER = /(?:[^;"]+|"(?:[^"\\]|\\.)*"?)+/g
 
 /** The value of a parameter of a media type, in lower case and without quotes. */
 export function parameterIn(header: string, name: string): string | undefined {
-  const parameters = (header.match(PARAMETER) ?? []).map((part) => part.trim().toLowerCase())
-  const found = parameters.find((parameter) => parameter.startsWith(`${name}=`))
-  return found?.slice(name.length + 1).replace(/^"(.*)"$/, '$1')
+  for (const part of header.toLowerCase().match(PARAMETER) ?? []) {
+    const at = part.indexOf('=')
+    if (at >= 0 && part.slice(0, at).trim() === name)
+      return part
+        .slice(at + 1)
+        .trim()
+        .replace(/^"(.*)"$/, '$1')
+  }
+  return undefined
 }

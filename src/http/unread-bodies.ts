@@ -11,6 +11,8 @@ const DISCARDED_BYTES = 1024 * 1024
 export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
   /** Whether the client waits for `100 Continue` before it sends the body. */
   awaitsContinue = false
+  /** Set by Node, which then closes the connection of each response without a `100 Continue` before it. */
+  declare _expect_continue: boolean
 
   override writeHead(status: number, ...rest: unknown[]): this {
     const { req } = this
@@ -23,9 +25,10 @@ export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
 /** Sends `100 Continue` as soon as the body is read, unless the response is sent before. */
 export function continueWhenRead(request: IncomingMessage, response: BodyAwareResponse): void {
   response.awaitsContinue = true
+  response._expect_continue = false
   request._read = (size) => {
     request._read = IncomingMessage.prototype._read
-    if (!response.headersSent) {
+    if (!response.headersSent && !request.complete) {
       response.awaitsContinue = false
       response.writeContinue()
     }

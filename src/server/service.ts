@@ -8,6 +8,7 @@ import { hotPath } from '../http/hot-path.ts'
 import { limitIdleTime } from '../http/idle-connections.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
+import { offersWebSocket } from '../sockets/upgrades.ts'
 import type { ServiceDependencies } from './dependencies.ts'
 import type { Engine } from './engine.ts'
 import { FileEngine } from './file-engine.ts'
@@ -162,6 +163,8 @@ function serveBelow(basePath: BasePath, http: Server, connections: Connections, 
     return front(request, response)
   })
   http.prependListener('upgrade', (request) => {
+    // Other requests come once more, without their offers.
+    if (!offersWebSocket(request)) return
     toOriginForm(request)
     basePath.strip(request)
   })

@@ -25,14 +25,15 @@ export function dispatchUpgrades(
   const socketIo = http.listeners('upgrade') as Accept[]
   http.removeAllListeners('upgrade')
   const upgrade: Accept = (request, socket, head) => {
+    if (!offersWebSocket(request)) {
+      socket.off('error', destroy)
+      socket.unshift(withoutOffer(request, head))
+      http.emit('connection', socket)
+      return
+    }
     const path = (request.url ?? '').split('?')[0] ?? ''
     if (path.startsWith(SOCKET_IO)) {
       for (const listener of socketIo) listener.call(http, request, socket, head)
-      return
-    }
-    if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
-      socket.unshift(withoutOffer(request, head))
-      http.emit('connection', socket)
       return
     }
     const name = path.replace(/\/$/, '')
@@ -42,9 +43,17 @@ export function dispatchUpgrades(
   }
   http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
     // There is no other error listener, and a connection reset must not end the process.
-    socket.on('error', () => socket.destroy())
+    socket.on('error', destroy)
     unanswered.beforeUpgrade(socket, () => upgrade(request, socket, head))
   })
+}
+
+function destroy(this: Duplex): void {
+  this.destroy()
+}
+
+export function offersWebSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket'
 }
 
 /**

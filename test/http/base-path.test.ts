@@ -115,6 +115,18 @@ test('only the base path itself is removed, once, in every form of the request t
   }
 })
 
+test('the base path is removed once also from a request that offers an upgrade', async () => {
+  const offer = { Connection: 'Upgrade', Upgrade: 'h2c' }
+  for (const [path, status] of [
+    ['/recollect/api/things', 200],
+    ['/recollect/recollect/api/things', 404],
+    ['/recollect/recollect/health', 404],
+    ['http://127.0.0.1/recollect/api/things', 200],
+  ] as const) {
+    assert.equal((await send(server.url, 'GET', path, { headers: offer })).status, status, path)
+  }
+})
+
 test('a collection named like the end of the base path is no base path', async (t) => {
   const headers = { 'X-Forwarded-Prefix': '/api/things' }
   const url = await startReverseProxy(t, trusting.url, { prefix: '/api/things', strips: true, headers })

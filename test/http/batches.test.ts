@@ -335,7 +335,7 @@ test('CSV of a single line is 400, and the parameter header says whether the fir
       assert.equal(await itemsOf(name), undefined)
     }
   }
-  for (const parameter of ['header=absent', 'Header="Absent"', 'charset=utf-8;header=absent']) {
+  for (const parameter of ['header=absent', 'Header="Absent"', 'charset=utf-8;header=absent', 'header = absent']) {
     const name = unused()
     assert.equal((await post(name, `${CSV}; ${parameter}`, 'm1,1,[2]\r\nm2,,x\r\n')).status, 201, parameter)
     assert.deepEqual(await itemsOf(name), [

@@ -117,6 +117,32 @@ for (const way of ['', KOA_LINE]) {
   })
 }
 
+for (const way of ['', KOA_LINE]) {
+  test(`requests behind one whose body came with its expectation are answered, too${way && ', through Koa'}`, async (t) => {
+    const body = '{"n":1}'
+    const fields = [way || 'Accept: */*']
+    const post = headOf({ line: 'POST /api/things', fields, length: body.length }) + body
+    const plain = post.replace(/Expect: .*\r\n/, '')
+    const expecting: readonly (readonly [number, string])[] = [
+      [201, post],
+      [415, post.replace('application/json', 'text/plain')],
+      [404, post.replace('/api/things', '/nothing')],
+      [404, post.replace('POST /api/things', 'PUT /api/things/99')],
+      [200, headOf({ line: 'GET /api', fields, length: 0 })],
+      [404, headOf({ line: 'DELETE /api/things/99', fields, length: 0 })],
+    ]
+    for (const [status, sent] of expecting) {
+      const connection = await openClosing(t, open.url)
+      connection.socket.write(plain + sent + plain)
+      for (const expected of [201, status, 201]) {
+        const response = await connection.next()
+        assert.equal(response?.status, expected, sent)
+        assert.equal(response.headers.connection, 'keep-alive', sent)
+      }
+    }
+  })
+}
+
 test('HTTP/1.0 and unknown expectations get no 100 Continue', async (t) => {
   const body = '{"n":1}'
   const head = headOf({ line: 'POST /api/things', length: body.length })
@@ -128,13 +154,14 @@ test('HTTP/1.0 and unknown expectations get no 100 Continue', async (t) => {
   }
 })
 
-test('a request behind a refused body that was not asked for is not executed', async (t) => {
+test('the bytes behind a refused request that expects 100 Continue are its body, and no request', async (t) => {
   const connection = await openClosing(t, open.url)
   const before = await positionOf()
   const body = '{"n":1}'
   const post = headOf({ line: 'POST /api/things', length: body.length }).replace(/Expect: .*\r\n/, '') + body
   connection.socket.write(headOf({ line: 'POST /nothing', length: 100 }) + post)
   assert.equal((await connection.next())?.status, 404)
+  assert.equal((await connection.next())?.status, 400)
   assert.equal(await connection.next(), undefined)
   assert.equal(await positionOf(), before)
 

@@ -9,6 +9,8 @@ import { assertSound } from './soundness.ts'
 
 const HEADER_BYTES = 8192
 const LIMITS = [
+  '--Http.KeepAliveSeconds',
+  '1',
   '--Limits.HeaderSeconds',
   '1',
   '--Limits.RequestSeconds',

@@ -74,6 +74,11 @@ test('an upgrade to another protocol is declined: the request gets its response,
   const body = JSON.stringify({ text: 'é'.repeat(200_000) })
   socket.write(`GET /api/numbers/7 HTTP/1.1\r\n${fields}\r\n`)
   await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\{"id":7\}$/)
+  for (let count = 0; count < 20; count++) {
+    socket.write(`GET /api/numbers/7 HTTP/1.1\r\n${fields}\r\n`)
+    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\{"id":7\}$/)
+  }
+  assert.doesNotMatch(server.stderr(), /MaxListenersExceededWarning/)
   socket.write(
     `POST /api/numbers HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   )
@@ -82,6 +87,8 @@ test('an upgrade to another protocol is declined: the request gets its response,
   await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\["numbers"\]$/)
   const { text } = (await (await server.fetch('/api/numbers/8')).json()) as { text: string }
   assert.equal(text, 'é'.repeat(200_000))
+  socket.write(`GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\n${fields}\r\n`)
+  await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*0\{"sid":.*\}$/)
   socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n')
   await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*Connection: close\r\n/)
 })
