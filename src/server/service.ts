@@ -121,6 +121,8 @@ function createHttpServer(limits: Settings['limits'], keepAliveSeconds: number, 
     },
     listener,
   )
+  // Node would leave out headers beyond a count, such as If-Match. Their bytes are limited.
+  http.maxHeadersCount = 0
   // Node would respond to an unknown expectation with an empty 417; RFC 9110 §10.1.1 allows ignoring it.
   http.on('checkExpectation', (request, response) => http.emit('request', request, response))
   return http
