@@ -460,6 +460,16 @@ test('a settings file may have comments and trailing commas, and errors keep the
   assert.deepEqual(settings({ argv: ['--Api.Schemas.a', 'schema.json'], files: schema }).api.schemas, {
     a: { type: 'object' },
   })
+  assert.deepEqual(
+    settings({ argv: ['--Api.Schemas.a', 'any.json'], files: { '/work/any.json': 'true' } }).api.schemas,
+    {
+      a: true,
+    },
+  )
+  mistakes(
+    { argv: ['--Api.Schemas.a', 'no.json'], files: { '/work/no.json': '[]' } },
+    /no\.json: a JSON Schema is an object/,
+  )
 })
 
 test('the settings file of FakeServer is accepted, with a warning for each section that has no effect', () => {

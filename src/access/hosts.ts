@@ -1,7 +1,7 @@
 const LOOPBACK = /^(?:(?:[a-z\d-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
 /** A name or an IPv4 address, or an IPv6 address in brackets. */
-const HOST = /^(?:[^\s/?#@:*[\]]+|\[[a-f\d:.]+\])$/i
+const HOST = /^(?:[^\s/?#@:*[\]\\.]+(?:\.[^\s/?#@:*[\]\\.]+)*\.?|\[[a-f\d:.]+\])$/i
 
 /** A host without a port as browsers send it: in lower case and punycode; undefined if the text is none. */
 export function parseHost(text: string): string | undefined {

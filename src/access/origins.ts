@@ -1,7 +1,7 @@
 const LOCAL = ['localhost', '127.0.0.1', '[::1]']
 
 /** The form of an origin. Only `file://`, which some web views send, has no host. */
-const ORIGIN = /^(?:[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,]+|file:\/\/)$/i
+const ORIGIN = /^(?:[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,;'"\\]+|file:\/\/)$/i
 /** Sent for local files, sandboxed iframes and redirects, so it identifies no page. */
 const OPAQUE = 'null'
 
@@ -14,13 +14,13 @@ export interface PageFields {
 }
 
 /**
- * An origin as browsers send it: with a lower-case scheme and, for http and https, a host in lower case and punycode
- * and no default port. Undefined if the text is no origin.
+ * An origin as browsers send it: in lower case and, for http and https, with the host in punycode and without the
+ * default port. Undefined if the text is no origin.
  */
 export function parseOrigin(text: string): string | undefined {
   if (text === OPAQUE) return text
   const url = ORIGIN.test(text) && URL.canParse(text) ? new URL(text) : undefined
-  return url && `${url.protocol}//${url.host}`
+  return url && `${url.protocol}//${url.host.toLowerCase()}`
 }
 
 /**

@@ -177,7 +177,7 @@ export class Tail {
     for (;;) {
       try {
         await this.#replica.write(copied)
-        this.#options.log?.over(CANNOT_WRITE, {}, 'the copy of the journal is written again')
+        this.#options.log?.recovered(CANNOT_WRITE, {}, 'the copy of the journal is written again')
         return
       } catch (error) {
         if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error

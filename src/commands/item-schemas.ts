@@ -41,7 +41,7 @@ export class ItemSchemas {
       try {
         compiled.set(collection, known?.text === text ? known : { text, faultsOf: await compile(schema) })
       } catch (error) {
-        mistakes.push(`Api.Schemas.${collection} is not a usable JSON Schema: ${(error as Error).message}.`)
+        mistakes.push(`The schema of "${collection}" is not a usable JSON Schema: ${(error as Error).message}.`)
       }
     }
     if (mistakes.length > 0) throw new Refusal('Invalid', mistakes.join('\n'))

@@ -171,7 +171,7 @@ export class DataFileWriter {
   #succeeded(): void {
     this.#onDisk.trouble = undefined
     this.failure = undefined
-    this.#log.over(CANNOT_WRITE, { path: this.#options.path }, 'the data file is written again')
+    this.#log.recovered(CANNOT_WRITE, { path: this.#options.path }, 'the data file is written again')
     this.#isOverdue = false
   }
 

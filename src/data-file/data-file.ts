@@ -32,6 +32,8 @@ export class DataFile implements Projection {
   #beginTimer: ReturnType<Schedule> | undefined
   #turn: Promise<unknown> = Promise.resolve()
   #closed = false
+  /** Why the file was not imported at the last attempt, which may be repeated. */
+  #refusal = ''
 
   constructor({ checked, ...options }: DataFileOptions) {
     this.#options = options
@@ -169,15 +171,21 @@ export class DataFile implements Projection {
    */
   reload(): Promise<ImportOutcome> {
     return this.#inTurn(async () => {
-      const { files, path, views } = this.#options
+      const { files, path, views, log } = this.#options
       try {
         const found = await contentOf(files, path)
-        if (found && !this.#onDisk.isAccountedFor(found)) return await this.#import.run()
+        const imported = found && !this.#onDisk.isAccountedFor(found) ? await this.#import.run() : undefined
+        this.#refusal = ''
+        if (imported) return imported
         this.#onDisk.trouble = undefined
         return { basis: views.position, events: 0, conflicts: [], basedOn: this.#onDisk.versions.at(-1)?.position ?? 0 }
       } catch (error) {
         if (error instanceof Ended)
           throw new Refusal('Unavailable', 'The server is stopping. The next start merges the edit.')
+        if (error instanceof Refusal && error.message !== this.#refusal) {
+          this.#refusal = error.message
+          log.error(`The data file is not imported: ${error.message}`)
+        }
         if (error instanceof Refusal && error.code === 'Invalid') {
           throw new Refusal('Unprocessable', error.message, error.faults)
         }
@@ -241,8 +249,8 @@ export class DataFile implements Projection {
       const isToBeRead = (await this.#onDisk.isTouched()) || this.#onDisk.trouble
       if (isToBeRead && !this.#closed) await this.reload()
     } catch (error) {
-      if (error instanceof Refusal) log.error(`The data file is not imported: ${error.message}`)
-      else log.error({ err: error }, 'the data file could not be imported')
+      // A refusal was logged.
+      if (!(error instanceof Refusal)) log.error({ err: error }, 'the data file could not be imported')
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
+import { LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { DoubtfulItem } from './base-search.ts'
 import type { DataFileOptions } from './data-file-options.ts'
@@ -10,18 +11,20 @@ import { SMALL_BYTES } from './write-budget.ts'
 
 export interface EditImportOptions
   extends Omit<EditMergerOptions, 'progress'>,
-    Pick<DataFileOptions, 'log' | 'readOnly'> {
+    Pick<DataFileOptions, 'log' | 'readOnly' | 'elapsedMs'> {
   readonly checked: ReadResult | undefined
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>
 }
 
+const REPLACED = 'an edit of the data file replaced what was written since; the journal has both'
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
 
 /** Imports edits of the data file, and records what the file shows then. */
 export class EditImport {
   readonly #options: Omit<EditImportOptions, 'checked'>
   readonly #merger: EditMerger
+  readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
   #checked: ReadResult | undefined
   #progress: { readonly bytes: number; readonly of: number } | undefined
@@ -30,6 +33,7 @@ export class EditImport {
   constructor({ checked, ...options }: EditImportOptions) {
     this.#options = options
     this.#merger = new EditMerger({ ...options, progress: (bytes, of) => this.#report(bytes, of) })
+    this.#log = new LimitedLog(options.log, options.elapsedMs)
     this.#logProgress = progressLog(options.log)
     this.#checked = checked
   }
@@ -85,7 +89,7 @@ export class EditImport {
     }
     const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
     for (const { collection, id } of conflicts) {
-      log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
+      this.#log.warn({ collection, id }, REPLACED, TEN_IN_TEN_SECONDS)
     }
     const basedOn = origin.position
     if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was imported')

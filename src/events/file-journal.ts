@@ -55,7 +55,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   #flushing: Promise<void> | undefined
   /** When a full disk or missing descriptors are no longer reported. Writes are attempted in any case. */
   #fullUntil = 0
-  /** Writes refused since the last one that was stored. */
+  /** Writes refused since the start. */
   #refused = 0
   #unusable: Refusal | undefined
   readonly #followers: ((recorded: Recorded) => void)[] = []
@@ -189,18 +189,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     // Writes whose outcome is unknown are stored, and the store logs that it has no room for them.
     if (refused === 0) return
     this.#refused += refused
-    this.#options.log.error({ err: error, ...this.#place, refused: this.#refused }, CANNOT_WRITE)
-  }
-
-  #noteStored(): void {
-    this.#fullUntil = 0
-    if (this.#refused === 0) return
-    this.#options.log.over(CANNOT_WRITE, { ...this.#place, refused: this.#refused }, 'the journal is written again')
-    this.#refused = 0
-  }
-
-  get #place(): { readonly path: string } {
-    return { path: this.#options.directory }
+    this.#options.log.error({ err: error, path: this.#options.directory, refused: this.#refused }, CANNOT_WRITE)
   }
 
   /** The next batch follows this one. */
@@ -215,7 +204,9 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
       for (const { reject } of writes) reject(this.#unusable)
       return
     }
-    this.#noteStored()
+    this.#fullUntil = 0
+    const facts = { path: this.#options.directory, refused: this.#refused }
+    this.#options.log.recovered(CANNOT_WRITE, facts, 'the journal is written again')
     try {
       const projected = this.#options.project?.(recorded)
       if (projected) await this.#withRoom(writes, projected)

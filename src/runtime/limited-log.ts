@@ -14,7 +14,7 @@ interface Kind {
   beganMs: number
   lines: number
   unlogged: number
-  /** A line was written, and `over` has not been called since. */
+  /** A line was written, and none of `recovered` since. */
   isOngoing: boolean
 }
 
@@ -32,44 +32,51 @@ export class LimitedLog {
     this.#elapsedMs = elapsedMs
   }
 
-  warn(facts: object, message: string, rate?: LineRate): void {
-    const unlogged = this.#take(message, rate)
-    if (unlogged) this.#log.warn({ ...facts, ...unlogged }, message)
+  info(facts: object, message: string, rate?: LineRate): void {
+    this.#write('info', facts, message, rate)
+  }
+
+  /** Whether the line was written. */
+  warn(facts: object, message: string, rate?: LineRate): boolean {
+    return this.#write('warn', facts, message, rate)
   }
 
   error(facts: object, message: string, rate?: LineRate): void {
-    const unlogged = this.#take(message, rate)
-    if (unlogged) this.#log.error({ ...facts, ...unlogged }, message)
+    this.#write('error', facts, message, rate)
   }
 
-  /** Logs once that the trouble is over which lines of `kind` reported; nothing if there was none since the last call. */
-  over(kind: string, facts: object, message: string): void {
+  /**
+   * Logs that the trouble is over which lines of `kind` reported. It does so only when a line of new trouble could be
+   * logged at once, so that the last line is always true.
+   */
+  recovered(kind: string, facts: object, message: string): void {
     const known = this.#kinds.get(kind)
-    if (!known?.isOngoing) return
+    if (!known?.isOngoing || this.#elapsedMs() - known.beganMs < ONE_A_MINUTE.ms) return
     known.isOngoing = false
-    this.#log.info(facts, message)
+    this.#log.info({ ...facts, ...takeUnlogged(known) }, message)
   }
 
-  /** Undefined if the line is to be left out. */
-  #take(message: string, { lines, ms }: LineRate = ONE_A_MINUTE): { readonly unlogged?: number } | undefined {
+  #write(level: 'info' | 'warn' | 'error', facts: object, message: string, { lines, ms } = ONE_A_MINUTE): boolean {
     const now = this.#elapsedMs()
-    let kind = this.#kinds.get(message)
-    if (!kind) {
-      kind = { beganMs: now, lines: 0, unlogged: 0, isOngoing: false }
-      this.#kinds.set(message, kind)
-    }
+    const kind = this.#kinds.get(message) ?? { beganMs: now, lines: 0, unlogged: 0, isOngoing: false }
+    this.#kinds.set(message, kind)
     if (now - kind.beganMs >= ms) {
       kind.beganMs = now
       kind.lines = 0
     }
     if (kind.lines >= lines) {
       kind.unlogged++
-      return undefined
+      return false
     }
-    const { unlogged } = kind
     kind.lines++
-    kind.unlogged = 0
     kind.isOngoing = true
-    return unlogged > 0 ? { unlogged } : {}
+    this.#log[level]({ ...facts, ...takeUnlogged(kind) }, message)
+    return true
   }
+}
+
+function takeUnlogged(kind: Kind): { readonly unlogged?: number } {
+  const { unlogged } = kind
+  kind.unlogged = 0
+  return unlogged > 0 ? { unlogged } : {}
 }

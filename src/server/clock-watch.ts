@@ -22,6 +22,8 @@ export class ClockWatch {
   readonly #dependencies: ClockDependencies
   #aheadMs: number
   #last: ClockJump | undefined
+  /** Whether the log tells of the last jump. It left that out if another one was shortly before. */
+  #isLogged = true
   #timer: { cancel(): void } | undefined
 
   /** `lastEventMs`: the time of the last event. If the clock is far behind that, it was set back before the start. */
@@ -56,14 +58,19 @@ export class ClockWatch {
 
   #note(changedMs: number): void {
     if (Math.abs(changedMs) < LEAST_MS) return
-    const { now, log } = this.#dependencies
-    this.#last = { at: now().toISOString(), seconds: Math.round(changedMs / 1000) }
-    log.warn({ clock: this.#last }, 'the clock of the server has jumped by more than a day')
+    this.#last = { at: this.#dependencies.now().toISOString(), seconds: Math.round(changedMs / 1000) }
+    this.#logLast()
+  }
+
+  #logLast(): void {
+    const { log } = this.#dependencies
+    this.#isLogged = log.warn({ clock: this.#last }, 'the clock of the server has jumped by more than a day')
   }
 
   #checkLater(): void {
     this.#timer = this.#dependencies.schedule(() => {
       this.#check()
+      if (!this.#isLogged) this.#logLast()
       this.#checkLater()
     }, CHECK_MS)
   }

@@ -219,7 +219,7 @@ export class DurableProjections extends Projections {
 
   #noteRoom(hasRoom: boolean): void {
     const facts = { path: this.#options.settings.store }
-    if (hasRoom) this.#log.over(NO_ROOM, facts, 'the disk has room for the store again')
+    if (hasRoom) this.#log.recovered(NO_ROOM, facts, 'the disk has room for the store again')
     else this.#log.error(facts, NO_ROOM)
   }
 

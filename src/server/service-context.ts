@@ -40,8 +40,8 @@ export async function openContext(
   const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
   const limitedLog = new LimitedLog(dependencies.log, dependencies.elapsedMs)
   const gate = await openGate(settings, engine.tokens, { ...dependencies, log: limitedLog })
-  const { readSettings: read, log } = dependencies
-  const settingsReload = new SettingsReload({ settings, read, gate, schemas: engine.schemas, log })
+  const { readSettings: read } = dependencies
+  const settingsReload = new SettingsReload({ settings, read, gate, schemas: engine.schemas, log: limitedLog })
   return {
     engine,
     settings,

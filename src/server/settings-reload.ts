@@ -1,8 +1,8 @@
-import type { Logger } from 'pino'
 import type { Gate } from '../access/gate.ts'
 import type { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ReloadedSettings } from '../http/admin.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { checkAccounts } from '../settings/authentication.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
@@ -16,7 +16,7 @@ export interface SettingsReloadOptions {
   readonly gate: Gate
   /** Undefined if nothing is written, so that no item is checked. */
   readonly schemas: ItemSchemas | undefined
-  readonly log: Logger
+  readonly log: LimitedLog
 }
 
 /** Reads users, API keys and schemas again while the server runs. The other settings stay as they were at the start. */
@@ -44,14 +44,13 @@ export class SettingsReload {
       const { log } = this.#options
       try {
         const reloaded = await this.#reload()
-        log.info(reloaded, 'users, API keys and schemas were read again')
-        if (reloaded.restartRequired.length > 0)
-          log.warn(`a restart is needed for ${reloaded.restartRequired.join(', ')}`)
+        const level = reloaded.restartRequired.length > 0 ? 'warn' : 'info'
+        log[level](reloaded, 'users, API keys and schemas were read again', TEN_IN_TEN_SECONDS)
         return reloaded
       } catch (error) {
         const reason = mistakesOf(error)
         if (!reason) throw error
-        log.error({ reason }, 'the settings could not be read again; the earlier ones stay in use')
+        log.error({ reason }, 'the settings could not be read again; the earlier ones stay in use', TEN_IN_TEN_SECONDS)
         const faults = reason.map((message) => ({ pointer: '', message }))
         throw new Refusal('Unprocessable', `The earlier settings stay in use. ${reason.join(' ')}`, faults)
       }
@@ -72,7 +71,7 @@ export class SettingsReload {
     putAccounts?.()
     const earlier = warningsOf(this.#inUse)
     this.#inUse = { ...settings, authentication, warnings: found.warnings }
-    for (const warning of warningsOf(this.#inUse)) if (!earlier.includes(warning)) log.warn(warning)
+    for (const warning of warningsOf(this.#inUse)) if (!earlier.includes(warning)) log.warn({}, warning)
     return {
       users: gate.access ? users.length : 0,
       apiKeys: gate.access ? apiKeys.length : 0,

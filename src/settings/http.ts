@@ -33,8 +33,10 @@ export function readHttp(values: SettingValues, mistakes: string[]): HttpSetting
 }
 
 function checkOrigins({ origins = [], credentials }: Section<'Cors'>, mistakes: string[]): void {
-  if (origins.includes('*') && credentials) {
-    mistakes.push('Cors.Origins must not be * together with Cors.Credentials: every page could act as its visitor.')
+  for (const any of credentials ? ['*', 'null'].filter((one) => origins.includes(one)) : []) {
+    mistakes.push(
+      `Cors.Origins must not be ${any} together with Cors.Credentials: every page could act as its visitor.`,
+    )
   }
   for (const origin of origins.filter((one) => one !== '*' && !canBeSent(one))) {
     mistakes.push(
@@ -43,9 +45,11 @@ function checkOrigins({ origins = [], credentials }: Section<'Cors'>, mistakes: 
   }
 }
 
-/** Pages are not loaded by ws or ftp, so no browser sends such an origin. */
+/** Pages of these schemes do not exist, or have the origin `null`. */
+const WITHOUT_ORIGIN = /^(?:wss?|ftp|about|blob|data|javascript|mailto):/i
+
 function canBeSent(origin: string): boolean {
-  return parseOrigin(origin) !== undefined && !/^(?:wss?|ftp):/i.test(origin)
+  return parseOrigin(origin) !== undefined && !WITHOUT_ORIGIN.test(origin)
 }
 
 /** The right form of a wrong origin. */
@@ -56,9 +60,8 @@ function originHint(text: string): string {
   const [authority = ''] = text.slice(scheme?.length ?? 0).split(/[/?#]/)
   const host = authority.slice(authority.lastIndexOf('@') + 1)
   const usual = /^(?:localhost|127\.|\[::1\])/i.test(host) ? 'http://' : 'https://'
-  const pages = scheme?.replace(/^ws/i, 'http').replace(/^ftp:/i, 'https:') ?? usual
-  const right = parseOrigin(pages + host)
-  return right === undefined ? 'write its scheme, host and port' : `write ${right}`
+  const right = parseOrigin((scheme?.replace(/^ws/i, 'http') ?? usual) + host)
+  return right === undefined || !canBeSent(right) ? 'write its scheme, host and port' : `write ${right}`
 }
 
 function readBasePath(text: string, mistakes: string[]): string {
@@ -83,6 +86,7 @@ function checkHosts(hosts: readonly string[], mistakes: string[]): void {
 /** The right form of a host with a scheme, a port or a path, or of an IPv6 address without brackets. */
 function hostHint(text: string): string {
   const [authority = ''] = text.replace(/^[a-z][a-z\d+.-]*:\/\//i, '').split(/[/?#]/)
+  if (text.includes('*')) return ': patterns are not supported; write each name, or * for all'
   const right = isIPv6(authority) ? `[${authority}]` : parseHost(authority.replace(/:\d*$/, ''))
   return right === undefined ? '' : `: write ${right}`
 }

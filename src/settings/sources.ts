@@ -1,7 +1,7 @@
 import stripJsonComments from 'strip-json-comments'
 import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
-import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { isObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { atOnce } from '../runtime/time-slices.ts'
 import { IGNORED_SECTIONS, KEY_ALIASES } from './fake-server.ts'
@@ -132,7 +132,9 @@ function fileSource(path: string, text: string, mistakes: string[], warnings: st
     } else if (isGroup(name)) mistakes.push(`${path}: ${name} must be an object.`)
     else mistakes.push(`${path}: unknown key ${name}; ${hintFor(name)}`)
   }
-  for (const [section, keys] of Object.entries(parseObject(path, text, mistakes) ?? {})) {
+  const root = parseJson(path, text, mistakes) ?? {}
+  if (!isObject(root)) mistakes.push(`${path}: the root must be an object.`)
+  for (const [section, keys] of isObject(root) ? Object.entries(root) : []) {
     if (SECTIONS.includes(section)) read(section, keys as JsonValue)
     else if (Object.hasOwn(IGNORED_SECTIONS, section)) {
       warnings.push(`${path}: ${section} is ignored. ${IGNORED_SECTIONS[section]}`)
@@ -146,16 +148,14 @@ function fileSource(path: string, text: string, mistakes: string[], warnings: st
 }
 
 /** Parses JSON with comments and trailing commas. They are replaced by spaces, so that errors keep their places. */
-function parseObject(path: string, content: string, mistakes: string[]): JsonObject | undefined {
+function parseJson(path: string, content: string, mistakes: string[]): JsonValue | undefined {
   const text = stripJsonComments(content.replace(/^\uFEFF/, ''), { trailingCommas: true })
   try {
-    const root = parseText(text)
-    if (isObject(root)) return root
-    mistakes.push(`${path}: the root must be an object.`)
+    return parseText(text)
   } catch {
     mistakes.push(`${path}: not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
+    return undefined
   }
-  return undefined
 }
 
 /** A schema, or the path of one. */
@@ -166,14 +166,20 @@ export function readSchema(
   { absolute, readText }: SettingsContext,
   mistakes: string[],
 ): JsonValue | undefined {
+  if (isSchema(schema)) return schema
   if (typeof schema !== 'string') {
-    if (isObject(schema) || typeof schema === 'boolean') return schema
     mistakes.push(`The ${where}${setting} must be a JSON Schema or the path of one.`)
     return undefined
   }
   const path = absolute(schema)
   const text = readText(path)
-  if (text !== undefined) return parseObject(path, text, mistakes)
-  mistakes.push(`The ${where}${setting} names ${path}, which does not exist.`)
+  if (text === undefined) mistakes.push(`The ${where}${setting} names ${path}, which does not exist.`)
+  const read = text === undefined ? undefined : parseJson(path, text, mistakes)
+  if (read === undefined || isSchema(read)) return read
+  mistakes.push(`${path}: a JSON Schema is an object, true or false.`)
   return undefined
+}
+
+function isSchema(value: JsonValue): boolean {
+  return isObject(value) || typeof value === 'boolean'
 }

@@ -28,6 +28,11 @@ test('an origin that no browser sends is refused with the right form', () => {
     ['NULL', 'write null'],
     ['https://', 'write its scheme, host and port'],
     ['https://a.example:99999', 'write its scheme, host and port'],
+    ['https://a.example;https://b.example', 'write its scheme, host and port'],
+    ["'https://a.example'", 'write its scheme, host and port'],
+    ['https://a.example\\x', 'write its scheme, host and port'],
+    ['about://blank', 'write its scheme, host and port'],
+    ['data://x', 'write its scheme, host and port'],
   ]
   for (const [origin, right] of rows) {
     assert.deepEqual(
@@ -35,6 +40,20 @@ test('an origin that no browser sends is refused with the right form', () => {
       [`Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}: ${right}`],
       origin,
     )
+  }
+})
+
+test('every origin, and that of sandboxed pages, cannot have credentials that browsers hold', () => {
+  for (const origin of ['*', 'null']) {
+    const mistakes: string[] = []
+    const given = new Map<KeyName, unknown>([
+      ['Cors.Origins', ['https://a.example', origin]],
+      ['Cors.Credentials', true],
+    ])
+    readHttp(new SettingValues(given), mistakes)
+    assert.deepEqual(mistakes, [
+      `Cors.Origins must not be ${origin} together with Cors.Credentials: every page could act as its visitor.`,
+    ])
   }
 })
 
@@ -55,7 +74,9 @@ test('a host that no browser sends is refused with the right form', () => {
     ['https://data.example:8443/path', ': write data.example'],
     ['::1', ': write [::1]'],
     ['[::1]:80', ': write [::1]'],
-    ['*.data.example', ''],
+    ['*.data.example', ': patterns are not supported; write each name, or * for all'],
+    ['.data.example', ''],
+    ['data..example', ''],
     ['user@data.example', ''],
   ]
   for (const [host, right] of rows) {

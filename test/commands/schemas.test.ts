@@ -38,7 +38,7 @@ test('schemas are replaced all at once, or not at all if one of them is invalid'
   await assert.rejects(
     schemas.prepare({ a: false, b: { type: 'nothing' }, c: { $ref: '#/nowhere' } }),
     (error: Error) => {
-      assert.match(error.message, /^Api\.Schemas\.b is not a usable JSON Schema: .*\nApi\.Schemas\.c is not/)
+      assert.match(error.message, /^The schema of "b" is not a usable JSON Schema: .*\nThe schema of "c" is not/)
       return true
     },
   )

@@ -47,6 +47,25 @@ test('edits are merged however they are saved', async (t) => {
   await serves(service, CAROL)
 })
 
+test('an edit that is not valid is logged once, however often it is tried', async (t) => {
+  const service = await startOn(t, [])
+  const lines = () => service.log.filter((line) => line.includes('The data file is not imported')).length
+  const reload = async () => (await sendJson(service.url, 'POST', '/admin/reload', {})).status
+  for (const [text, expected] of [
+    ['{"people": [', 1],
+    ['{"people": 1}', 2],
+  ] as const) {
+    await writeFile(service.file, text)
+    for (let again = 0; again < 3; again++) assert.equal(await reload(), 422)
+    assert.equal(lines(), expected)
+  }
+  await writeFile(service.file, textOf(ANN))
+  assert.equal(await reload(), 200)
+  await writeFile(service.file, '{"people": 1}')
+  assert.equal(await reload(), 422)
+  assert.equal(lines(), 3)
+})
+
 test('a link that is swapped is noticed', async (t) => {
   const directory = await temporaryDirectory(t)
   for (const [name, text] of Object.entries({ v1: textOf(ANN), v2: textOf(ANN, BOB) })) {

@@ -92,7 +92,7 @@ test(
       await refused(reload, says)
     }
     const schemas: readonly (readonly [schema: unknown, says: RegExp])[] = [
-      [{ type: 'nothing' }, /Api\.Schemas\.things is not a usable JSON Schema/],
+      [{ type: 'nothing' }, /The schema of .*things.* is not a usable JSON Schema/],
       ['nowhere.json', /nowhere\.json, which does not exist/],
       [7, /must be a JSON Schema or the path of one/],
     ]
@@ -162,7 +162,7 @@ test('other settings that have changed are named, and need a restart', oneServer
     ...['Limits.QueryBytes', 'Collections'],
   ]
   assert.deepEqual(new Set(restartRequired), new Set(named), 'a flag still takes precedence over Limits.PageSize')
-  assert.match(stderr(), /a restart is needed for /)
+  assert.match(stderr(), /"level":40,.*"restartRequired":\["Api.UpsertOnPut"/)
   assert.doesNotMatch(stderr(), /a secret of 32 bytes/)
   assert.equal((await ask('/api/things/9', json('PUT', {}, key(ADMIN.Key)))).status, 404)
 })

@@ -39,16 +39,21 @@ test('a kind about single requests has ten lines in ten seconds', async () => {
   assert.deepEqual(lines.slice(10), [{ level: 40, unlogged: 15, msg: 'a login failed' }])
 })
 
-test('the end of a trouble is logged once, and only if the trouble was', async () => {
-  const { log, lines } = limited()
-  log.over('the disk is full', {}, 'the disk has room again')
+test('the end of a trouble is logged once, if the trouble was, and when new trouble could be logged', async () => {
+  const { log, lines, clock } = limited()
+  const recover = () => log.recovered('the disk is full', { path: '/a' }, 'the disk has room again')
+  recover()
   assert.deepEqual(lines, [])
   for (let again = 0; again < 3; again++) {
     log.error({}, 'the disk is full')
-    log.over('the disk is full', { path: '/a' }, 'the disk has room again')
+    recover()
   }
-  assert.deepEqual(lines, [
+  assert.deepEqual(lines, [{ level: 50, msg: 'the disk is full' }])
+  await clock.pass(60_000)
+  for (let again = 0; again < 2; again++) recover()
+  log.error({}, 'the disk is full')
+  assert.deepEqual(lines.slice(1), [
+    { level: 30, path: '/a', unlogged: 2, msg: 'the disk has room again' },
     { level: 50, msg: 'the disk is full' },
-    { level: 30, path: '/a', msg: 'the disk has room again' },
   ])
 })

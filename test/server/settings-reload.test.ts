@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { test } from 'node:test'
 import type { Gate } from '../../src/access/gate.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { SettingsReload } from '../../src/server/settings-reload.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { SILENT } from '../support/cluster.ts'
@@ -18,7 +19,8 @@ test('a reload rejects with a Refusal for an error of the file system, and with 
       throw new Error(`${fail()} was expected to throw`)
     }
     const settings = {} as Settings
-    const settingsReload = new SettingsReload({ settings, read, gate: {} as Gate, schemas: undefined, log: SILENT })
+    const log = new LimitedLog(SILENT, () => 0)
+    const settingsReload = new SettingsReload({ settings, read, gate: {} as Gate, schemas: undefined, log })
     await assert.rejects(settingsReload.reload(), expected)
   }
 })
