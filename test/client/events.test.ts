@@ -47,7 +47,7 @@ test('a stream of past events ends; a stream that follows continues after lost c
 })
 
 test('leaving the loop, aborting or closing the client ends the stream', async (t) => {
-  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+  const server = await startServer(t, { data: { a: [{ id: 0 }] }, flags: ['--Http.KeepAliveSeconds', '1'] })
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
   for await (const { position } of each('an event', client.events({ follow: true }))) if (position === 2) break
