@@ -472,6 +472,23 @@ test('a settings file may have comments and trailing commas, and errors keep the
   )
 })
 
+test('a member that an object of the settings file has twice is a mistake', () => {
+  const file = (text: string): Given => ({ files: { '/work/appsettings.json': text } })
+  mistakes(
+    file(
+      '{"Authentication": {"Enabled": true, "ApiKey": "k", "AuthenticationType": "apikey"},\n "Authentication": {}}',
+    ),
+    /line 2, column 2: "Authentication" is given twice in one object/,
+  )
+  mistakes(file('{"Log": {"Level": "info", /**/ "Level": "debug"}}'), /column 32: "Level" is given twice/)
+  assert.equal(settings(file('{"Log": {"Level": "warn"}, "Collections": {"Log": {}}}')).log.level, 'warn')
+  const files = { '/work/schema.json': '{"type": "object", "type": "array"}' }
+  mistakes(
+    { argv: ['--Api.Schemas.a', 'schema.json'], files },
+    /schema\.json: line 1, column 20: "type" is given twice/,
+  )
+})
+
 test('the settings file of FakeServer is accepted, with a warning for each section that has no effect', () => {
   const ignored = { Caching: { ETag: { Enabled: true } }, CustomResponse: { Enabled: true, Scripts: [] } }
   const others = { Jobs: { DelayMs: 1 }, Logging: { LogLevel: { Default: 'Error' } }, Serilog: {}, AllowedHosts: '*' }

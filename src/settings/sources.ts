@@ -1,3 +1,4 @@
+import { visit } from 'jsonc-parser'
 import stripJsonComments from 'strip-json-comments'
 import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
@@ -151,11 +152,28 @@ function fileSource(path: string, text: string, mistakes: string[], warnings: st
 function parseJson(path: string, content: string, mistakes: string[]): JsonValue | undefined {
   const text = stripJsonComments(content.replace(/^\uFEFF/, ''), { trailingCommas: true })
   try {
-    return parseText(text)
+    const value = parseText(text)
+    checkMembers(path, text, mistakes)
+    return value
   } catch {
     mistakes.push(`${path}: not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
     return undefined
   }
+}
+
+/** Refuses a member that an object has twice: the first one would be lost, such as a section that switches authentication on. */
+function checkMembers(path: string, text: string, mistakes: string[]): void {
+  const objects: Set<string>[] = []
+  visit(text, {
+    onObjectBegin: () => void objects.push(new Set()),
+    onObjectEnd: () => void objects.pop(),
+    onObjectProperty(name, _offset, _length, line, column) {
+      const names = objects.at(-1)
+      const place = `line ${line + 1}, column ${column + 1}`
+      if (names?.has(name)) mistakes.push(`${path}: ${place}: ${JSON.stringify(name)} is given twice in one object.`)
+      names?.add(name)
+    },
+  })
 }
 
 /** A schema, or the path of one. */
