@@ -221,6 +221,13 @@ test('hundreds of small headers, and of concurrent requests on one connection', 
   assert.deepEqual(new Set(statuses(heard())), new Set(['200']))
 })
 
+test('a condition behind more than a thousand other headers counts', async () => {
+  const others = Array.from({ length: 1500 }, (_, index) => `${index.toString(36)}:\r\n`).join('')
+  const head = `PUT /api/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n`
+  const ending = 'Connection: close\r\nIf-Match: "wrong"\r\n\r\n{}'
+  assert.deepEqual(statuses(await sendBytes(url, `${head}${others}${ending}`)), ['412'])
+})
+
 test('requests of one byte, of line ends, and of other protocols', async () => {
   for (const bytes of [
     '\n',
