@@ -206,7 +206,8 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
   if (status === 414 || status === 431)
     return bytesOf(attempt) > HEADER_BYTES / 2 ? undefined : 'The request line and the headers were not too large.'
   if (method === 'OPTIONS' && target === '*' && status === 200) return undefined
-  if (status === 421) return has(attempt, 'Host') && !isGuarded ? undefined : 'The host is one of this machine.'
+  const namesHost = has(attempt, 'Host') || /^[a-z][a-z\d+.-]*:\/\/[^/?#]/i.test(target)
+  if (status === 421) return namesHost && !isGuarded ? undefined : 'The host is one of this machine.'
   if (method === 'OPTIONS' && target === '*' && status === 200) return undefined
   const path = pathOf(target)
   const isPreflight = method === 'OPTIONS' && has(attempt, 'Origin') && has(attempt, 'Access-Control-Request-Method')
