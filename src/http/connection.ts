@@ -53,10 +53,17 @@ export function mayBegin({ waiting: [next], unanswered, read, writes }: HttpConn
   )
 }
 
-/** Ends a connection that has answered every request and received no part of another, or that has sent nothing. */
-export function endIfIdle({ socket, latest, isDetached }: HttpConnection): void {
-  const isIdle = isKeptAlive(latest) && !isReceiving(socket)
-  if (!isDetached && (isIdle || socket.bytesRead === 0)) socket.destroy()
+/**
+ * Node's function knows which connections are receiving a request. But it destroys also those whose responses are not
+ * sent yet, and leaves those that have sent nothing.
+ */
+export function closeIdle(connections: readonly HttpConnection[], closeIdleConnections: () => void): void {
+  const all = connections.filter(({ isDetached }) => !isDetached)
+  const busy = all.filter(({ latest }) => latest && !isKeptAlive(latest))
+  for (const { socket } of busy) socket.destroy = () => socket
+  closeIdleConnections()
+  for (const { socket } of busy) delete (socket as Partial<Socket>).destroy
+  for (const { socket } of all) if (socket.bytesRead === 0) socket.destroy()
 }
 
 /** Ends upgraded connections, and those whose last request has not arrived completely, with 503. */
@@ -80,12 +87,6 @@ export function endIfIncomplete(connection: HttpConnection): void {
 /** Whether a response is completely sent, and another request may follow on its connection. */
 function isKeptAlive(response: ServerResponse | undefined): boolean {
   return response?.writableFinished === true && response.shouldKeepAlive
-}
-
-/** Whether a part of a request has arrived. `closeIdleConnections` asks the parser, too, and there is no public way. */
-function isReceiving(socket: Socket): boolean {
-  const { parser } = socket as { readonly parser?: { duration(): number } | null }
-  return parser?.duration() !== 0
 }
 
 /** Whether a response is still to be sent. A request whose body is read is not executed before that is complete. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed } from './client-error.ts'
 import {
-  endIfIdle,
+  closeIdle,
   endIfIncomplete,
   type Front,
   type Handling,
@@ -46,8 +46,8 @@ export class Connections {
     // Undocumented, but present since Node 0.5: a client that closes its side after its request still gets the
     // response.
     ;(http as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true
-    // Node's function destroys also connections whose last response is not sent yet.
-    http.closeIdleConnections = () => this.#all.forEach(endIfIdle)
+    const closeIdleConnections = http.closeIdleConnections.bind(http)
+    http.closeIdleConnections = () => closeIdle([...this.#all.values()], closeIdleConnections)
     http.on('connection', (socket) => this.#open(socket))
     http.on('clientError', (error, socket) => this.#break(error, socket as Socket))
   }
