@@ -42,18 +42,22 @@ interface KeyAccount {
   readonly principal: Principal
 }
 
-const DIGEST_KEY = randomBytes(32)
-
 /** The users and API keys. Comparisons take the same time for a wrong secret as for an unknown name. */
 export class Accounts {
-  static readonly #none = new Accounts([], [], '')
   readonly #users: ReadonlyMap<string, UserAccount>
   readonly #apiKeys: readonly KeyAccount[]
   /** The hash of a random password, checked for unknown names. */
   readonly #decoy: string
   readonly #valid: ReadonlySet<symbol | undefined>
+  readonly #digestKey: Buffer
 
-  private constructor(users: readonly UserAccount[], apiKeys: readonly KeyAccount[], decoy: string) {
+  private constructor(
+    users: readonly UserAccount[],
+    apiKeys: readonly KeyAccount[],
+    decoy: string,
+    digestKey: Buffer = randomBytes(32),
+  ) {
+    this.#digestKey = digestKey
     this.#users = new Map(users.map((account) => [account.user.name, account]))
     this.#apiKeys = apiKeys
     this.#decoy = decoy
@@ -61,10 +65,14 @@ export class Accounts {
   }
 
   /** Principals of `earlier` stay valid if their user or API key is the same. */
-  static async open(users: readonly User[], apiKeys: readonly ApiKey[], earlier = Accounts.#none): Promise<Accounts> {
+  static async open(
+    users: readonly User[],
+    apiKeys: readonly ApiKey[],
+    earlier = new Accounts([], [], ''),
+  ): Promise<Accounts> {
     const opened = await Promise.all(users.map((user) => earlier.#sameUser(user) ?? openUser(user)))
     const keys = apiKeys.map((apiKey) => earlier.#sameKey(apiKey) ?? openKey(apiKey))
-    return new Accounts(opened, keys, await decoyOf(opened.map(({ hash }) => hash)))
+    return new Accounts(opened, keys, await decoyOf(opened.map(({ hash }) => hash)), earlier.#digestKey)
   }
 
   /** Whether the user or the API key of a principal is still there, unchanged. */
@@ -85,7 +93,7 @@ export class Accounts {
 
   /** The user of a password that was verified before. Undefined does not mean that the password is wrong. */
   byVerifiedPassword(name: string, password: string): Principal | undefined {
-    const sent = keyedDigest(password)
+    const sent = this.#keyedDigest(password)
     const account = this.#users.get(name)
     return account?.verified === sent ? account.principal : undefined
   }
@@ -96,7 +104,7 @@ export class Accounts {
     const account = this.#users.get(name)
     const isRight = await verifyPassword(password, account?.hash ?? this.#decoy)
     if (!account || !isRight) return undefined
-    account.verified = keyedDigest(password)
+    account.verified = this.#keyedDigest(password)
     return account.principal
   }
 
@@ -108,10 +116,10 @@ export class Accounts {
   #sameKey({ name, key, role }: ApiKey): KeyAccount | undefined {
     return this.#apiKeys.find(({ apiKey }) => apiKey.name === name && apiKey.key === key && apiKey.role === role)
   }
-}
 
-function keyedDigest(password: string): string {
-  return createHmac('sha256', DIGEST_KEY).update(password).digest('base64')
+  #keyedDigest(password: string): string {
+    return createHmac('sha256', this.#digestKey).update(password).digest('base64')
+  }
 }
 
 async function openUser(user: User): Promise<UserAccount> {

@@ -55,7 +55,7 @@ export function mayBegin({ waiting: [next], unanswered, read, writes }: HttpConn
 
 /**
  * Node's function knows which connections are receiving a request. But it destroys also those whose responses are not
- * sent yet, and leaves those that have sent nothing.
+ * sent yet, whose `destroy` does nothing meanwhile, and leaves those that have sent nothing.
  */
 export function closeIdle(connections: readonly HttpConnection[], closeIdleConnections: () => void): void {
   const all = connections.filter(({ isDetached }) => !isDetached)
