@@ -1,5 +1,5 @@
 // Measures the memory per item of each structure: `node --expose-gc --max-old-space-size=6000 --import tsx bench/memory.ts [items]`.
-import { PlaceMap } from '../src/collections/place-map.ts'
+import { IdIndex } from '../src/collections/id-index.ts'
 import { CollectionWriter } from '../test/support/collections.ts'
 import { readings } from './harness/readings.ts'
 
@@ -37,12 +37,12 @@ const texts = weigh('text', () =>
 weigh('the same, parsed, in a map by its key', () => new Map(texts.map((text, id) => [String(id), JSON.parse(text)])))
 kept.pop()
 weigh('key that is an integer', () => {
-  const keys = new PlaceMap()
+  const keys = new IdIndex()
   each((id) => keys.set(id, id))
   return keys
 })
 weigh('key that is text', () => {
-  const keys = new PlaceMap()
+  const keys = new IdIndex()
   each((id) => keys.set(`DC:25:${id}`, id))
   return keys
 })

@@ -139,7 +139,7 @@ export const RUNS = {
   },
   imports: {
     about: 'a first import in parts, killed again and again: every item there once',
-    file: 'test/data-file/parts.long.test.ts',
+    file: 'test/data-file/large.long.test.ts',
     test: '^the first items',
     all: { IMPORT_KILLS: 5 },
     full: { IMPORT_KILLS: 100 },
@@ -241,18 +241,6 @@ export const RUNS = {
     all: { QUERY_RUNS: 2000 },
     full: { QUERY_RUNS: 20_000 },
   },
-  reads: {
-    about: 'every query of items of Limits.BodyBytes of any structure is answered',
-    file: 'test/security/long-queries.long.test.ts',
-    all: { LONG_ITEM_BYTES: 300_000 },
-    full: { LONG_ITEM_BYTES: 1_000_000 },
-  },
-  watched: {
-    about:
-      'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: written, and subscribers are told',
-    file: 'test/security/watched-writes.long.test.ts',
-    full: { LONG_ITEM_BYTES: 1_000_000 },
-  },
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
     file: 'test/server/fleet.long.test.ts',
@@ -271,11 +259,6 @@ export const RUNS = {
     file: 'test/security/fuzz.long.test.ts',
     all: { FUZZ_REQUESTS: 5000 },
     full: { FUZZ_REQUESTS: 100_000 },
-  },
-  'long-items': {
-    about: 'items of every shape and the longest size: written, patched, read, imported and restored',
-    file: 'test/security/long-items.long.test.ts',
-    full: { LONG_ITEM_CHARACTERS: 1_000_000 },
   },
   costs: {
     about: 'random requests of random shapes and sizes: prints how long each blocks the event loop, and how that grows',

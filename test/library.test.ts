@@ -10,6 +10,7 @@ import koaBody from 'koa-body'
 import { connect } from '../src/client/index.ts'
 import { segmentName } from '../src/events/segment.ts'
 import { type KoaContext, type RunningServer, type StartOptions, start } from '../src/library/index.ts'
+import type { Refusal } from '../src/runtime/errors.ts'
 import { fetch, until, within } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { startProcess } from './support/process.ts'
@@ -214,6 +215,70 @@ test('a body that was consumed by middleware is rejected where the server needs 
   const answer = await fetch(`${url}/api/people`, json('POST', { name: 'Grace' }))
   assert.equal(answer.status, 400)
   assert.match(((await answer.json()) as { detail: string }).detail, /^The body could not be read/)
+})
+
+test('reset returns to the first data between tests, with the same ids again, and keeps the journal', async (t) => {
+  const server = await started(t, { data: PEOPLE })
+  const people = `${server.url}/api/people`
+  for (let round = 1; round <= 3; round++) {
+    const { id } = (await read(people, json('POST', { name: 'Grace' }))) as { id: number }
+    assert.equal(id, 2)
+    await fetch(`${people}/1`, { method: 'DELETE' })
+    const position = await server.reset()
+    assert.deepEqual(await read(people), PEOPLE.people)
+    assert.equal(await server.reset(), position, 'nothing is left to do')
+  }
+  const events = (await read(`${server.url}/events?collection=people&id=2`)) as { revision: number; actor: string }[]
+  assert.deepEqual(
+    events.map(({ revision, actor }) => [revision, actor]),
+    [1, 2, 3, 4, 5, 6].map((revision) => [revision, revision % 2 === 0 ? 'library' : 'anonymous']),
+  )
+})
+
+test('reset to data makes it the state, with the ids of a start with it', async (t) => {
+  const server = await started(t, { data: PEOPLE })
+  const data = { tasks: [{ title: 'a' }, { id: 7, title: 'b' }, { title: 'c' }], theme: { dark: true } }
+  for (let round = 0; round < 2; round++) {
+    await server.reset(data)
+    assert.deepEqual(await read(`${server.url}/api`), ['tasks', 'theme'])
+    assert.deepEqual(await read(`${server.url}/api/tasks`), [
+      { id: 8, title: 'a' },
+      { id: 7, title: 'b' },
+      { id: 9, title: 'c' },
+    ])
+    assert.deepEqual(await read(`${server.url}/api/theme`), data.theme)
+    assert.deepEqual(await read(`${server.url}/api/tasks`, json('POST', { title: 'd' })), { id: 10 })
+    assert.deepEqual(await read(`${server.url}/api/people`, json('POST', {})), { id: 0 })
+  }
+  await server.reset()
+  assert.deepEqual(await read(`${server.url}/api`), ['people'])
+  assert.deepEqual(await read(`${server.url}/api/people`, json('POST', {})), { id: 2 })
+})
+
+test('reset to invalid data rejects with the place and changes nothing', async (t) => {
+  const settings = { Collections: { people: { Schema: { required: ['name'] } } } }
+  const server = await started(t, { data: PEOPLE, settings })
+  for (const [data, place] of [
+    [{ people: [{ name: 'Ada' }, 7] }, '/people/1'],
+    [{ people: [{ id: 1 }, { id: 1 }] }, '/people/1/id'],
+    [{ people: [{ id: 1, name: 'Ada' }, { id: 2 }] }, '/people/1'],
+    [{ people: [{ id: null, name: 'Ada' }] }, '/people/0/id'],
+    [[], ''],
+  ] as const) {
+    await assert.rejects(server.reset(data as object as Record<string, object>), (error: Error) => {
+      const [fault] = (error as Refusal).faults
+      return fault?.pointer === place || assert.fail(`${JSON.stringify(fault)}: ${error.message}`)
+    })
+  }
+  assert.deepEqual(await read(`${server.url}/api/people`), PEOPLE.people)
+})
+
+test('reset rejects on a read-only server and after close', async (t) => {
+  const server = await started(t, { data: PEOPLE, settings: { Api: { ReadOnly: true } } })
+  await assert.rejects(server.reset(), { code: 'MethodNotAllowed' })
+  const closed = await started(t, { data: PEOPLE })
+  await closed.close()
+  await assert.rejects(closed.reset({ people: [] }), { code: 'Unavailable' })
 })
 
 test('a program exits when its servers are closed, and keeps its own signal handlers', async (t) => {

@@ -51,6 +51,7 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Common.EagerDataReload', false, 'true', ({ common }) => common.eagerDataReload],
   ['Api.UseResultObject', false, 'true', ({ api }) => api.useResultObject],
   ['Api.UpsertOnPut', false, 'true', ({ api }) => api.upsertOnPut],
+  ['Api.Reset', false, 'true', ({ api }) => api.reset],
   ['Api.StrictQuery', false, 'true', ({ api }) => api.strictQuery],
   ['Api.ClientIdsOnPost', false, 'true', ({ api }) => api.clientIdsOnPost],
   ['Limits.BatchBytes', 10 * 1024 * 1024, '4096', ({ limits }) => limits.batchBytes],

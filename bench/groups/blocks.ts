@@ -11,7 +11,7 @@ import { watchedWrites } from '../../test/security/watched-writes.ts'
 import { ALL_DAY, FLAGS, grownStore, isCompacted } from '../../test/store/grown-store.ts'
 import { once, until } from '../../test/support/deadline.ts'
 import type { Scope } from '../../test/support/directory.ts'
-import { longValues } from '../../test/support/long-items.ts'
+import { LONG_VALUES } from '../../test/support/long-items.ts'
 import { longObjects } from '../../test/support/long-json.ts'
 import { type ProbedServer, startProbed } from '../../test/support/probe.ts'
 import { openClosing } from '../../test/support/raw.ts'
@@ -21,7 +21,7 @@ import { type Blocks, type Measurement, rowOf, scoped, shortest } from '../harne
 import { boundedRow, type Row } from '../harness/figures.ts'
 
 const BLOCK_MS = 30
-/** The size of long items and values. */
+/** The size of many short items together. */
 const BYTES = 400_000
 const JSON_BODY = { 'Content-Type': 'application/json' }
 
@@ -46,7 +46,7 @@ const MEASUREMENTS: readonly Measurement[] = [
     most: 6,
     async begin(t) {
       const server = await startProbed(t, { data: { c: [] } })
-      const { 'a text': text = {}, ...others } = longObjects(BYTES)
+      const { 'a text': text = {}, ...others } = longObjects()
       const blocksOf = async (item: typeof text): Promise<readonly (readonly [string, number])[]> => {
         const measured: [string, number][] = []
         await workOn(server, item, async (name, work) => measured.push([name, await server.longestBlock(work, 1)]))
@@ -86,12 +86,12 @@ const MEASUREMENTS: readonly Measurement[] = [
     async begin(t) {
       const short = Array.from({ length: BYTES / 100 }, (_, id) => ({ id, n: id, text: 'x'.repeat(80) }))
       const { url, longestBlock } = await startProbed(t, { data: { short } })
-      for (const [shape, json] of Object.entries(longValues(BYTES))) await storeLong(url, shape, json)
+      for (const [shape, json] of Object.entries(LONG_VALUES)) await storeLong(url, shape, json)
       const blockOf = async (collection: string) => longestBlock(await queriesOf(url, collection), 2)
       return async () => {
         const harmless = await blockOf('short')
         const all: Blocks[] = []
-        for (const shape of Object.keys(longValues(BYTES))) {
+        for (const shape of Object.keys(LONG_VALUES)) {
           all.push({ what: shape, costly: await blockOf(shape), harmless })
         }
         return all
@@ -106,7 +106,7 @@ const MEASUREMENTS: readonly Measurement[] = [
       const { url, longestBlock } = await startProbed(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
       return async () => {
         const all: Blocks[] = []
-        for (const [shape, json] of Object.entries(longValues(BYTES))) {
+        for (const [shape, json] of Object.entries(LONG_VALUES)) {
           await scoped(async (own) => {
             const { watched, deaf } = await watchedWrites(own, url, shape, json)
             all.push({ what: shape, harmless: await longestBlock(deaf, 2), costly: await longestBlock(watched, 2) })

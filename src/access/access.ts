@@ -38,7 +38,7 @@ export class Access {
   readonly schemes: readonly Scheme[]
   readonly tokens: Tokens
   #accounts: Accounts
-  readonly #turns = new Semaphore(CHECKS_AT_ONCE)
+  readonly #checks = new Semaphore(CHECKS_AT_ONCE)
 
   private constructor({ schemes, tokens }: AccessOptions, accounts: Accounts) {
     this.schemes = schemes
@@ -113,7 +113,7 @@ export class Access {
   async byPassword(name: string, password: string): Promise<Principal | undefined> {
     const known = this.#accounts.byVerifiedPassword(name, password)
     // In its turn it looks again: the simultaneous first requests of a client need one check.
-    return known ?? this.#turns.run(() => this.#accounts.byPassword(name, password))
+    return known ?? this.#checks.run(() => this.#accounts.byPassword(name, password))
   }
 
   /** Whether a principal is still valid: its token, and its user or API key was not changed. */

@@ -16,7 +16,7 @@ import { Views } from '../projections/views.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { atOnce } from '../runtime/steps.ts'
+import { ENDLESS } from '../runtime/turns.ts'
 import { Projections } from '../server/projections.ts'
 import { HIGHEST } from '../store/bytes.ts'
 import { keyedKey, prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
@@ -82,7 +82,7 @@ async function differences(
     const checkpoint = new StoredCheckpoint(store).load()
     const why = checkpoint && (await checkpointMismatch(files, journal, checkpoint))
     if (why !== undefined) comparison.differs(`the place in the journal (${why})`)
-    comparison.collections(state.next)
+    await comparison.collections(state.next)
     for (const [tag, what] of OF_ALL) comparison.rows(tag, 0, 0, what)
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof SyntaxError)) throw error
@@ -144,7 +144,7 @@ class Comparison {
   }
 
   /** `next` is above the numbers of all collections and tables. */
-  collections(next: number): void {
+  async collections(next: number): Promise<void> {
     const expected = new Map(Array.from(storedCollections(this.#expected), (entry) => [entry[1].name, entry]))
     for (const [number, facts] of storedCollections(this.#store)) {
       const quoted = JSON.stringify(facts.name)
@@ -156,7 +156,7 @@ class Comparison {
         this.#facts(facts, wanted[1], quoted)
         for (const [tag, what] of OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
         for (const [tag, what] of OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
-        for (const index of this.#indexes.of(facts.table)) this.#index(index, wanted[1], quoted)
+        for (const index of this.#indexes.of(facts.table)) await this.#index(index, wanted[1], quoted)
         this.#naturalKeys(wanted[1], quoted)
       }
       if (this.#problems.length >= MOST_PROBLEMS) return
@@ -176,7 +176,7 @@ class Comparison {
   }
 
   /** An incomplete index is ignored: the next start builds it anew. */
-  #index(index: StoredIndex, { table, places }: CollectionFacts, quoted: string): void {
+  async #index(index: StoredIndex, { table, places }: CollectionFacts, quoted: string): Promise<void> {
     const { isBuilt, tree, name } = index
     if (!isBuilt) return
     const items = new Table(this.#expected, table)
@@ -187,7 +187,7 @@ class Comparison {
       for (const key of keysAt(indexedOf(items.uncachedAt(place, HIGHEST)), index, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
-        if (atOnce(keys.seek(bytes)).key?.equals(bytes)) found++
+        if ((await keys.seek(bytes, ENDLESS)).key?.equals(bytes)) found++
       }
     }
     if (found !== wanted || wanted !== tree.size) this.differs(`an entry of the index ${name} of ${quoted}`)

@@ -1,15 +1,15 @@
-import type { FileContents } from '../collections/file-items.ts'
-import type { Base } from '../data-file/base.ts'
+import { type Base, Difference } from '../commands/difference.ts'
+import { HeldCharacters } from '../commands/edit.ts'
 import { contentOf } from '../data-file/file-content.ts'
-import { FileChanged } from '../data-file/file-parser.ts'
-import { readDataFile, retryWhileChanging } from '../data-file/file-reader.ts'
+import { FileChanged, readDataFile, retryWhileChanging } from '../data-file/file-reader.ts'
+import { checkFile } from '../data-file/first-items.ts'
 import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import { fold, type Progress } from '../projections/journal-fold.ts'
 import type { Views } from '../projections/views.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { Slices } from '../runtime/time-slices.ts'
+import { Turns } from '../runtime/turns.ts'
 
 export interface VerifyResult {
   /** Nothing is damaged or missing. */
@@ -137,36 +137,29 @@ async function shows(
   hash: string,
   collections: Base,
 ): Promise<boolean> {
-  const { file: contents, content } = await read(files, { file, idField }, collections)
-  if (content.hash !== hash) throw new FileChanged()
-  if (contents.size !== collections.size) return false
-  for (const [name, { edited, matched }] of contents) {
-    if (edited.length > 0 || !collections.has(name) || !matched?.isAll || !matched.isInOrder) return false
+  const differs = new Refusal('Conflict', 'The data file differs.')
+  const held = new HeldCharacters(0, () => differs)
+  const newDifference = () => new Difference({ base: collections, idField, held, kind: 'edit', keeps: 'nothing' })
+  try {
+    return await new Turns().run(async (turn) => {
+      const { content, visitor } = await readDataFile(files, file, { idField, turn }, newDifference)
+      if (content.hash !== hash) throw new FileChanged()
+      const edit = await visitor.end(turn)
+      return edit.collections.every(({ isRemoved, wasThere, isReordered }) => !isRemoved && wasThere && !isReordered)
+    })
+  } catch (error) {
+    if (error !== differs) throw error
+    if ((await contentOf(files, file))?.hash !== hash) throw new FileChanged()
+    return false
   }
-  return true
 }
 
 async function whyInvalid(files: Files, { file, idField }: VerifyOptions): Promise<string | undefined> {
   try {
-    await read(files, { file, idField }, new Map())
+    await new Turns().run((turn) => checkFile(files, file, { idField, turn }))
     return undefined
   } catch (error) {
     if (error instanceof Refusal) return error.message
     throw error
   }
-}
-
-/** Compares the file with a base. One differing item is enough, so the others are dropped. */
-function read(
-  files: Files,
-  { file, idField }: Pick<VerifyOptions, 'file' | 'idField'>,
-  base: Base,
-): ReturnType<typeof readDataFile> {
-  const full = (contents: FileContents): void => {
-    for (const items of contents.values()) {
-      const [first] = items.takeEdited()
-      if (first) items.edit(first.index, first.item)
-    }
-  }
-  return readDataFile(files, file, { base, idField, slices: new Slices(), full })
 }

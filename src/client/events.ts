@@ -27,6 +27,7 @@ export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
   | (ItemEventBase & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
   | (EventBase & { readonly type: 'CollectionCreated' | 'CollectionRemoved' })
   | (EventBase & { readonly type: 'CollectionOrdered'; readonly ids: readonly (string | number)[] })
+  | (EventBase & { readonly type: 'IdsReset'; readonly nextId: number })
 
 export interface EventsFilter {
   /** The first position. */

@@ -1,7 +1,6 @@
 import { parseSort } from '../json/order.ts'
 import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import { atOnce } from '../runtime/steps.ts'
 import type { Aggregate, AggregateOptions, AggregateRow } from './aggregates.ts'
 import type { Connection } from './connection.ts'
 import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
@@ -217,7 +216,7 @@ export class Query<T extends object> {
       query: subscriptionQuery(this.#filters()),
       sort: order,
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
-      select: selection && ((item) => atOnce(select(item, selection))),
+      select: selection && ((item) => select(item, selection)),
       replay,
       idOf: (item) => item[this.server.idField] as string | number,
       readAll: async (position, signal) => {

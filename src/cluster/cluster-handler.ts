@@ -17,7 +17,7 @@ import { parseText } from '../json/parse-text.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Slices, type Steps } from '../runtime/time-slices.ts'
+import { type Turn, Turns } from '../runtime/turns.ts'
 import { diskFull } from './full-disk.ts'
 import type { Messenger } from './messenger.ts'
 import type { Node } from './node.ts'
@@ -45,7 +45,7 @@ export interface ClusterHandlerOptions {
 /** Executes commands, here or on the leader. Resolves when this node's own views hold the result. */
 export class ClusterHandler {
   readonly #options: ClusterHandlerOptions
-  readonly #slices = new Slices()
+  readonly #turns = new Turns()
 
   constructor(options: ClusterHandlerOptions) {
     this.#options = options
@@ -80,7 +80,7 @@ export class ClusterHandler {
     if (isDryRun) return local.restore(restoration, origin, true)
     this.#checkRoom()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
-    const text = await this.#slices.run(() => textOf(restoration, messenger.messageBytes))
+    const text = await this.#turns.run((turn) => textOf(restoration, messenger.messageBytes, turn))
     const { position, events } = await this.#ask(['stored'], { type: 'restore', restoration: text, origin })
     return { position, events: await this.#stored(position, events) }
   }
@@ -196,7 +196,7 @@ function noLeader(): Refusal {
 }
 
 /** @throws {Refusal} `TooLarge` once the items have more than `bytes` characters: no message holds them. */
-function* textOf(restoration: Restoration, bytes: number): Steps<RestorationText> {
+async function textOf(restoration: Restoration, bytes: number, turn: Turn): Promise<RestorationText> {
   if (restoration.type === 'item') return { ...restoration, item: restoration.item?.value ?? null }
   const collections: [string, FormerText | null][] = []
   let left = bytes
@@ -208,18 +208,18 @@ function* textOf(restoration: Restoration, bytes: number): Steps<RestorationText
       if (left < 0) throw new Refusal('TooLarge', `The cluster accepts no message of more than ${bytes} bytes.`)
       values.push(parseText(text) as JsonObject)
       isObject = id === OBJECT_ID
-      yield
+      if (turn.isOver) await turn.next()
     }
     // A single object stands for itself, as in a data file.
     collections.push([name, former ? (isObject ? (values[0] as JsonObject) : values) : null])
   }
-  return { type: 'collections', collections }
+  return { type: restoration.type, collections }
 }
 
 function restorationOf(text: RestorationText, idField: string): Restoration {
   if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item, text.key, idField) : undefined }
   return {
-    type: 'collections',
+    type: text.type,
     collections: new Map(
       text.collections.map(([name, former]) => [name, former ? { items: () => itemsOf(former, idField) } : undefined]),
     ),

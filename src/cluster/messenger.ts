@@ -1,12 +1,11 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { NotCreated } from '../commands/create-items.ts'
-import { parseSteps } from '../json/parse-steps.ts'
-import type { JsonValue } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
+import { elementsOf } from '../json/elements.ts'
+import { parseText } from '../json/parse-text.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
-import { Slices } from '../runtime/time-slices.ts'
+import { type Turn, Turns } from '../runtime/turns.ts'
 import type { ClusterFigures, ForwardOutcome } from './figures.ts'
 import type { Announcement, LeaderRequest, LeaderResponse } from './protocol.ts'
 import { RequestBatches } from './request-batches.ts'
@@ -31,8 +30,7 @@ export class Messenger {
   readonly #limitedLog: LimitedLog
   readonly #figures: ClusterFigures
   readonly #batches: RequestBatches
-  /** For long requests. */
-  readonly #slices = new Slices()
+  readonly #turns = new Turns()
   readonly #subscriptions: Subscription[] = []
   #isConnected = true
 
@@ -79,9 +77,8 @@ export class Messenger {
   }
 
   async #answerAll(text: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<string> {
-    // An item within a request is nested deeper than by itself.
-    const parsed = await this.#slices.run(() => parseSteps(text, undefined, undefined, Number.POSITIVE_INFINITY))
-    const answers = (parsed as unknown as readonly LeaderRequest[]).map((request) =>
+    const requests = await this.#turns.run((turn) => requestsIn(text, turn))
+    const answers = requests.map((request) =>
       answer(request).catch((error: unknown): LeaderResponse => {
         this.#limitedLog.error({ err: error }, 'a request of another node could not be answered')
         return { type: 'failed' }
@@ -109,8 +106,8 @@ export class Messenger {
   }
 
   async #ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
-    const text = await this.#slices.run(() => stringifySteps(request as unknown as JsonValue))
-    if (!this.#batches.fits(text)) {
+    const text = await this.#turns.run((turn) => textOfRequest(request, this.messageBytes, turn))
+    if (text === undefined || !this.#batches.fits(text)) {
       throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
@@ -169,6 +166,33 @@ export class Messenger {
       if (type === 'disconnect' || type === 'reconnect') this.#log.info(`NATS: ${type}`)
     }
   }
+}
+
+/** Undefined if a batch has more than `most` characters. */
+async function textOfRequest(request: LeaderRequest, most: number, turn: Turn): Promise<string | undefined> {
+  if (request.type !== 'bulk' || request.command.type !== 'CreateItems') return JSON.stringify(request)
+  const { type, origin } = request
+  const { items, ...command } = request.command
+  const texts: string[] = []
+  let characters = 0
+  for (const item of items) {
+    if (turn.isOver) await turn.next()
+    const text = JSON.stringify(item)
+    texts.push(text)
+    characters += text.length + 1
+    if (characters > most) return undefined
+  }
+  const before = JSON.stringify({ type, origin, command }).slice(0, -2)
+  return `${before},"items":[${texts.join(',')}]}}`
+}
+
+async function requestsIn(text: string, turn: Turn): Promise<readonly LeaderRequest[]> {
+  const requests: LeaderRequest[] = []
+  for (const request of elementsOf(text)) {
+    if (turn.isOver) await turn.next()
+    if (request !== undefined) requests.push(parseText(request) as unknown as LeaderRequest)
+  }
+  return requests
 }
 
 function withoutDetails(answer: LeaderResponse): LeaderResponse {

@@ -22,7 +22,10 @@ export type FormerText = readonly JsonObject[] | JsonObject
 
 /** The state to restore; see commands/restore.ts. Null for a collection that did not exist. */
 export type RestorationText =
-  | { readonly type: 'collections'; readonly collections: readonly (readonly [string, FormerText | null])[] }
+  | {
+      readonly type: 'collections' | 'reset' | 'import'
+      readonly collections: readonly (readonly [string, FormerText | null])[]
+    }
   | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
 
 export type LeaderRequest =

@@ -5,7 +5,7 @@ import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { FoldTarget } from './evolve.ts'
 import { blockOf } from './gaps.ts'
-import { type Item, keyOf, type Tombstone } from './item.ts'
+import { type Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 import {
   type EventMetadata,
   encodeItem,
@@ -44,6 +44,8 @@ export class CollectionWriter implements FoldTarget {
   position: Position
   #size: number
   #places: number
+  /** Integers from here on were never assigned, and need no lookup. */
+  #unusedId: number
   #ordered: Position
   readonly #store: Store
   readonly #observers: readonly TableObserver[]
@@ -63,7 +65,8 @@ export class CollectionWriter implements FoldTarget {
     this.name = facts.name
     this.exists = facts.exists
     this.isObject = facts.isObject === true
-    this.nextId = facts.nextId
+    this.nextId = facts.resetNextId ?? facts.nextId
+    this.#unusedId = facts.nextId
     this.textIds = facts.textIds
     this.position = facts.position
     this.#size = facts.size
@@ -77,7 +80,8 @@ export class CollectionWriter implements FoldTarget {
       name: this.name,
       exists: this.exists,
       isObject: this.isObject || undefined,
-      nextId: this.nextId,
+      nextId: this.#unusedId,
+      resetNextId: this.nextId < this.#unusedId ? this.nextId : undefined,
       textIds: this.textIds,
       position: this.position,
       size: this.#size,
@@ -117,7 +121,7 @@ export class CollectionWriter implements FoldTarget {
 
   idOf(key: string): ItemId | undefined {
     const { place, record } =
-      (isUnused(key, this.nextId) ? undefined : this.#table.find(key, HIGHEST, this.#places)) ?? {}
+      (isUnused(key, this.#unusedId) ? undefined : this.#table.find(key, HIGHEST, this.#places)) ?? {}
     const isThere = record !== undefined && !isTombstone(record)
     const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
@@ -138,6 +142,7 @@ export class CollectionWriter implements FoldTarget {
       this.#size++
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
+    this.#unusedId = Math.max(this.#unusedId, integerAfter(item.id))
     this.#recordChange(place, item)
   }
 

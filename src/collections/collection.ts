@@ -6,7 +6,7 @@ import type { Pin } from '../store/versions.ts'
 import { Gaps } from './gaps.ts'
 import type { Item, Tombstone } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
-import { type CollectionFacts, PinnedCollection, StoredItems } from './stored-items.ts'
+import { type CollectionFacts, type CollectionItems, PinnedCollection, StoredItems } from './stored-items.ts'
 import { Table } from './table.ts'
 
 /** The state of a collection that can be queried. */
@@ -16,7 +16,7 @@ export interface CollectionState {
   readonly exists: boolean
   /** Whether it is a single object, or was one when it was removed. */
   readonly isObject: boolean
-  /** The integer that the next POST gets: one above the highest ever used. */
+  /** The integer that the next POST gets: one above the highest used since the last reset of ids. */
   readonly nextId: number
   readonly textIds: number
   /** Position of the last event that concerned it. */
@@ -27,6 +27,8 @@ export interface CollectionState {
   holderOf(naturalKey: string): string | undefined
   /** The items in order. */
   items(): Iterable<Item>
+  /** The items at their places. */
+  readonly stored: CollectionItems
 }
 
 /** Where the natural keys of collections are looked up. */
@@ -87,7 +89,7 @@ export class Collection extends StoredItems implements CollectionState {
   }
 
   get nextId(): number {
-    return this.#facts.nextId
+    return this.#facts.resetNextId ?? this.#facts.nextId
   }
 
   get textIds(): number {
@@ -96,6 +98,10 @@ export class Collection extends StoredItems implements CollectionState {
 
   get position(): Position {
     return this.#facts.position
+  }
+
+  get stored(): CollectionItems {
+    return this
   }
 
   holderOf(naturalKey: string): string | undefined {

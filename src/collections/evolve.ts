@@ -1,6 +1,6 @@
 import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
-import { Item, integerOf, keyOf, type Tombstone } from './item.ts'
+import { Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 import type { EventMetadata } from './item-record.ts'
 
 export interface FoldTarget {
@@ -22,6 +22,7 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
   const exists = existsAfter(event)
   if (exists !== undefined) target.exists = exists
   if (exists) target.isObject = event.type === 'ObjectCreated'
+  if (event.type === 'IdsReset') target.nextId = event.nextId
   if (isItemEvent(event)) {
     const { id, revision, prior } = event
     if (target.textIds > 0 && typeof target.idOf(keyOf(id)) === 'string') target.textIds--
@@ -30,8 +31,7 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
       return
     }
     if (typeof id === 'string') target.textIds++
-    // Before `nextId` grows: the target need not look up an integer that was never assigned.
     target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs }, event.item)
-    target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
+    target.nextId = Math.max(target.nextId, integerAfter(id))
   }
 }

@@ -21,9 +21,9 @@ export class FileMistakes {
   }
 
   /** Runs work that may refuse a part of the file; undefined if it did. */
-  *catching<Step, Result>(work: Generator<Step, Result>): Generator<Step, Result | undefined> {
+  catching<Result>(work: () => Result): Result | undefined {
     try {
-      return yield* work
+      return work()
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       for (const fault of error.faults) this.add(fault)
@@ -54,7 +54,7 @@ export function invalid(place: string, message: string): Refusal {
 
 /** The type of a JSON value, by its first byte. */
 export function kindOf(byte: number | undefined): string {
-  switch (String.fromCharCode(byte ?? 0)) {
+  switch (String.fromCharCode(Math.max(0, byte ?? 0))) {
     case '{':
       return 'an object'
     case '[':

@@ -87,6 +87,11 @@ export function integerOf(id: ItemId): number | undefined {
   return Number.isSafeInteger(id) && id >= 0 ? id : undefined
 }
 
+/** The integer above an id that counts when the next one is assigned, otherwise 0. */
+export function integerAfter(id: ItemId): number {
+  return (integerOf(id) ?? -1) + 1
+}
+
 /** The error of an id; undefined if it is valid. */
 export function faultOfId(id: JsonValue, highest = HIGHEST_ID): string | undefined {
   if (typeof id === 'number') {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { instantOf } from '../json/event-time.ts'
 import { RANK } from '../json/order.ts'
-import { keyOfRanked, orderKeyAtOnce } from '../json/order-key.ts'
+import { keyOfRanked, orderKey } from '../json/order-key.ts'
 import { firstAt, formatPath, type Path } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 
@@ -34,7 +34,7 @@ export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey)
     const value = firstAt(item, path)
     if (value === undefined || value === null) return undefined
     const instant = index === timePart ? instantOf(value) : undefined
-    key += instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : orderKeyAtOnce(value)
+    key += instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : orderKey(value)
   }
   return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
 }

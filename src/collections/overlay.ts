@@ -10,6 +10,7 @@ import type { CollectionState } from './collection.ts'
 import { evolve, type FoldTarget } from './evolve.ts'
 import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-key.ts'
+import { type CollectionItems, itemsIn, NO_ITEMS } from './stored-items.ts'
 
 /** The accepted state, which decisions may query. */
 export interface AcceptedState {
@@ -192,11 +193,15 @@ class Layer implements CollectionState, FoldTarget {
     return changed
   }
 
-  /** May be called only while no event is being flushed. */
   items(): Iterable<Item> {
+    return itemsIn(this.stored)
+  }
+
+  /** May be called only while no event is being flushed. */
+  get stored(): CollectionItems {
     if (this.#pending.length > 0)
       throw new Error(`the items of ${this.name} are asked for while some are being flushed`)
-    return this.#below()?.items() ?? []
+    return this.#below()?.stored ?? NO_ITEMS
   }
 
   idOf(key: string): ItemId | undefined {

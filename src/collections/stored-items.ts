@@ -1,5 +1,5 @@
 import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/bytes.ts'
 import type { Pin } from '../store/versions.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
@@ -13,7 +13,10 @@ export interface CollectionFacts {
   readonly exists: boolean
   /** Undefined for a list of items, so that its stored text is that of versions without objects. */
   readonly isObject: true | undefined
+  /** Above all integer ids that were ever assigned. */
   readonly nextId: number
+  /** The integer that the next POST gets, if a reset made it lower; undefined in the stores of versions without resets. */
+  readonly resetNextId: number | undefined
   readonly textIds: number
   readonly position: Position
   readonly size: number
@@ -36,13 +39,24 @@ export interface CollectionItems {
   /** The first place at or after `place` that has an item; `places` if there is none. */
   seek(place: number): number
   /** The place of the nth item, counting from 0; `places` if there is none. */
-  nth(nth: number): Steps<number>
+  nth(nth: number, turn: Turn): number | Promise<number>
   /** The place of an item; undefined if it does not exist. */
   placeOf(id: ItemId): number | undefined
   item(key: string): Item | undefined
 }
 
-export function* itemsIn(items: CollectionItems): Generator<Item> {
+export const NO_ITEMS: CollectionItems = {
+  size: 0,
+  places: 0,
+  itemAt: () => undefined,
+  uncachedAt: () => undefined,
+  seek: () => 0,
+  nth: () => 0,
+  placeOf: () => undefined,
+  item: () => undefined,
+}
+
+export function* itemsIn(items: Pick<CollectionItems, 'places' | 'seek' | 'uncachedAt'>): Generator<Item> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
     yield items.uncachedAt(place) as Item
   }
@@ -113,8 +127,7 @@ export abstract class StoredItems implements CollectionItems {
     return places
   }
 
-  // biome-ignore lint/correctness/useYield: a collection as it was takes longer
-  *nth(nth: number): Steps<number> {
+  nth(nth: number): number {
     if (nth >= this.size) return this.places
     const { block, before } = this.gaps.blockWith(nth, this.places)
     if (this.gaps.of(block) === 0) return block * BLOCK + nth - before

@@ -1,7 +1,7 @@
 import type { KeyFields } from '../collections/natural-key.ts'
 import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import { type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -35,10 +35,6 @@ export class AcceptedWrites implements Projection {
     return this.#state
   }
 
-  get hasWritesInFlight(): boolean {
-    return this.#inFlight.length > 0
-  }
-
   /** Settles when the last write in flight does. */
   get flushed(): Promise<Recorded> | undefined {
     return this.#inFlight.at(-1)?.appended
@@ -54,19 +50,41 @@ export class AcceptedWrites implements Projection {
     }
   }
 
-  /** Decides synchronously. A refusal that rests on an event being flushed is returned after that flush. */
+  /** Decides synchronously. A refusal that rests on an event being flushed is thrown after that flush. */
   decide<T>(decision: () => T): T | Promise<never> {
     this.#state.takeReliance()
     try {
       return decision()
     } catch (error) {
-      const relied = this.#state.takeReliance()
-      const waited = this.#inFlight.find(({ last }) => last >= relied)
-      if (!(error instanceof Refusal) || relied === 0 || !waited) throw error
-      return waited.appended.then(() => {
-        throw error
-      })
+      return this.#refuse(error)
     }
+  }
+
+  /**
+   * Like `decide`, for a decision that takes several turns of the event loop. The caller holds the lock. The decision is
+   * repeated if a write that was accepted before it fails meanwhile.
+   */
+  async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
+    for (;;) {
+      const state = this.#state
+      const { head } = state
+      state.takeReliance()
+      try {
+        const decided = await decision(state)
+        if (state === this.#state) return { ...decided, head }
+      } catch (error) {
+        if (state === this.#state) await this.#refuse(error)
+      }
+    }
+  }
+
+  #refuse(error: unknown): Promise<never> {
+    const relied = this.#state.takeReliance()
+    const waited = this.#inFlight.find(({ last }) => last >= relied)
+    if (!(error instanceof Refusal) || relied === 0 || !waited) throw error
+    return waited.appended.then(() => {
+      throw error
+    })
   }
 
   append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
@@ -98,11 +116,8 @@ export class AcceptedWrites implements Projection {
     for (const { events } of this.#inFlight) this.#state.accept(events)
   }
 
-  /** Appends events that were decided when `head` was the last accepted event. A large write is not accepted before it is durable. */
-  appendFrom(head: Position, events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
-    if (isLarge(events) || head !== this.#state.head) {
-      return this.#journal.append({ expected: head + 1, ...origin, events })
-    }
-    return this.append(events, origin)
+  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
+  appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
   }
 }

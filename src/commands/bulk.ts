@@ -1,12 +1,12 @@
 import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { formatPath } from '../json/paths.ts'
 import { type JsonObject, own } from '../json/value.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { BulkCommand } from './command.ts'
 import { decideCreateItems, type NotCreatedItems } from './create-items.ts'
 import { checkName, decide, isEvents, isSingle } from './decide.ts'
@@ -18,7 +18,7 @@ export interface Selection {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
   /** Whether an item that was written since matches. */
-  readonly matches: (item: JsonObject) => Steps<boolean>
+  readonly matches: (item: JsonObject) => boolean
 }
 
 /** Finds the items of a collection that match filters; undefined if the collection does not exist. */
@@ -47,70 +47,75 @@ export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
   }))
 }
 
+/** Whether the decision lists items, which is possible only while no event is being flushed. */
+export function listsItems({ type }: BulkCommand): boolean {
+  return type !== 'CreateItems' && type !== 'CreateCollection'
+}
+
 /** `selected` are the items that match each of the `deletionsIn`. */
-export function* decideBulk(
+export async function decideBulk(
   command: BulkCommand,
   accepted: AcceptedState,
   rules: Rules,
   selected: readonly (Selection | undefined)[],
-): Steps<BulkDecision> {
+  turn: Turn,
+): Promise<BulkDecision> {
   switch (command.type) {
     case 'CreateItems':
-      return yield* decideCreateItems(command, accepted, rules)
+      return decideCreateItems(command, accepted, rules, turn)
     case 'DeleteItems':
       if (!selected[0]) throw unknown(command.collection)
-      return { events: yield* decideDeleteItems(command, accepted, selected[0]), notCreated: NONE }
+      return { events: await decideDeleteItems(command, accepted, selected[0], turn), notCreated: NONE }
     case 'DeleteItemWithDependents':
-      return { events: yield* decideDeleteWithDependents(command, accepted, rules, selected), notCreated: NONE }
+      return { events: await decideDeleteWithDependents(command, accepted, rules, selected, turn), notCreated: NONE }
     case 'CreateCollection':
       return { events: decideCreateCollection(command.collection, accepted), notCreated: NONE }
     case 'RemoveCollection':
-      return { events: yield* decideRemoveCollection(command.collection, accepted), notCreated: NONE }
+      return { events: await decideRemoveCollection(command.collection, accepted, turn), notCreated: NONE }
     default:
       return command satisfies never
   }
 }
 
 /** Deletes an item that was written since the selection only if it still matches. */
-function* decideDeleteItems(
+async function decideDeleteItems(
   { collection: name }: DeleteItems,
   accepted: AcceptedState,
   { position, ids, matches }: Selection,
-): Steps<Deletions> {
-  // After this step, no event is being flushed.
-  yield
+  turn: Turn,
+): Promise<Deletions> {
   const collection = accepted.collection(name)
   if (!collection.exists) throw unknown(name)
   if (collection.isObject) throw isSingle(name)
   const deletions = new Deletions(name)
   for (const id of ids) {
-    yield
+    if (turn.isOver) await turn.next()
     const item = id === undefined ? undefined : collection.get(keyOf(id))
     if (!isItem(item)) continue
-    if (item.position <= position || (yield* matches((yield* parseSteps(item.text)) as JsonObject))) deletions.add(item)
+    if (item.position <= position || matches(parseText(item.text) as JsonObject)) deletions.add(item)
   }
   return deletions
 }
 
 /** The items that refer to one, then that one itself. */
-function* decideDeleteWithDependents(
+async function decideDeleteWithDependents(
   { dependents, seconds: _, ...item }: DeleteItemWithDependents,
   accepted: AcceptedState,
   rules: Rules,
   selected: readonly (Selection | undefined)[],
-): Steps<List<DomainEvent>> {
-  yield
-  const decision = yield* decide({ ...item, type: 'DeleteItem' }, accepted, rules)
+  turn: Turn,
+): Promise<List<DomainEvent>> {
+  const decision = decide({ ...item, type: 'DeleteItem' }, accepted, rules)
   const lists: List<DomainEvent>[] = []
   for (const [index, { collection: name, field }] of dependents.entries()) {
     const collection = accepted.collection(name)
     const deletions = new Deletions(name)
     lists.push(deletions)
     for (const id of (collection.exists && selected[index]?.ids) || []) {
-      yield
+      if (turn.isOver) await turn.next()
       const found = id === undefined ? undefined : collection.get(keyOf(id))
       if (!isItem(found) || (name === item.collection && found.key === item.key)) continue
-      const reference = own((yield* parseSteps(found.text)) as JsonObject, field)
+      const reference = own(parseText(found.text) as JsonObject, field)
       // The filter also selects what is written in another way: another spelling of an instant, or an array that holds the id.
       if (reference !== null && typeof reference !== 'object' && String(reference) === item.key) deletions.add(found)
     }
@@ -125,16 +130,14 @@ function decideCreateCollection(name: string, accepted: AcceptedState): readonly
   return collection.exists ? [] : [{ type: 'CollectionCreated', collection: name }]
 }
 
-function* decideRemoveCollection(name: string, accepted: AcceptedState): Steps<Deletions> {
-  // The items can be listed only while no event is being flushed.
-  yield
+async function decideRemoveCollection(name: string, accepted: AcceptedState, turn: Turn): Promise<Deletions> {
   const collection = accepted.collection(name)
   if (!collection.exists) throw unknown(name)
   if (collection.isObject) throw isSingle(name)
   const deletions = new Deletions(name)
   for (const item of collection.items() as Iterable<Item>) {
     deletions.add(item)
-    yield
+    if (turn.isOver) await turn.next()
   }
   deletions.removeCollection()
   return deletions

@@ -5,10 +5,9 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
 import { firstAt } from '../json/paths.ts'
 import { type JsonObject, own } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
 import { withDefault } from './event-times.ts'
@@ -32,43 +31,34 @@ export interface CreatedItems {
   readonly notCreated: NotCreatedItems
 }
 
-/** Items, or characters of their texts, decided in one step. */
-const STEP_ITEMS = 64
-const STEP_CHARACTERS = 64 * 1024
-
 /** Decides a batch like many CreateItem commands, each on top of the previous ones. */
-export function* decideCreateItems(command: CreateItems, accepted: AcceptedState, rules: Rules): Steps<CreatedItems> {
+export async function decideCreateItems(
+  command: CreateItems,
+  accepted: AcceptedState,
+  rules: Rules,
+  turn: Turn,
+): Promise<CreatedItems> {
   const { collection, items, isLenient } = command
   const batch = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
   const events = new ChunkedList<DomainEvent>()
   const notCreated = new Map<number, NotCreated>()
-  let decided = 0
-  let characters = 0
   for (const [index, one] of items.entries()) {
-    if (decided === STEP_ITEMS || characters > STEP_CHARACTERS) {
-      decided = 0
-      characters = 0
-      yield
-    }
-    decided++
+    if (turn.isOver) await turn.next()
     try {
-      const made = yield* decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, batch, rules)
+      const made = decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, batch, rules)
       if (!isEvents(made)) {
         notCreated.set(index, { duplicateOf: made.id })
         continue
       }
       batch.accept(made)
-      for (const event of made) {
-        if ('item' in event) characters += event.item.text.length
-        events.push(event)
-      }
+      for (const event of made) events.push(event)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       if (!isLenient) throw refusalAt(index, one, error)
       notCreated.set(index, { rejection: rejectionOf(error) })
     }
   }
-  for (const event of yield* latestItems(events, accepted, rules)) events.push(event)
+  for (const event of await latestItems(events, accepted, rules, turn)) events.push(event)
   return { events, notCreated }
 }
 
@@ -76,23 +66,24 @@ export function* decideCreateItems(command: CreateItems, accepted: AcceptedState
  * Which items of a batch made no event when it was decided, from the events that it made then: they have the order of the
  * batch, so each item is either that of the next event or made none.
  */
-export function* notCreatedBefore(
+export async function notCreatedBefore(
   { collection, items, isLenient }: CreateItems,
   events: Iterable<DomainEvent>,
   accepted: AcceptedState,
   rules: Rules,
-): Steps<NotCreatedItems> {
+  turn: Turn,
+): Promise<NotCreatedItems> {
   const created = new ChunkedList<Created>()
   for (const event of events) if (event.collection === collection && 'item' in event) created.push(event)
   const notCreated = new Map<number, NotCreated>()
   let next = 0
   for (const [index, one] of items.entries()) {
-    yield
+    if (turn.isOver) await turn.next()
     const event = created.at(next)
     if ('item' in one) {
       const wanted = rules.clientIdsOnPost && event?.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
       const isId = event && (wanted === undefined || keyOf(wanted as string) === keyOf(event.id))
-      if (isId && (yield* isResult(one.item, event, rules))) {
+      if (isId && isResult(one.item, event, rules)) {
         next++
         continue
       }
@@ -104,7 +95,7 @@ export function* notCreatedBefore(
       }
     }
     try {
-      const made = yield* decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
+      const made = decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
       const rejection = {
         code: 'Conflict',
         message: 'It was rejected by the first request.',
@@ -120,11 +111,11 @@ export function* notCreatedBefore(
 }
 
 /** Whether a body made an event, which may have added the id and the time of receipt. */
-function* isResult(body: JsonObject, { collection, id, item }: Created, rules: Rules): Steps<boolean> {
+function isResult(body: JsonObject, { collection, id, item }: Created, rules: Rules): boolean {
   const rule = rules.times.get(collection)
   const received = rule?.defaultsToReceipt ? firstAt(item.value, rule.path) : undefined
   const timed = rule && received !== undefined ? withDefault(body, rule.path, () => received) : body
-  return (yield* stringifySteps(yield* withId(timed, id, rules))) === item.text
+  return JSON.stringify(withId(timed, id, rules)) === item.text
 }
 
 function itemOf(one: BatchItem) {

@@ -3,6 +3,7 @@ import {
   canonicalInteger,
   faultOfId,
   faultOfName,
+  HIGHEST_ID,
   type Item,
   isItem,
   keyOf,
@@ -12,29 +13,30 @@ import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { compareInstants } from '../json/instant.ts'
+import { checkValues, MEMBER_VALUES } from '../json/item-size.ts'
 import { pointer } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
 import type { Command } from './command.ts'
 import { checkConditions } from './conditions.ts'
 import { checkTime, validTime, withReceipt } from './event-times.ts'
 import { applyPatch, InnerValue } from './inner-value.ts'
 import { stamp, withId } from './item-event.ts'
-import { latestItems } from './latest-items.ts'
+import { LatestItems } from './latest-items.ts'
 import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 /** The events of a command on an item, or the item if the command does not change it. */
 export type Decision = readonly DomainEvent[] | Item
 
-/** Decides a command; of several events the last is that of the item. A decision about a short item takes no step. */
-export function* decide(command: Command, accepted: AcceptedState, rules: Rules): Steps<Decision> {
-  const decision = yield* decideItem(command, accepted, rules)
+/** Decides a command; of several events the last is that of the item. */
+export function decide(command: Command, accepted: AcceptedState, rules: Rules): Decision {
+  const decision = decideItem(command, accepted, rules)
   if (!isEvents(decision) || !rules.latest.has(command.collection)) return decision
-  return [...(yield* latestItems(decision, accepted, rules)), ...decision]
+  const latest = new LatestItems(accepted, rules)
+  for (const event of decision) latest.add(event)
+  return [...latest.events(), ...decision]
 }
 
 export function isEvents(decision: Decision): decision is readonly DomainEvent[] {
@@ -42,50 +44,47 @@ export function isEvents(decision: Decision): decision is readonly DomainEvent[]
 }
 
 /** Every rule of an item lives here: given what is so, what may happen next? */
-export function* decideItem(command: Command, accepted: AcceptedState, rules: Rules): Steps<Decision> {
+export function decideItem(command: Command, accepted: AcceptedState, rules: Rules): Decision {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
     case 'CreateItem': {
       if (collection.isObject) throw isSingle(collection.name)
       const body = withReceipt(command.item, collection.name, rules)
       const holder = holderOf(body, collection, rules)
-      if (holder) return yield* createDuplicateKey(holder, body, collection, rules)
+      if (holder) return createDuplicateKey(holder, body, collection, rules)
       const id = newId(body, collection, rules)
-      return yield* createItem(collection, id, body, rules)
+      return createItem(collection, id, body, rules)
     }
     case 'ReplaceItem': {
       const before = collection.get(command.key)
       const body = withReceipt(command.item, collection.name, rules)
       checkConditions(command, () => tagsOf(before))
       if (!isItem(before)) {
-        if (command.key === OBJECT_ID) return yield* createObject(collection, body, rules)
+        if (command.key === OBJECT_ID) return createObject(collection, body, rules)
         if (collection.isObject) throw isSingle(collection.name)
         if (!rules.upsertOnPut) throw missing(command.collection, command.key)
         const id = upsertedId(body, command.key, collection, rules)
         checkKey(body, command.key, collection, rules)
-        return yield* createItem(collection, id, body, rules)
+        return createItem(collection, id, body, rules)
       }
       if (before.id !== OBJECT_ID) checkSameId(own(body, rules.idField), before, 'the body')
       if (command.onlyIfNewer && !isNewer(body, before, collection.name, rules)) return before
       checkKey(body, before.key, collection, rules)
-      const item = yield* validated(body, before.id, collection.name, rules)
+      const item = validated(body, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
     case 'PatchItem': {
       const before = collection.get(command.key)
-      const inner =
-        isItem(before) && command.inside && (yield* InnerValue.of(before.text, command.inside, rules.idField))
+      const inner = isItem(before) && command.inside && InnerValue.of(before.text, command.inside, rules.idField)
       checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
-      const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-      const patched = yield* inner
-        ? inner.patched(command.patch, limits)
-        : applyPatch(command.patch, before.text, limits)
+      const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes, values: rules.itemValues }
+      const patched = inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
       checkKey(patched, before.key, collection, rules)
-      const item = yield* validated(patched, before.id, collection.name, rules)
+      const item = validated(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
     }
     case 'DeleteItem': {
@@ -101,17 +100,12 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
 }
 
 /** A new item has the natural key of one that is there. */
-function* createDuplicateKey(
-  holder: Item,
-  body: JsonObject,
-  collection: CollectionState,
-  rules: Rules,
-): Steps<Decision> {
+function createDuplicateKey(holder: Item, body: JsonObject, collection: CollectionState, rules: Rules): Decision {
   const { name } = collection
-  if (yield* isDuplicate(body, holder, rules.idField)) return holder
+  if (isDuplicate(body, holder, rules.idField)) return holder
   const naturalKey = rules.keyFields.get(name)
   if (naturalKey && !rules.replacing.has(name)) throw keyConflict(body, holder, name, naturalKey)
-  const item = yield* validated(body, holder.id, name, rules)
+  const item = validated(body, holder.id, name, rules)
   return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
 }
 
@@ -124,23 +118,18 @@ function isNewer(item: JsonObject, before: Item, collection: string, rules: Rule
   return now !== undefined && compareInstants(now, then) > 0
 }
 
-function* createItem(
-  collection: CollectionState,
-  id: ItemId,
-  body: JsonObject,
-  rules: Rules,
-): Steps<readonly DomainEvent[]> {
+function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
   checkName(collection.name)
-  const item = yield* validated(body, id, collection.name, rules)
+  const item = validated(body, id, collection.name, rules)
   const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
 }
 
 /** Creates an object only if one existed before, so that a mistyped address creates none. */
-function* createObject(collection: CollectionState, body: JsonObject, rules: Rules): Steps<readonly DomainEvent[]> {
+function createObject(collection: CollectionState, body: JsonObject, rules: Rules): readonly DomainEvent[] {
   const { name } = collection
   if (collection.exists || !collection.isObject) throw missing(name, OBJECT_ID)
-  const item = yield* validated(body, OBJECT_ID, name, rules)
+  const item = validated(body, OBJECT_ID, name, rules)
   return [{ type: 'ObjectCreated', ...stamp(name, OBJECT_ID, collection.get(OBJECT_ID)), item }]
 }
 
@@ -170,11 +159,19 @@ function newIdOf(collection: CollectionState, { newId }: Rules): ItemId {
   return id
 }
 
-/** Text ids that spell an integer beyond HIGHEST_ID do not affect `nextId`, but must not be assigned again. */
 function nextId(collection: CollectionState): ItemId {
   let next = collection.nextId
-  while (collection.get(keyOf(next))) next++
+  while (isTaken(next, collection)) next++
   return assignedId(next)
+}
+
+/**
+ * Whether an integer from the next id on must not be assigned. Deleted items had one only before a reset, or as a text
+ * beyond HIGHEST_ID, which does not affect the next id.
+ */
+export function isTaken(integer: number, collection: CollectionState): boolean {
+  const found = collection.get(keyOf(integer))
+  return isItem(found) || (found !== undefined && integer > HIGHEST_ID)
 }
 
 /** Throws when integers are no longer exact. */
@@ -217,10 +214,11 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
   )
 }
 
-function* validated(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
-  const item = yield* withId(body, id, rules)
-  const document = new Document(yield* stringifySteps(item), item)
+function validated(body: JsonObject, id: ItemId, collection: string, rules: Rules): Document {
+  const item = withId(body, id, rules)
+  const document = new Document(JSON.stringify(item), item)
   checkSize(document.text, item, id, rules)
+  checkValues(document.text, rules.itemValues, 'The item', id === OBJECT_ID ? 0 : MEMBER_VALUES)
   checkTime(item, collection, rules)
   const faults = rules.faultsOf(collection, item)
   if (faults.length > 0) {

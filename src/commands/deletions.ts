@@ -1,4 +1,3 @@
-import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { ChunkedList, IndexedList, type List } from '../runtime/chunked-list.ts'
@@ -30,7 +29,7 @@ export class JoinedLists<Thing> extends IndexedList<Thing> {
  */
 export class Deletions extends IndexedList<DomainEvent> {
   readonly #collection: string
-  readonly #ids = new IdList()
+  readonly #ids = new ChunkedList<ItemId>()
   readonly #revisions = new ChunkedList<number>()
   readonly #positions = new ChunkedList<number>()
   #isRemoval = false

@@ -1,20 +1,23 @@
 import type { CollectionLookup, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Origin, partKey, type Recorded } from '../events/journal.ts'
+import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
-import { ChunkedList, type List } from '../runtime/chunked-list.ts'
-import { Slices, type Steps } from '../runtime/time-slices.ts'
+import type { List } from '../runtime/chunked-list.ts'
+import { type Turn, Turns } from '../runtime/turns.ts'
 import { AcceptedWrites } from './accepted-writes.ts'
-import { type BulkDecision, decideBulk, deletionsIn, type SelectItems } from './bulk.ts'
+import { type BulkDecision, decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
 import { notCreatedBefore } from './create-items.ts'
 import { decide, isEvents } from './decide.ts'
+import { decideEdit, type EditDecision } from './decide-edit.ts'
+import { DecisionLock } from './decision-lock.ts'
+import { JoinedLists } from './deletions.ts'
+import type { Edit } from './edit.ts'
 import type { IdempotencyKeys } from './idempotency-keys.ts'
 import { IdempotentRequests } from './idempotent-requests.ts'
 import { latestItems } from './latest-items.ts'
-import { type Edit, Merge } from './merge.ts'
 import { checkKeys } from './natural-keys.ts'
-import { type BulkOutcome, type EditMerge, type Outcome, outcomeOf, type RestoreOutcome } from './outcome.ts'
+import { type BulkOutcome, type MergeOutcome, type Outcome, outcomeOf, type RestoreOutcome } from './outcome.ts'
 import { eventsOfWrite, recordedOutcome } from './recorded-outcomes.ts'
 import { decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
@@ -39,9 +42,8 @@ export class CommandHandler implements Projection {
   readonly #accepted: AcceptedWrites
   readonly #requests: IdempotentRequests
   readonly #select: SelectItems
-  readonly #slices = new Slices()
-  /** While a decision runs in steps: resolves when other commands may be decided. */
-  #alone: Promise<void> | undefined
+  readonly #lock = new DecisionLock()
+  readonly #turns = new Turns()
 
   constructor({ journal, durable, rules, now, idempotencyKeys, select = async () => undefined }: HandlerOptions) {
     this.#journal = journal
@@ -77,155 +79,97 @@ export class CommandHandler implements Projection {
     )
   }
 
-  /** Begins to merge an edit of the data file. The origin's key is that of the last write; see docs/journal.md, J24. */
-  merge(edit: Edit, origin: Origin): EditMerge {
-    const merge = new Merge(edit, this.#rules)
-    const writes: [Position, Position][] = []
-    const latestWritten = new Set<string>()
-    let basis: Position | undefined
-    let events = 0
-    const write = async (merging: (accepted: Overlay) => Steps<List<DomainEvent>>, who: Origin): Promise<void> => {
-      await this.#decideAlone(async () => {
-        const { head } = this.#state
-        const { edited, made } = await this.#slices.run(() => this.#edited(merging(this.#state), latestWritten))
-        basis ??= head
-        if (made.length === 0) return { appended: undefined, outcome: undefined }
-        events += made.length
-        writes.push([head + 1, head + edited.length])
-        return { appended: this.#accepted.appendFrom(head, made, who), outcome: undefined }
-      })
-    }
-    return {
-      part: () =>
-        write((accepted) => merge.part(accepted), {
-          ...origin,
-          ...(origin.key && { key: partKey(origin.key) }),
-        }),
-      rest: async () => {
-        await write((accepted) => merge.rest(accepted), origin)
-        return { basis: basis ?? 0, events, writes, conflicts: merge.conflicts }
-      },
-    }
-  }
-
-  /** The events of an edit, and those with the resulting latest items, which are not in the file. */
-  *#edited(
-    merging: Steps<List<DomainEvent>>,
-    latestWritten: Set<string>,
-  ): Steps<{ readonly edited: List<DomainEvent>; readonly made: List<DomainEvent> }> {
-    const edited = yield* merging
-    yield* checkKeys(edited, this.#state, this.#rules, 'Invalid')
-    const latest = yield* latestItems(edited, this.#state, this.#rules, latestWritten)
-    if (latest.length === 0) return { edited, made: edited }
-    const made = new ChunkedList<DomainEvent>()
-    for (const event of edited) {
-      made.push(event)
-      yield
-    }
-    for (const event of latest) made.push(event)
-    return { edited, made }
+  /**
+   * Merges an edit of the data file in one write. `latestWritten` collects the latest items that earlier parts of a first
+   * import wrote.
+   */
+  async merge(edit: Edit, origin: Origin, latestWritten = new Set<string>()): Promise<MergeOutcome> {
+    let decided: EditDecision | undefined
+    let events: List<DomainEvent> = []
+    const { head: basis } = await this.#decideAlone('an edit of the data file', true, origin, async (state, turn) => {
+      decided = await decideEdit(edit, state, this.#rules, turn)
+      await checkKeys(decided.events, state, this.#rules, 'Invalid', turn)
+      const latest = await latestItems(decided.events, state, this.#rules, turn, latestWritten)
+      events = latest.length === 0 ? decided.events : new JoinedLists([decided.events, latest])
+      return { events }
+    })
+    const { events: edited, conflicts } = decided as EditDecision
+    return { basis, edited: edited.length, events: events.length, conflicts }
   }
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    const { outcome } = await this.#decideAlone(async () => {
-      const { head } = this.#state
-      const events = await this.#slices.run(() => decideRestore(restoration, this.#state, this.#rules))
-      const isWritten = !isDryRun && events.length > 0
-      const appended = isWritten ? this.#accepted.appendFrom(head, events, origin) : undefined
-      return { appended, outcome: { position: isWritten ? head + events.length : head, events } }
+    let events: List<DomainEvent> = []
+    const { head, recorded } = await this.#decideAlone('a restore', true, origin, async (state, turn) => {
+      events = await decideRestore(restoration, state, this.#rules, turn)
+      await checkKeys(events, state, this.#rules, 'Conflict', turn)
+      return { events: isDryRun ? [] : events }
     })
-    return outcome
-  }
-
-  /**
-   * Decides in steps against durable state, while all other decisions wait. They wait until a large write is durable,
-   * because the overlay does not hold its events.
-   */
-  async #decideAlone<Outcome>(
-    decision: () => Promise<{ readonly appended: Promise<Recorded> | undefined; readonly outcome: Outcome }>,
-  ): Promise<{ readonly recorded: Recorded | undefined; readonly outcome: Outcome }> {
-    while (this.#alone) await this.#alone
-    let resolve = (): void => {}
-    const alone = new Promise<void>((resolved) => {
-      resolve = resolved
-    })
-    const done = (): void => {
-      if (this.#alone === alone) this.#alone = undefined
-      resolve()
-    }
-    this.#alone = alone
-    try {
-      const { flushed } = this.#accepted
-      if (flushed) {
-        await flushed.catch(() => {})
-        // Storing them has blocked the event loop; the decision blocks it as long as a slice.
-        await new Promise<void>((resolve) => setImmediate(resolve))
-      }
-      const { appended, outcome } = await decision()
-      // Other commands may be decided on top of the overlay.
-      if (this.#accepted.hasWritesInFlight) done()
-      return { recorded: await appended, outcome }
-    } finally {
-      done()
-    }
+    return { position: recorded ? lastPosition(recorded) : head, events }
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
-    const { head, decided, recorded } = await this.#decideAndAppend(
-      () => decide(command, this.#state, this.#rules),
-      (decision) => (isEvents(decision) ? decision : []),
-      origin,
-    )
-    if (recorded || isEvents(decided)) return outcomeOf(recorded as Recorded)
-    return { position: head, event: undefined, item: decided }
+    while (this.#lock.released) await this.#lock.released
+    const { head } = this.#state
+    const { decision, appended } = await this.#accepted.decide(() => {
+      const decision = decide(command, this.#state, this.#rules)
+      return { decision, appended: isEvents(decision) ? this.#accepted.append(decision, origin) : undefined }
+    })
+    if (isEvents(decision)) return outcomeOf((await appended) as Recorded)
+    // The decision may rest on writes that are being flushed.
+    await this.#accepted.flushed
+    return { position: head, event: undefined, item: decision }
   }
 
   async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {
-    const selected = await Promise.all(deletionsIn(command).map((deletion) => this.#select(deletion)))
-    const { head, decided, recorded } = await this.#decideAndAppend(
-      () => decideBulk(command, this.#state, this.#rules, selected),
-      ({ events }: BulkDecision) => (isDryRun ? [] : events),
+    const deletions = deletionsIn(command)
+    // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
+    const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one))) : []
+    let decided: BulkDecision | undefined
+    const { head, recorded } = await this.#decideAlone(
+      command.type,
+      listsItems(command),
       origin,
+      async (state, turn) => {
+        decided = await decideBulk(command, state, this.#rules, selected, turn)
+        return { events: isDryRun ? [] : decided.events }
+      },
     )
-    return { position: recorded ? lastPosition(recorded) : head, ...decided }
+    return { position: recorded ? lastPosition(recorded) : head, ...(decided as BulkDecision) }
   }
 
-  /** Decides short commands synchronously, and others alone. Appends nothing if there are no events. */
-  async #decideAndAppend<Decided>(
-    begin: () => Steps<Decided>,
-    eventsOf: (decided: Decided) => List<DomainEvent>,
+  /**
+   * Decides in turns of the event loop while all other decisions wait. It holds the lock until a large write is durable,
+   * because the overlay does not have its events.
+   */
+  #decideAlone(
+    holder: string,
+    isListing: boolean,
     origin: Origin,
-  ): Promise<{ readonly head: Position; readonly decided: Decided; readonly recorded: Recorded | undefined }> {
-    while (this.#alone) await this.#alone
-    const begun = begin()
-    const { head: basis } = this.#state
-    const first = this.#accepted.decide(() => begun.next())
-    const { done, value } = first instanceof Promise ? await first : first
-    if (done) {
-      const events = eventsOf(value)
-      if (events.length > 0)
-        return { head: basis, decided: value, recorded: await this.#accepted.append(events, origin) }
-      // The decision may rest on writes that are being flushed.
-      await this.#accepted.flushed
-      return { head: basis, decided: value, recorded: undefined }
-    }
-    const { outcome, recorded } = await this.#decideAlone(async () => {
-      const { head } = this.#state
-      const steps = head === basis ? begun : begin()
-      const decided = await this.#slices.run(() => steps)
-      const events = eventsOf(decided)
-      const appended = events.length > 0 ? this.#accepted.appendFrom(head, events, origin) : undefined
-      return { appended, outcome: { head, decided } }
+    decide: (state: Overlay, turn: Turn) => Promise<{ readonly events: List<DomainEvent> }>,
+  ): Promise<{ readonly head: Position; readonly recorded: Recorded | undefined }> {
+    return this.#lock.hold(holder, async (release) => {
+      if (isListing) await this.#accepted.flushed?.catch(() => {})
+      const { head, events } = await this.#accepted.decideInTurns((state) =>
+        this.#turns.run((turn) => decide(state, turn)),
+      )
+      if (events.length === 0) {
+        release()
+        await this.#accepted.flushed
+        return { head, recorded: undefined }
+      }
+      if (isLarge(events)) return { head, recorded: await this.#accepted.appendLarge(events, origin) }
+      const appended = this.#accepted.append(events, origin)
+      release()
+      return { head, recorded: await appended }
     })
-    return { ...outcome, recorded }
   }
 
   async #recordedBulkOutcome(command: BulkCommand, position: Position): Promise<BulkOutcome> {
     const events = await eventsOfWrite(this.#journal, position)
     const notCreated =
       command.type === 'CreateItems'
-        ? await this.#slices.run(() => notCreatedBefore(command, events, this.#state, this.#rules))
+        ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#state, this.#rules, turn))
         : new Map<number, never>()
     return { position, events, notCreated }
   }

@@ -1,15 +1,11 @@
-import { applyJsonPatch, nestingOf, type PatchLimits } from '../json/json-patch.ts'
+import { MAX_NESTING, sizeOf } from '../json/item-size.ts'
+import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
-import { MAX_NESTING, parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { pathTo } from '../json/pointer.ts'
 import { isArray, isObject, type JsonValue, own, put } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
 import type { Patch } from './command.ts'
-
-/** The nesting of longer values is checked in a step of its own. */
-const STEP_CHARACTERS = 32 * 1024
 
 interface ElementId {
   readonly field: string
@@ -41,8 +37,8 @@ export class InnerValue {
   }
 
   /** @throws {Refusal} `NotFound` when the item has nothing there. */
-  static *of(whole: string, segments: readonly string[], idField: string): Steps<InnerValue> {
-    const document = yield* parseSteps(whole)
+  static of(whole: string, segments: readonly string[], idField: string): InnerValue {
+    const document = parseText(whole)
     const found = pathTo(document, segments, idField)
     if (!found) {
       throw new Refusal(
@@ -52,24 +48,24 @@ export class InnerValue {
     }
     const id = found.isElement && isObject(found.value) ? own(found.value, idField) : undefined
     const isById = id !== undefined && String(id) === segments.at(-1)
-    const text = yield* stringifySteps(found.value)
+    const text = JSON.stringify(found.value)
     return new InnerValue(document, whole, found.path, isById ? { field: idField, id } : undefined, text)
   }
 
   /** The whole item with this value patched. */
-  *patched(patch: Patch, limits: PatchLimits): Steps<JsonValue> {
+  patched(patch: Patch, limits: PatchLimits): JsonValue {
     const isRemoved =
       patch.type === 'operations' && patch.operations.some(({ op, path }) => op === 'remove' && path.length === 0)
     // Within an array, an operation on the whole value would otherwise insert another element.
-    if (patch.type === 'value') return yield* this.#with(this.#withId(patch.value))
-    if (!isRemoved) return yield* this.#with(yield* applyPatch(patch, this.text, limits))
+    if (patch.type === 'value') return this.#with(this.#withId(patch.value))
+    if (!isRemoved) return this.#with(applyPatch(patch, this.text, limits))
     const inside = (path: readonly string[]) => [...this.#path, ...path]
     const operations = patch.operations.map((operation) => ({
       ...operation,
       path: inside(operation.path),
       ...('from' in operation && { from: inside(operation.from) }),
     }))
-    return yield* applyJsonPatch(this.#whole, operations, limits)
+    return applyJsonPatch(this.#whole, operations, limits)
   }
 
   /** The value with the id of the element that it replaces: without one, a PUT that is repeated would replace another. */
@@ -85,14 +81,11 @@ export class InnerValue {
     )
   }
 
-  *#with(value: JsonValue): Steps<JsonValue> {
-    const text = yield* stringifySteps(value)
-    const isLong = text.length > STEP_CHARACTERS
-    if (isLong) yield
-    if (this.#path.length + nestingOf(text) > MAX_NESTING) {
+  #with(value: JsonValue): JsonValue {
+    const text = JSON.stringify(value)
+    if (this.#path.length + sizeOf(text).nesting > MAX_NESTING) {
       throw new Refusal('Unprocessable', `The item would be nested deeper than ${MAX_NESTING}.`)
     }
-    if (isLong) yield
     const last = this.#path.at(-1) as string
     let parent = this.#document
     for (const name of this.#path.slice(0, -1)) parent = (parent as Record<string, JsonValue>)[name] as JsonValue
@@ -103,8 +96,8 @@ export class InnerValue {
 }
 
 /** The value that a patch makes of a JSON text. */
-export function* applyPatch(patch: Patch, text: string, limits: PatchLimits): Steps<JsonValue> {
+export function applyPatch(patch: Patch, text: string, limits: PatchLimits): JsonValue {
   if (patch.type === 'value') return patch.value
-  if (patch.type === 'merge') return yield* mergePatch(yield* parseSteps(text), patch.document)
-  return yield* applyJsonPatch(text, patch.operations, limits)
+  if (patch.type === 'merge') return mergePatch(parseText(text), patch.document)
+  return applyJsonPatch(text, patch.operations, limits)
 }

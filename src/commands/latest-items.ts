@@ -4,11 +4,10 @@ import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, existsAfter, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { firstAt } from '../json/paths.ts'
-import { type JsonObject, own } from '../json/value.ts'
-import { equalSteps, stringifySteps } from '../json/value-steps.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import { equal, type JsonObject, own } from '../json/value.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { validTime } from './event-times.ts'
 import { stamp, withId } from './item-event.ts'
 import type { EventTimeRule, Latest, Rules } from './rules.ts'
@@ -27,47 +26,77 @@ interface Candidate {
 }
 
 /**
- * Events that keep the latest items up with the readings that a write creates or changes: one for each latest item. An item goes
- * forward in time only: a reading that is deleted, or gets an earlier time, stays the latest one until a newer one comes.
- * `written` collects the latest items that were written themselves, which takes precedence: also in earlier parts of an edit.
+ * Keeps the latest items up with the readings that a write creates or changes: one event for each latest item. An item
+ * goes forward in time only: a reading that is deleted, or gets an earlier time, stays the latest one until a newer one comes.
  */
-export function* latestItems(
+export class LatestItems {
+  readonly #accepted: AcceptedState
+  readonly #rules: Rules
+  /** The latest items that were written themselves, which takes precedence. */
+  readonly #written: Set<string>
+  readonly #targets: ReadonlySet<string>
+  readonly #newest = new Map<string, Candidate>()
+  /** The last event that created or removed each collection. */
+  readonly #lives = new Map<string, DomainEvent>()
+
+  /** `written` has those of earlier writes of the same edit. */
+  constructor(accepted: AcceptedState, rules: Rules, written = new Set<string>()) {
+    this.#accepted = accepted
+    this.#rules = rules
+    this.#written = written
+    this.#targets = new Set(Array.from(rules.latest.values(), (latest) => latest.in))
+  }
+
+  /** Adds an event of the write. */
+  add(event: DomainEvent): void {
+    if (existsAfter(event) !== undefined) this.#lives.set(event.collection, event)
+    if (!isItemEvent(event)) return
+    if (this.#targets.has(event.collection)) this.#written.add(nameOf(event.collection, event.id))
+    const latest = this.#rules.latest.get(event.collection)
+    const candidate = latest && 'item' in event ? candidateOf(event, latest, this.#accepted, this.#rules) : undefined
+    if (!candidate) return
+    const name = nameOf(candidate.in, candidate.id)
+    const known = this.#newest.get(name)
+    if (!known || isAfter(candidate, known)) this.#newest.set(name, candidate)
+  }
+
+  /** The events of the latest items, after all events of the write were added. */
+  *events(): Generator<DomainEvent, void> {
+    for (const [name, candidate] of this.#newest) {
+      const collection = this.#accepted.collection(candidate.in)
+      const { exists, isObject } = collectionAfter(this.#lives.get(candidate.in), collection)
+      // A single object has no items.
+      if (this.#written.has(name) || isObject) continue
+      const event = latestItem(candidate, this.#accepted, this.#rules)
+      if (!event) continue
+      if (!exists) {
+        const created = { type: 'CollectionCreated', collection: candidate.in } as const
+        this.#lives.set(candidate.in, created)
+        yield created
+      }
+      yield event
+    }
+  }
+}
+
+/** The events of the latest items for a write of any size. */
+export async function latestItems(
   events: Iterable<DomainEvent>,
   accepted: AcceptedState,
   rules: Rules,
-  written = new Set<string>(),
-): Steps<readonly DomainEvent[]> {
+  turn: Turn,
+  written?: Set<string>,
+): Promise<readonly DomainEvent[]> {
   if (rules.latest.size === 0) return []
-  const targets = new Set(Array.from(rules.latest.values(), (latest) => latest.in))
-  const newest = new Map<string, Candidate>()
-  /** The last event that created or removed each collection. */
-  const lives = new Map<string, DomainEvent>()
+  const latest = new LatestItems(accepted, rules, written)
   for (const event of events) {
-    yield
-    if (existsAfter(event) !== undefined) lives.set(event.collection, event)
-    const latest = rules.latest.get(event.collection)
-    if (!isItemEvent(event)) continue
-    if (targets.has(event.collection)) written.add(nameOf(event.collection, event.id))
-    const candidate = latest && 'item' in event ? yield* candidateOf(event, latest, accepted, rules) : undefined
-    if (!candidate) continue
-    const name = nameOf(candidate.in, candidate.id)
-    const known = newest.get(name)
-    if (!known || isAfter(candidate, known)) newest.set(name, candidate)
+    latest.add(event)
+    if (turn.isOver) await turn.next()
   }
   const made: DomainEvent[] = []
-  for (const [name, candidate] of newest) {
-    yield
-    const { exists, isObject } = collectionAfter(lives.get(candidate.in), accepted.collection(candidate.in))
-    // A single object has no items.
-    if (written.has(name) || isObject) continue
-    const event = yield* latestItem(candidate, accepted, rules)
-    if (!event) continue
-    if (!exists) {
-      const created = { type: 'CollectionCreated', collection: candidate.in } as const
-      lives.set(candidate.in, created)
-      made.push(created)
-    }
+  for (const event of latest.events()) {
     made.push(event)
+    if (turn.isOver) await turn.next()
   }
   return made
 }
@@ -82,14 +111,14 @@ function collectionAfter(
 }
 
 /** Undefined when the reading has no valid event time, or no value that can be an id. */
-function* candidateOf(
+function candidateOf(
   event: Extract<DomainEvent, { readonly item: Document }>,
   latest: Latest,
   accepted: AcceptedState,
   rules: Rules,
-): Steps<Candidate | undefined> {
+): Candidate | undefined {
   const time = rules.times.get(event.collection)
-  const reading = yield* event.item.steps()
+  const reading = event.item.value
   const id = firstAt(reading, latest.by)
   const instant = time && validTime(reading, time, rules.nowMs())
   if (!instant || id === undefined || faultOfId(id) !== undefined) return undefined
@@ -106,34 +135,34 @@ function isAfter(a: Candidate, b: Candidate): boolean {
 }
 
 /** The event that makes a reading the latest item; undefined when it is not newer than that. */
-function* latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules): Steps<DomainEvent | undefined> {
+function latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules): DomainEvent | undefined {
   const { in: name, id, time, instant, reading, corrects } = candidate
   const before = accepted.collection(name).get(keyOf(id))
   if (!isItem(before)) {
     return {
       type: 'ItemCreated',
       ...stamp(name, id, before),
-      item: new Document(yield* latestText(reading, id, rules)),
+      item: new Document(latestText(reading, id, rules)),
     }
   }
-  const latest = (yield* parseSteps(before.text)) as JsonObject
+  const latest = parseText(before.text) as JsonObject
   const then = validTime(latest, time, rules.nowMs())
   const order = then ? compareInstants(instant, then) : 1
   if (order < 0) return undefined
-  const corrected = corrects && ((yield* parseSteps(corrects.text)) as JsonObject)
-  const replaced = corrected && (yield* isMadeFrom(latest, corrected, rules)) ? corrected : undefined
+  const corrected = corrects && (parseText(corrects.text) as JsonObject)
+  const replaced = corrected && isMadeFrom(latest, corrected, rules) ? corrected : undefined
   if (order === 0 && !replaced) return undefined
-  const whole = yield* latestText(merged(latest, reading, replaced), before.id, rules)
+  const whole = latestText(merged(latest, reading, replaced), before.id, rules)
   // Readings with ever new members would make it grow without end.
-  const text = Buffer.byteLength(whole) > rules.itemBytes ? yield* latestText(reading, before.id, rules) : whole
+  const text = Buffer.byteLength(whole) > rules.itemBytes ? latestText(reading, before.id, rules) : whole
   if (text === before.text) return undefined
   return { type: 'ItemReplaced', ...stamp(name, before.id, before), item: new Document(text) }
 }
 
 /** Whether a latest item has each member of a reading. */
-function* isMadeFrom(latest: JsonObject, reading: JsonObject, { idField }: Rules): Steps<boolean> {
+function isMadeFrom(latest: JsonObject, reading: JsonObject, { idField }: Rules): boolean {
   for (const [name, value] of Object.entries(reading)) {
-    if (name !== idField && !(yield* equalSteps(own(latest, name), value))) return false
+    if (name !== idField && !equal(own(latest, name), value)) return false
   }
   return true
 }
@@ -146,8 +175,8 @@ function merged(latest: JsonObject, reading: JsonObject, corrected: JsonObject =
   return { ...Object.fromEntries(kept), ...reading }
 }
 
-function* latestText(reading: JsonObject, id: ItemId, rules: Rules): Steps<string> {
-  return yield* stringifySteps(yield* withId(reading, id, rules))
+function latestText(reading: JsonObject, id: ItemId, rules: Rules): string {
+  return JSON.stringify(withId(reading, id, rules))
 }
 
 function nameOf(collection: string, id: ItemId): string {

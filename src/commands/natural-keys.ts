@@ -3,13 +3,12 @@ import { type Item, isItem, keyOf } from '../collections/item.ts'
 import { describeKey, hasLongKey, MOST_KEY_LENGTH, type NaturalKey, naturalKeyOf } from '../collections/natural-key.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, isItemEvent } from '../events/event.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { formatPath } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
-import type { JsonObject } from '../json/value.ts'
-import { equalSteps } from '../json/value-steps.ts'
+import { equal, type JsonObject } from '../json/value.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { Rules } from './rules.ts'
 
 /**
@@ -32,10 +31,10 @@ export function holderOf(item: JsonObject, collection: CollectionState, rules: R
 }
 
 /** Whether an item equals another one in all but the id. */
-export function* isDuplicate(item: JsonObject, holder: Item, idField: string): Steps<boolean> {
+export function isDuplicate(item: JsonObject, holder: Item, idField: string): boolean {
   const { [idField]: _, ...rest } = item
-  const { [idField]: __, ...others } = (yield* parseSteps(holder.text)) as JsonObject
-  return yield* equalSteps(rest, others)
+  const { [idField]: __, ...others } = parseText(holder.text) as JsonObject
+  return equal(rest, others)
 }
 
 /** Refuses an item that would have the natural key of another item. */
@@ -63,16 +62,17 @@ interface KeyChanges {
 }
 
 /** Refuses events of one write after which two items would have the same natural key. */
-export function* checkKeys(
+export async function checkKeys(
   events: Iterable<DomainEvent>,
   accepted: AcceptedState,
   rules: Rules,
   code: RefusalCode,
-): Steps<void> {
+  turn: Turn,
+): Promise<void> {
   if (rules.keyFields.size === 0) return
   const changes = new Map<string, KeyChanges>()
   for (const event of events) {
-    yield
+    if (turn.isOver) await turn.next()
     const wanted = rules.keyFields.get(event.collection)
     if (!wanted || !isItemEvent(event)) continue
     const changed: KeyChanges = changes.get(event.collection) ?? { items: new Set(), holders: new Map(), taken: [] }
@@ -80,7 +80,7 @@ export function* checkKeys(
     const key = keyOf(event.id)
     changed.items.add(key)
     if (!('item' in event)) continue
-    const item = yield* event.item.steps()
+    const item = event.item.value
     const naturalKey = naturalKeyOf(item, wanted)
     if (naturalKey === undefined) continue
     const other = changed.holders.get(naturalKey)
@@ -91,7 +91,7 @@ export function* checkKeys(
   }
   for (const [name, { items, taken }] of changes) {
     for (const { item, key, holder } of taken) {
-      yield
+      if (turn.isOver) await turn.next()
       if (!items.has(holder)) throw sameKey(item, key, holder, name, rules.keyFields.get(name) as NaturalKey, code)
     }
   }

@@ -2,8 +2,8 @@ import { Item } from '../collections/item.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { lastPosition, type Recorded } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
-import type { MergeConflict } from './collection-merge.ts'
 import type { NotCreatedItems } from './create-items.ts'
+import type { MergeConflict } from './decide-edit.ts'
 
 /** The result of a command on an item, durable and readable. */
 export interface Outcome {
@@ -26,24 +26,17 @@ export interface BulkOutcome extends RestoreOutcome {
   readonly notCreated: NotCreatedItems
 }
 
-/** An edit of the data file that is merged in parts. */
-export interface EditMerge {
-  /** Writes the edited items found so far, which are removed from the contents. More will follow. */
-  part(): Promise<void>
-  /** Writes everything else. Most edits need only this write. */
-  rest(): Promise<MergeOutcome>
-}
-
 export interface MergeOutcome {
   /** Position of the last event before the edit's first event. */
   readonly basis: Position
+  /** Number of events with what the file has; latest items follow. */
+  readonly edited: number
+  /** Number of all events. */
   readonly events: number
-  /** The first and the last position of what each write has from the file. */
-  readonly writes: readonly (readonly [Position, Position])[]
   readonly conflicts: readonly MergeConflict[]
 }
 
-export interface ImportOutcome extends Omit<MergeOutcome, 'writes'> {
+export interface ImportOutcome extends Omit<MergeOutcome, 'edited'> {
   /** Position of the state from which the edit was made. */
   readonly basedOn: Position
 }

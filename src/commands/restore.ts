@@ -1,14 +1,16 @@
 import type { CollectionState } from '../collections/collection.ts'
-import { type FileItem, FileItems } from '../collections/file-items.ts'
-import { type Item, isItem, keyOf } from '../collections/item.ts'
-import type { AcceptedState } from '../collections/overlay.ts'
+import type { FileItem } from '../collections/file-items.ts'
+import { type Item, isItem } from '../collections/item.ts'
+import { type AcceptedState, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, OBJECT_ID } from '../events/event.ts'
-import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
-import type { BaseCollection, IsSame } from './collection-merge.ts'
-import { type Edit, Merge } from './merge.ts'
-import { checkKeys } from './natural-keys.ts'
+import type { Turn } from '../runtime/turns.ts'
+import { decideEdit } from './decide-edit.ts'
+import { JoinedLists } from './deletions.ts'
+import { type BaseItems, Difference } from './difference.ts'
+import { type CollectionEdit, type Edit, type EditKind, HeldCharacters } from './edit.ts'
+import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
 /** The items that a collection is to have. They do not change. Items without an id get one. */
@@ -16,9 +18,18 @@ export interface RestoredCollection {
   items(): Iterable<FileItem>
 }
 
+export type RestoredCollections = ReadonlyMap<string, RestoredCollection | undefined>
+
 /** The state to restore: whole collections, or one item. Undefined: it did not exist. */
 export type Restoration =
-  | { readonly type: 'collections'; readonly collections: ReadonlyMap<string, RestoredCollection | undefined> }
+  | {
+      /**
+       * After a `reset`, the next id of each list is one above the highest integer id of its items. An `import` is a reset
+       * to what the first import of a data file with these items would make of it.
+       */
+      readonly type: 'collections' | 'reset' | 'import'
+      readonly collections: RestoredCollections
+    }
   | {
       readonly type: 'item'
       readonly collection: string
@@ -26,112 +37,122 @@ export type Restoration =
       readonly item: Item | undefined
     }
 
-/** Restored items are equal byte for byte. */
-// biome-ignore lint/correctness/useYield: nothing is left to compare
-const onlyByText: IsSame = function* () {
+/** A restore is an edit of the accepted state: only differences become events. Restored items are equal byte for byte. */
+export async function decideRestore(
+  restoration: Restoration,
+  accepted: AcceptedState,
+  rules: Rules,
+  turn: Turn,
+): Promise<List<DomainEvent>> {
+  if (restoration.type === 'item') {
+    const edit = editOfItem(restoration, accepted.collection(restoration.collection))
+    return (await decideEdit(edit, accepted, rules, turn)).events
+  }
+  const { type, collections } = restoration
+  const wanted = type === 'import' ? await imported(collections, rules, turn) : collections
+  const edit = await editOf(wanted, accepted, 'restore', rules, turn)
+  const { events } = await decideEdit(edit, accepted, rules, turn)
+  if (type === 'collections') return events
+  const resets = await idResets(wanted.keys(), edit, accepted, turn)
+  return resets.length > 0 ? new JoinedLists([resets, events]) : events
+}
+
+/** The items of a data file as its first import would store them: all have ids, and the latest items are among them. */
+async function imported(collections: RestoredCollections, rules: Rules, turn: Turn): Promise<RestoredCollections> {
+  const nothing = new Overlay(() => undefined, 0)
+  const edit = await editOf(collections, nothing, 'first items', rules, turn)
+  const { events } = await decideEdit(edit, nothing, rules, turn)
+  const latest = await latestItems(events, nothing, rules, turn)
+  const stored = new Map<string, FileItem[]>()
+  for (const event of new JoinedLists([events, latest])) {
+    if (turn.isOver) await turn.next()
+    const items = stored.get(event.collection) ?? []
+    stored.set(event.collection, items)
+    if ('item' in event) items.push({ id: event.id, text: event.item.text })
+  }
+  const names = new Set([...collections.keys(), ...stored.keys()])
+  return new Map(
+    Array.from(names, (name) => {
+      const items = stored.get(name)
+      return [name, items && { items: () => items }]
+    }),
+  )
+}
+
+/** A collection that is removed begins anew, too. */
+async function idResets(
+  names: Iterable<string>,
+  { collections }: Edit,
+  accepted: AcceptedState,
+  turn: Turn,
+): Promise<readonly DomainEvent[]> {
+  const nextIds = new Map(collections.map(({ name, nextId }) => [name, nextId]))
+  const resets: DomainEvent[] = []
+  for (const collection of names) {
+    if (turn.isOver) await turn.next()
+    const nextId = nextIds.get(collection) ?? 0
+    if (accepted.collection(collection).nextId > nextId) resets.push({ type: 'IdsReset', collection, nextId })
+  }
+  return resets
+}
+
+/** Concerns a single item only, whatever else exists; a restored item becomes the last. */
+function editOfItem(
+  { collection: name, key, item }: Extract<Restoration, { readonly type: 'item' }>,
+  collection: CollectionState,
+): Edit {
+  if (collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)
+  const found = collection.get(key)
+  const now = isItem(found) ? found : undefined
+  if (now?.text === item?.text) return { collections: [], kind: 'restore' }
+  const change: CollectionEdit = {
+    ...{ name, isRemoved: !item && key === OBJECT_ID, isObject: key === OBJECT_ID, wasThere: collection.exists },
+    edited: item ? [{ index: 0, id: item.id, text: item.text }] : [],
+    removed: now && !item ? [now.id] : [],
+    before: () => now,
+    ...{ isReordered: false, order: undefined, hasUnnamed: false, nextId: 0, isAdded: () => false },
+  }
+  return { collections: [change], kind: 'restore' }
+}
+
+async function editOf(
+  collections: RestoredCollections,
+  accepted: AcceptedState,
+  kind: EditKind,
+  { idField, heldCharacters }: Rules,
+  turn: Turn,
+): Promise<Edit> {
+  const base = new Map<string, BaseItems>()
+  for (const name of collections.keys()) {
+    const { exists, stored } = accepted.collection(name)
+    if (exists) base.set(name, stored)
+  }
+  const held = new HeldCharacters(heldCharacters, tooMany)
+  const difference = new Difference({ base, idField, held, kind, keeps: 'ids' })
+  for (const [name, former] of collections) {
+    if (!former) continue
+    const compared = difference.collection(name, isObjectIn(former))
+    for (const { id, text } of former.items()) {
+      if (turn.isOver) await turn.next()
+      compared.add(id, text)
+    }
+  }
+  return difference.end(turn)
+}
+
+function isObjectIn(former: RestoredCollection): boolean {
+  for (const { id } of former.items()) return id === OBJECT_ID
   return false
-}
-
-/** Memory of an event besides its item's text, in characters. */
-const EVENT_CHARACTERS = 100
-
-/** Throws when the events of a restore would have more characters than one write may hold in memory. */
-class CharacterLimit {
-  #left: number
-
-  constructor(characters: number) {
-    this.#left = characters
-  }
-
-  take(characters: number): void {
-    this.#left -= characters
-    if (this.#left < 0) throw tooMany()
-  }
-}
-
-class HeldEvents extends ChunkedList<DomainEvent> {
-  readonly #limit: CharacterLimit
-
-  constructor(limit: CharacterLimit) {
-    super()
-    this.#limit = limit
-  }
-
-  override push(event: DomainEvent): void {
-    this.#limit.take(EVENT_CHARACTERS)
-    super.push(event)
-  }
 }
 
 function tooMany(): Refusal {
   const why = 'More items would change in one write than fit into memory.'
-  const instead =
-    'An edit of the data file is merged in parts: put the wanted state in its place, and POST /admin/reload.'
+  const instead = 'Restore one collection after the other, or one item.'
   const past = '"recollect replay --to <position> --out <file>" writes a past state, of all collections.'
   return new Refusal('Unprocessable', `${why} ${instead} ${past}`)
-}
-
-/** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */
-export function* decideRestore(
-  restoration: Restoration,
-  accepted: AcceptedState,
-  rules: Rules,
-): Steps<List<DomainEvent>> {
-  const limit = new CharacterLimit(rules.heldCharacters)
-  const edit = yield* editOf(restoration, accepted, limit)
-  const events = new HeldEvents(limit)
-  yield* new Merge(edit, rules, onlyByText).rest(accepted, events)
-  yield* checkKeys(events, accepted, rules, 'Conflict')
-  return events
-}
-
-/** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */
-function* editOf(restoration: Restoration, accepted: AcceptedState, limit: CharacterLimit): Steps<Edit> {
-  const base = new Map<string, BaseCollection>()
-  const file = new Map<string, FileItems>()
-  if (restoration.type === 'item') {
-    const { collection: name, key, item } = restoration
-    const collection = accepted.collection(name)
-    const now = itemOf(collection, key)
-    if (collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)
-    if (!now && !item) return { base, file }
-    const before: BaseCollection = {
-      item: (asked) => (asked === key ? now : undefined),
-      items: () => (now ? [now] : []),
-    }
-    if (collection.exists) base.set(name, before)
-    if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before, limit))
-    return { base, file }
-  }
-  for (const [name, former] of restoration.collections) {
-    const collection = accepted.collection(name)
-    const before: BaseCollection = { item: (key) => itemOf(collection, key), items: () => collection.items() }
-    if (collection.exists) base.set(name, before)
-    if (former) file.set(name, yield* fileItems(former.items(), before, limit))
-  }
-  return { base, file }
 }
 
 function otherKind({ name, isObject }: CollectionState): Refusal {
   const kind = isObject ? 'a single object, which has no items' : 'a list of items'
   return new Refusal('Conflict', `${JSON.stringify(name)} is ${kind}: restore all of it, without an id.`)
-}
-
-function itemOf(collection: CollectionState, key: string): Item | undefined {
-  const found = collection.get(key)
-  return isItem(found) ? found : undefined
-}
-
-function* fileItems(all: Iterable<FileItem>, before: BaseCollection, limit: CharacterLimit): Steps<FileItems> {
-  const items = new FileItems()
-  for (const item of all) {
-    const now = item.id === undefined ? undefined : before.item(keyOf(item.id))
-    if (now?.text !== item.text) {
-      limit.take(item.text.length)
-      items.edit(items.length, item)
-    }
-    items.add(item.id)
-    yield
-  }
-  return items
 }

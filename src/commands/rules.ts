@@ -28,6 +28,8 @@ export interface Rules {
   readonly newId?: () => string
   /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
+  /** Highest weighted number of values of an item without its id; see `checkValues`. */
+  readonly itemValues: number
   readonly patchOperations: number
   /** Highest number of characters of the events of a restore, all of which are held in memory. */
   readonly heldCharacters: number

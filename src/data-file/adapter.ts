@@ -1,5 +1,5 @@
 import type { Adapter } from 'lowdb'
-import type { CollectionTexts } from '../collections/file-items.ts'
+import type { Base } from '../commands/difference.ts'
 import { directoryOf, type Files, type OpenFile, putInPlace } from '../files/files.ts'
 import { contentOf, type FileContent } from './file-content.ts'
 import { isBeginningOf, overwriteSnapshot, writeSnapshot } from './snapshot-text.ts'
@@ -32,7 +32,7 @@ const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
  * (temporary file → fsync → exchange with the data file → directory fsync) and keeps the file's mode. A file that cannot
  * be replaced is written in place (truncate → fsync → bytes → fsync), and again after a crash.
  */
-export class DataFileAdapter implements Adapter<CollectionTexts> {
+export class DataFileAdapter implements Adapter<Base> {
   readonly #options: AdapterOptions
   /** The file that cannot be replaced. */
   #irreplaceable: string | undefined
@@ -46,7 +46,7 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
     return null
   }
 
-  async write(snapshot: CollectionTexts): Promise<void> {
+  async write(snapshot: Base): Promise<void> {
     const { files, path, isTorn } = this.#options
     const target = await files.follow(path)
     if (this.#irreplaceable === target || isTorn()) return this.#overwrite(snapshot)
@@ -61,7 +61,7 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
     }
   }
 
-  async #replace(target: string, snapshot: CollectionTexts): Promise<void> {
+  async #replace(target: string, snapshot: Base): Promise<void> {
     const { files, path, beforePart, beforeReplace, replaced } = this.#options
     const directory = directoryOf(target)
     if (!(await files.stat(directory))) {
@@ -80,7 +80,7 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
     await files.syncDirectory(directory)
   }
 
-  async #overwrite(snapshot: CollectionTexts): Promise<void> {
+  async #overwrite(snapshot: Base): Promise<void> {
     const { files, path, beforeOverwrite, overwritten, torn, isTorn } = this.#options
     const file = await files.open(path, 'edit')
     try {

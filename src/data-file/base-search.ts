@@ -1,14 +1,14 @@
 import type { ItemId, Position } from '../events/event.ts'
 import { lowerBound } from '../runtime/lower-bound.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { EditSummary } from './edit-summary.ts'
 import { type FileVersion, showsEvent } from './file-version.ts'
 import {
   type ChangedItem,
+  changedItems,
   type EditHistory,
   type ItemDifference,
   type ItemVersion,
-  ItemVersions,
 } from './item-versions.ts'
 
 /** An item that the edit may have replaced without having seen its last version. */
@@ -23,7 +23,7 @@ export interface BaseSearchResult {
   readonly doubtful: readonly DoubtfulItem[]
 }
 
-const LAST: BaseSearchResult = { origin: undefined, doubtful: [] }
+export const LAST: BaseSearchResult = { origin: undefined, doubtful: [] }
 
 /**
  * Finds the version from which an edit was made: the one that differs from the edited file in the fewest members of
@@ -32,21 +32,20 @@ const LAST: BaseSearchResult = { origin: undefined, doubtful: [] }
  * Only items with events since the oldest version distinguish the versions, so the journal is read from there on and no
  * state is folded. If no edited item is among them, the last version is the nearest, and nothing is read.
  */
-export async function findOrigin(history: EditHistory): Promise<BaseSearchResult> {
-  const { versions, slices, edited, file, base } = history
-  if (versions.length < 2) return LAST
-  await slices.run(() => edited.removed(file, base))
+export async function findOrigin(history: EditHistory, turn: Turn): Promise<BaseSearchResult> {
+  const { versions, edited } = history
   if (edited.recent.size === 0) return LAST
-  const changed = await new ItemVersions(history).read()
-  return slices.run(() => nearest(versions, edited, changed))
+  const changed = await changedItems(history, turn)
+  return nearest(versions, edited, changed, turn)
 }
 
-function* nearest(
+async function nearest(
   versions: readonly FileVersion[],
   edited: EditSummary,
   changed: ReadonlyMap<string, ChangedItem>,
-): Steps<BaseSearchResult> {
-  const totals = yield* totalsOf(versions, changed)
+  turn: Turn,
+): Promise<BaseSearchResult> {
+  const totals = await totalsOf(versions, changed, turn)
   const membersIn = (index: number): number => (totals[index] as ItemDifference).members
   const mayBe = (index: number): boolean => totals[index]?.later === 0
   const last = versions.length - 1
@@ -63,66 +62,68 @@ function* nearest(
   const earliest = versions.findIndex(
     (_, index) => index === best || (mayBe(index) && membersIn(index) <= membersIn(best)),
   )
-  const doubtful = earliest < best ? yield* changedBetween(versions[earliest] as FileVersion, origin, changed) : []
+  const doubtful = earliest < best ? await changedBetween(versions[earliest] as FileVersion, origin, changed, turn) : []
   return { origin: best === last ? undefined : origin, doubtful }
 }
 
 /** The items that differ from the edited file and were changed by clients after one version of it, up to another. */
-function* changedBetween(
+async function changedBetween(
   earlier: FileVersion,
   origin: FileVersion,
   changed: ReadonlyMap<string, ChangedItem>,
-): Steps<readonly DoubtfulItem[]> {
+  turn: Turn,
+): Promise<readonly DoubtfulItem[]> {
   const doubtful: DoubtfulItem[] = []
   const isUnseen = ({ at, isByHand }: ItemVersion): boolean =>
     !isByHand && showsEvent(origin, at) && !showsEvent(earlier, at)
   for (const { collection, id, versions } of changed.values()) {
-    yield
+    if (turn.isOver) await turn.next()
     if (versionIn(versions, origin).members > 0 && versions.some(isUnseen)) doubtful.push({ collection, id })
   }
   return doubtful
 }
 
 /** How each version differs from the edited file, except for differences that all share. */
-function* totalsOf(
+async function totalsOf(
   fileVersions: readonly FileVersion[],
   changed: ReadonlyMap<string, ChangedItem>,
-): Steps<ItemDifference[]> {
+  turn: Turn,
+): Promise<ItemDifference[]> {
   const positions = [...new Set(fileVersions.map(({ position }) => position))].sort((a, b) => a - b)
   /** For each position, the change relative to the one before. */
-  const steps = positions.map(() => ({ members: 0, later: 0 }))
+  const changes = positions.map(() => ({ members: 0, later: 0 }))
   const byHand: ChangedItem[] = []
   for (const item of changed.values()) {
+    if (turn.isOver) await turn.next()
     let before: ItemDifference = { members: 0, later: 0 }
     for (const version of item.versions) {
-      const step = steps[lowerBound(positions, version.at)]
-      if (step) {
-        step.members += version.members - before.members
-        step.later += version.later - before.later
+      const change = changes[lowerBound(positions, version.at)]
+      if (change) {
+        change.members += version.members - before.members
+        change.later += version.later - before.later
       }
       before = version
-      yield
     }
     if (item.versions.some(({ isByHand }) => isByHand)) byHand.push(item)
   }
   const sum = { members: 0, later: 0 }
   const sums = new Map<Position, ItemDifference>()
   for (const [index, position] of positions.entries()) {
-    sum.members += steps[index]?.members ?? 0
-    sum.later += steps[index]?.later ?? 0
+    sum.members += changes[index]?.members ?? 0
+    sum.later += changes[index]?.later ?? 0
     sums.set(position, { ...sum })
   }
   const totals: ItemDifference[] = []
   for (const { position, edits } of fileVersions) {
     const total = { ...(sums.get(position) as ItemDifference) }
     for (const { versions } of edits.length > 0 ? byHand : []) {
+      if (turn.isOver) await turn.next()
       const [withEdits, without] = [
         versionIn(versions, { position, edits }),
         versionIn(versions, { position, edits: [] }),
       ]
       total.members += withEdits.members - without.members
       total.later += withEdits.later - without.later
-      yield
     }
     totals.push(total)
   }

@@ -1,20 +1,10 @@
-import type { Item } from '../collections/item.ts'
-import { type CollectionItems, itemsIn } from '../collections/stored-items.ts'
+import type { Base, BaseItems } from '../commands/difference.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import type { Past } from '../projections/past.ts'
 import type { Snapshot } from '../projections/snapshot.ts'
 import { Views } from '../projections/views.ts'
 import { type FileVersion, lastEventOf } from './file-version.ts'
-
-/** The items of a collection in the base of an edit. */
-export interface BaseCollection
-  extends Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'> {
-  items(): Iterable<Item>
-}
-
-/** The state from which a file was edited. */
-export type Base = ReadonlyMap<string, BaseCollection>
 
 /** A base that the store keeps until it is closed. */
 export type OpenBase = Base & { close(): void }
@@ -45,7 +35,7 @@ function isWhole({ position, edits }: FileVersion): boolean {
   return true
 }
 
-class FormerBase extends Map<string, BaseCollection> {
+class FormerBase extends Map<string, BaseItems> {
   readonly #release: (() => void)[] = []
 
   static async at(past: BaseSources['past'], position: Position): Promise<FormerBase> {
@@ -54,7 +44,7 @@ class FormerBase extends Map<string, BaseCollection> {
       for (const name of past.names(position)) {
         const reading = await past.collection(name, position)
         base.#release.push(() => reading.release())
-        base.set(name, baseCollection(reading.items))
+        base.set(name, reading.items)
       }
     } catch (error) {
       base.close()
@@ -65,18 +55,6 @@ class FormerBase extends Map<string, BaseCollection> {
 
   close(): void {
     for (const release of this.#release.splice(0)) release()
-  }
-}
-
-function baseCollection(items: CollectionItems): BaseCollection {
-  return {
-    size: items.size,
-    places: items.places,
-    uncachedAt: (place) => items.uncachedAt(place),
-    seek: (place) => items.seek(place),
-    placeOf: (id) => items.placeOf(id),
-    item: (key) => items.item(key),
-    items: () => itemsIn(items),
   }
 }
 

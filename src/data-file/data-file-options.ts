@@ -2,9 +2,16 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import type { ReadResult } from './file-reader.ts'
+import type { FirstItems } from './first-items.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import type { WriteSettings } from './write-budget.ts'
+
+export interface EditSettings {
+  /** `replace`: an edit is always compared with the version that was written last. */
+  readonly mode: 'merge' | 'replace'
+  /** A larger file is compared with the version that was written last, and read without being held in memory. */
+  readonly bytes: number
+}
 
 export interface DataFileOptions {
   readonly files: Files
@@ -24,9 +31,11 @@ export interface DataFileOptions {
   readonly elapsedMs: () => number
   readonly now: () => Date
   readonly settings: WriteSettings
+  /** `heldCharacters` is the highest number of characters of the events of an edit. */
+  readonly edits: EditSettings & { readonly heldCharacters: number }
   /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
   readonly mergedEdits: MergedEdits
   /** The file as read when the first items were checked. */
-  readonly checked?: ReadResult | undefined
+  readonly checked?: FirstItems | undefined
 }

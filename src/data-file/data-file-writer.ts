@@ -1,5 +1,5 @@
 import { Low } from 'lowdb'
-import type { CollectionTexts } from '../collections/file-items.ts'
+import type { Base } from '../commands/difference.ts'
 import type { Position } from '../events/event.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import { DataFileAdapter } from './adapter.ts'
@@ -29,7 +29,7 @@ export class DataFileWriter {
   readonly #options: DataFileWriterOptions
   readonly #onDisk: FileOnDisk
   readonly #log: LimitedLog
-  readonly #low: Low<CollectionTexts>
+  readonly #low: Low<Base>
   readonly #budget = new WriteBudget()
   readonly #schedule: WriteSchedule
   /** It must be written regardless of the budget: the deadline has passed, or a write has failed. */
@@ -77,7 +77,7 @@ export class DataFileWriter {
       torn: (content) => onDisk.tear(content),
       isTorn: () => onDisk.isTorn,
     })
-    this.#low = new Low<CollectionTexts>(adapter, new Map())
+    this.#low = new Low<Base>(adapter, new Map())
   }
 
   get lag(): WriteLag {

@@ -2,9 +2,9 @@ import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
-import { Ended, Refusal } from '../runtime/errors.ts'
+import { Ended, JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import { Slices } from '../runtime/time-slices.ts'
+import { Turns } from '../runtime/turns.ts'
 import { openBase } from './base.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
@@ -19,6 +19,10 @@ import { SMALL_BYTES } from './write-budget.ts'
 
 /** Delay before a start retries while the disk is full. */
 const FULL_MS = 1000
+
+function unfinished(path: string): string {
+  return `The first items of ${path} are not imported completely: mend that and start again, and the import continues.`
+}
 
 /** The data file: the source of the first items, then a projection of the journal that people may edit. */
 export class DataFile implements Projection {
@@ -56,7 +60,7 @@ export class DataFile implements Projection {
       ...options,
       checked,
       onDisk: this.#onDisk,
-      slices: new Slices(),
+      turns: new Turns(),
       connection: () => this.#connected,
       confirm: (mark) => this.#writer.confirm(mark),
     })
@@ -92,7 +96,9 @@ export class DataFile implements Projection {
       if (this.#beginTimer) log.info({ path }, 'the disk has room for the data file again')
     } catch (error) {
       const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
-      if (!isFull || journal.head === 0) throw error
+      const isFirst = journal.head === 0 || this.#onDisk.isFirstUnfinished
+      if (isFull && isFirst) throw new Refusal('DiskFull', `The disk is full. ${unfinished(path)}`)
+      if (!isFull || isFirst) throw error
       const { message: detail } = error as Error
       if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
       this.#onDisk.trouble = { state: 'failing', detail }
@@ -133,11 +139,15 @@ export class DataFile implements Projection {
     } else if (content && (await this.#isTorn())) onDisk.tear(content)
     else if (content) {
       try {
-        await this.#import.run()
+        await this.#import.run(true)
       } catch (error) {
-        if (journal.head === 0 || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
+        if (journal.head === 0 || onDisk.isFirstUnfinished) throw error
+        if (!(error instanceof Refusal) || error.code === 'DiskFull') throw error
         log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
       }
+    }
+    if (!content && onDisk.isFirstUnfinished && !acceptJournal) {
+      throw new JournalMismatch(`${path} is missing. ${unfinished(path)}`)
     }
     // A large file is written in the background.
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES

@@ -4,15 +4,15 @@ import { LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { DoubtfulItem } from './base-search.ts'
 import type { DataFileOptions } from './data-file-options.ts'
-import { EditMerger, type EditMergerOptions, type MergedEdit } from './edit-merger.ts'
-import type { ReadResult } from './file-reader.ts'
+import { EditMerger, type EditMergerOptions } from './edit-merger.ts'
+import type { FirstItems } from './first-items.ts'
 import type { ContentMark } from './state-file.ts'
 import { SMALL_BYTES } from './write-budget.ts'
 
 export interface EditImportOptions
   extends Omit<EditMergerOptions, 'progress'>,
     Pick<DataFileOptions, 'log' | 'readOnly' | 'elapsedMs'> {
-  readonly checked: ReadResult | undefined
+  readonly checked: FirstItems | undefined
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>
 }
@@ -26,7 +26,7 @@ export class EditImport {
   readonly #merger: EditMerger
   readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
-  #checked: ReadResult | undefined
+  #checked: FirstItems | undefined
   #progress: { readonly bytes: number; readonly of: number } | undefined
   #isEnding = false
 
@@ -50,33 +50,29 @@ export class EditImport {
    * Imports the current file.
    * @throws {Refusal} `Invalid` when the file is invalid.
    */
-  async run(): Promise<ImportOutcome> {
-    const { views, log, path, readOnly, onDisk, connection, mergedEdits, confirm } = this.#options
+  async run(isStart = false): Promise<ImportOutcome> {
+    const { views, log, path, readOnly, onDisk, connection, confirm } = this.#options
     if (readOnly && connection().journal.head > 0) {
       onDisk.trouble = { state: 'edited', detail: READ_ONLY }
       throw new Refusal('Conflict', READ_ONLY)
     }
-    const { until } = mergedEdits
-    let edit: MergedEdit
-    try {
-      edit = await this.#merger.merge(await this.#checkedBefore())
-      onDisk.merged()
-    } catch (cause) {
-      if (mergedEdits.until > until) onDisk.mergedVersion = undefined
-      const error = cause instanceof Refusal && mergedEdits.until > until ? afterParts(cause) : cause
-      if (error instanceof Refusal) {
-        onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
-      }
-      throw error
-    } finally {
-      this.#progress = undefined
-    }
-    const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
+    const edit = await this.#merger
+      .merge(await this.#checkedBefore(), isStart)
+      .catch((error) => {
+        if (error instanceof Refusal) {
+          onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
+        }
+        throw error
+      })
+      .finally(() => {
+        this.#progress = undefined
+      })
+    const { basis, events, writes, content, origin, isLast, isShown } = edit
     // If others wrote meanwhile, items had no id, or latest items followed, the written file differs from the edited one.
     const shown = writes.reduce((count, [first, last]) => count + last - first + 1, 0)
     const isAlone = (writes.at(-1)?.[1] ?? basis) === basis + events
     const isUnmixed = basis === (onDisk.origin?.position ?? 0) && isAlone && shown === events
-    const isExact = !onDisk.isOff && isLast && hasAllIds && isUnmixed
+    const isExact = !onDisk.isOff && isLast && isShown && isUnmixed
     onDisk.content = content
     onDisk.trouble = undefined
     const { hash, signature } = content
@@ -97,7 +93,7 @@ export class EditImport {
   }
 
   /** The result of reading the first items, if the file has not changed. */
-  async #checkedBefore(): Promise<ReadResult | undefined> {
+  async #checkedBefore(): Promise<FirstItems | undefined> {
     const checked = this.#checked
     this.#checked = undefined
     const stat = checked && (await this.#options.files.stat(this.#options.path))
@@ -110,11 +106,6 @@ export class EditImport {
     this.#progress = { bytes, of }
     this.#logProgress({ bytes, of }, 'the data file is being merged')
   }
-}
-
-function afterParts({ code, message, faults }: Refusal): Refusal {
-  const how = 'The next reload merges the rest, or takes these parts back if the file is as it was before the edit.'
-  return new Refusal(code, `${message} Parts of the edit were merged before that. ${how}`, faults)
 }
 
 /** The conflicts and the doubtful items, each once. */

@@ -1,23 +1,27 @@
+import { keyOf } from '../collections/item.ts'
+import { itemsIn, NO_ITEMS } from '../collections/stored-items.ts'
+import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
+import { type Edit, HeldCharacters } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
-import { lastPosition } from '../events/journal.ts'
-import type { Slices } from '../runtime/time-slices.ts'
-import { type Base, type OpenBase, openBase } from './base.ts'
-import { type DoubtfulItem, findOrigin } from './base-search.ts'
+import { lastPosition, partKey } from '../events/journal.ts'
+import type { Turn, Turns } from '../runtime/turns.ts'
+import { type OpenBase, openBase } from './base.ts'
+import { type BaseSearchResult, type DoubtfulItem, findOrigin, LAST } from './base-search.ts'
 import type { DataFileOptions } from './data-file-options.ts'
-import { EditSummary } from './edit-summary.ts'
+import { summaryOf } from './edit-summary.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
-import { FileChanged, type FileParserOptions } from './file-parser.ts'
-import { type ReadResult, readDataFile, readInParts, retryWhileChanging } from './file-reader.ts'
+import { FileChanged, type ReadOptions, readDataFile, retryWhileChanging, TooManyChanges } from './file-reader.ts'
 import { type FileVersion, recentVersions } from './file-version.ts'
+import { checkFile, type FirstItems, readParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
 
 export interface EditMergerOptions
-  extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits'> {
+  extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits' | 'edits'> {
   readonly onDisk: FileOnDisk
-  readonly slices: Slices
+  readonly turns: Turns
   readonly connection: () => JournalConnection
   /** Reports how many bytes of the file were read and compared, or merged. */
   readonly progress: (bytes: number, of: number) => void
@@ -25,15 +29,22 @@ export interface EditMergerOptions
 
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
-export interface MergedEdit extends MergeOutcome {
+export interface MergedEdit extends Omit<MergeOutcome, 'edited'> {
+  /** The first and the last position of what each write has from the file. */
+  readonly writes: readonly (readonly [Position, Position])[]
   readonly content: FileContent
   /** The content of the file when the editor opened it. */
   readonly origin: FileVersion
   /** Whether that is the last content before the edit. */
   readonly isLast: boolean
-  /** Whether all items had ids, so that the file shows exactly the base with the edit. */
-  readonly hasAllIds: boolean
+  /** Whether the file shows exactly the base with the edit: all items had ids, and their order was merged. */
+  readonly isShown: boolean
   readonly doubtful: readonly DoubtfulItem[]
+}
+
+interface FoundEdit extends BaseSearchResult {
+  readonly content: FileContent
+  readonly edit: Edit
 }
 
 /** Finds the base of an edited data file, and merges the edit. */
@@ -44,34 +55,126 @@ export class EditMerger {
     this.#options = options
   }
 
-  /** Merges the current file. `read` is an earlier reading with an empty base. */
-  merge(read?: ReadResult): Promise<MergedEdit> {
-    return retryWhileChanging(this.#options.path, (attempt) => this.#merge(attempt === 0 ? read : undefined))
+  /**
+   * Merges the current file. `first` is the result of an earlier reading of it, with an empty base. At the start, when
+   * there are no other writes, large first items are imported in several writes.
+   */
+  merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
+    return retryWhileChanging(this.#options.path, (attempt) => this.#merge(attempt === 0 ? first : undefined, isStart))
   }
 
-  async #merge(known?: ReadResult): Promise<MergedEdit> {
-    const { onDisk, views, slices, connection, idField } = this.#options
-    const { journal } = connection()
+  async #merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
+    const { onDisk, turns, files, path, edits } = this.#options
     const last = await this.#last()
-    const versions = recentVersions(onDisk.versions)
-    let earlier: OpenBase | undefined
+    const opened: OpenBase[] = []
     try {
-      const lastChange = (collection: string, key: string): Position => views.any(collection)?.get(key)?.position ?? 0
-      const edited = new EditSummary(versions, lastChange)
-      const read = (last.size === 0 && known) || (await this.#read(last, versions.length < 2 ? undefined : edited))
-      const { file, content } = read
-      const { origin, doubtful } = await findOrigin({ journal, slices, idField, file, edited, base: last, versions })
-      if (origin) earlier = await this.#openBase(origin)
-      const base = earlier ?? last
-      const merging = connection().merge({ file, base }, content.hash)
-      if (earlier || !read.hasAllEdited) await this.#readAgain(read, base, () => merging.part())
-      const merged = await merging.rest()
-      const hasAllIds = ![...file.values()].some(({ wasNamed }) => wasNamed)
-      const isLast = origin === undefined
-      return { ...merged, content, origin: origin ?? versions.at(-1) ?? EMPTY_VERSION, isLast, hasAllIds, doubtful }
+      const size = (await files.stat(path))?.size ?? 0
+      if (isStart && size > edits.bytes && (await this.#isFirst())) {
+        return await turns.run((turn) => this.#importParts(last, first, turn))
+      }
+      const known = first && 'edit' in first && last.size === 0 ? { ...LAST, ...first } : undefined
+      const found = known ?? (await turns.run((turn) => this.#find(last, size > edits.bytes, opened, turn)))
+      const { content, edit, origin, doubtful } = found
+      const { edited, ...merged } = await this.#options.connection().merge(edit, content.hash)
+      const isShown = edit.collections.every(
+        ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),
+      )
+      return {
+        ...{ ...merged, writes: writesOf(merged.basis, edited), content, doubtful, isShown },
+        ...{ origin: origin ?? onDisk.versions.at(-1) ?? EMPTY_VERSION, isLast: origin === undefined },
+      }
     } finally {
-      earlier?.close()
+      for (const base of opened) base.close()
       if (last !== onDisk.base) last.close()
+    }
+  }
+
+  /** Whether the journal is empty, or has only what an interrupted import of first items left. */
+  async #isFirst(): Promise<boolean> {
+    const { mergedEdits, connection } = this.#options
+    const { journal } = connection()
+    if (journal.head === 0) return true
+    for await (const recorded of journal.read(1, 1)) {
+      return !mergedEdits.last && isDataFileEdit(recorded, mergedEdits.dataFileId)
+    }
+    return false
+  }
+
+  /** Reads the current file, and compares it with the version from which it was edited. */
+  async #find(last: OpenBase, isLarge: boolean, opened: OpenBase[], turn: Turn): Promise<FoundEdit> {
+    const { files, path, edits, onDisk } = this.#options
+    const versions = isLarge || edits.mode === 'replace' ? [] : recentVersions(onDisk.versions)
+    const keeps = isLarge ? 'nothing' : versions.length < 2 ? 'ids' : 'items'
+    const newDifference = () => this.#difference(last, keeps)
+    const { content, visitor } = await readDataFile(files, path, this.#readOptions(turn), newDifference)
+    if (content.size > edits.bytes !== isLarge) throw new FileChanged()
+    const edit = await visitor.end(turn)
+    if (keeps !== 'items') return { ...LAST, content, edit }
+    const found = await this.#search(edit, last, versions, turn)
+    if (!found.origin) return { ...found, content, edit }
+    const base = await this.#openBase(found.origin)
+    opened.push(base)
+    const other = this.#difference(base, 'ids')
+    await visitor.copyTo(other, turn)
+    return { ...found, content, edit: await other.end(turn) }
+  }
+
+  async #search(edit: Edit, base: Base, versions: readonly FileVersion[], turn: Turn): Promise<BaseSearchResult> {
+    const { views, idField, connection } = this.#options
+    const edited = await summaryOf(
+      edit,
+      (name) => itemsIn(base.get(name) ?? NO_ITEMS),
+      versions,
+      (collection, id) => views.any(collection)?.get(keyOf(id))?.position ?? 0,
+      turn,
+    )
+    return findOrigin({ journal: connection().journal, idField, edited, base, versions }, turn)
+  }
+
+  #difference(base: Base, keeps: DifferenceOptions['keeps']): Difference {
+    const { idField, edits, connection } = this.#options
+    const kind = connection().journal.head === 0 ? 'first items' : 'edit'
+    return new Difference({ base, idField, kind, keeps, held: new HeldCharacters(edits.heldCharacters, tooLarge) })
+  }
+
+  #readOptions(turn: Turn): ReadOptions {
+    const { idField, progress } = this.#options
+    return { idField, turn, progress: (left, size) => progress(size - left, size) }
+  }
+
+  /** Imports first items that are too large to be held in memory. `last` has those that an interrupted import left. */
+  async #importParts(last: Base, first: FirstItems | undefined, turn: Turn): Promise<MergedEdit> {
+    const { files, path, idField, connection, onDisk } = this.#options
+    const { check, merge } = connection()
+    const options = this.#readOptions(turn)
+    const checked = first && !('edit' in first) ? first : await checkFile(files, path, { ...options, check })
+    const { content, collections } = checked
+    const difference = new Difference({
+      base: last,
+      idField,
+      kind: 'first items',
+      keeps: 'nothing',
+      hasUniqueIds: true,
+    })
+    const latestWritten = new Set<string>()
+    const merged: MergeOutcome[] = []
+    await readParts(files, path, checked, {
+      ...options,
+      difference,
+      part: async () => {
+        merged.push(await merge(difference.take(), partKey(content.hash), latestWritten))
+      },
+    })
+    const rest = await difference.end(turn)
+    merged.push(await merge(rest, content.hash, latestWritten))
+    const hasAllIds = ![...collections.values()].some(({ hasUnnamed }) => hasUnnamed)
+    return {
+      basis: merged[0]?.basis ?? 0,
+      events: merged.reduce((sum, { events }) => sum + events, 0),
+      conflicts: merged.flatMap(({ conflicts }) => conflicts),
+      writes: merged.flatMap(({ basis, edited }) => writesOf(basis, edited)),
+      ...{ content, origin: onDisk.versions.at(-1) ?? EMPTY_VERSION, isLast: true, doubtful: [] },
+      isShown: hasAllIds && !rest.collections.some(({ isReordered }) => isReordered),
     }
   }
 
@@ -105,40 +208,17 @@ export class EditMerger {
     const { views, connection } = this.#options
     return openBase({ views, ...connection() }, version)
   }
+}
 
-  /**
-   * Reads the current file; `edited` collects what identifies its base. An edit that is merged in parts is validated
-   * before the first part; others are validated when they are merged.
-   */
-  async #read(base: Base, edited: EditSummary | undefined): Promise<ReadResult> {
-    const { files, path, connection } = this.#options
-    const { check } = connection()
-    return readInParts(files, path, await this.#parserOptions(base), function* (contents, isWhole) {
-      if (!isWhole) yield* check(contents)
-      if (edited) yield* edited.add(contents)
-    })
-  }
+function writesOf(basis: Position, edited: number): readonly (readonly [Position, Position])[] {
+  return edited > 0 ? [[basis + 1, basis + edited]] : []
+}
 
-  /** Compares the items with a base; `part` merges those found so far. */
-  async #readAgain({ file, content }: ReadResult, base: Base, part: () => Promise<void>): Promise<void> {
-    for (const items of file.values()) items.takeEdited()
-    // Reading continues while a part is being written.
-    let merging = Promise.resolve()
-    const full = async (): Promise<void> => {
-      await merging
-      merging = part()
-      merging.catch(() => {})
-    }
-    const { files, path } = this.#options
-    const options = { ...(await this.#parserOptions(base)), full, known: file }
-    const again = await readDataFile(files, path, options).finally(() => merging.catch(() => {}))
-    await merging
-    if (again.content.hash !== content.hash) throw new FileChanged()
-  }
-
-  async #parserOptions(base: Base): Promise<Omit<FileParserOptions, 'full'>> {
-    const { files, path, idField, slices, progress } = this.#options
-    const size = (await files.stat(path))?.size ?? 0
-    return { base, idField, slices, progress: (left) => progress(size - left, size) }
-  }
+/** `Invalid`, so that it is not tried again before the file changes. */
+function tooLarge(): TooManyChanges {
+  const why = 'The edit of the data file changes more items than fit into memory. Nothing of it is merged.'
+  return new TooManyChanges(
+    'Invalid',
+    `${why} Divide it into several edits, or give Node more heap (--max-old-space-size).`,
+  )
 }

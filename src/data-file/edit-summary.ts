@@ -1,79 +1,63 @@
-import type { FileContents } from '../collections/file-items.ts'
 import { keyOf } from '../collections/item.ts'
+import type { Edit } from '../commands/edit.ts'
 import type { ItemId, Position } from '../events/event.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
-import type { Steps } from '../runtime/time-slices.ts'
-import type { Base } from './base.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { FileVersion } from './file-version.ts'
 
 /** The position of an item's last event, 0 if it has none. */
-export type LastChange = (collection: string, key: string) => Position
+export type LastChange = (collection: string, id: ItemId) => Position
 
-/** Highest total length of edited items that are compared with earlier versions; further ones are only counted. */
-const MOST_COMPARED = 16 * 1024 * 1024
-
-/**
- * The changes of an edit, collected while the file is read. Only items with events since the oldest version distinguish
- * the versions: their texts are kept, others are counted.
- */
-export class EditSummary {
-  readonly #lastChange: LastChange
-  readonly #oldest: Position
+/** An edit of the last version: items with events since the oldest version distinguish the versions, others are counted. */
+export interface EditSummary {
+  readonly lastChange: LastChange
   /** By name, the text in the file; undefined for removed items. */
-  readonly recent = new Map<string, string | undefined>()
-  /** Differences that are the same for all versions. */
-  others = 0
+  readonly recent: ReadonlyMap<string, string | undefined>
+  /** Number of differences that are the same for all versions. */
+  readonly others: number
   /** By collection: the texts of items without an id, with their number of members. */
-  readonly unnamed = new Map<string, Map<string, number>>()
-  #characters = 0
+  readonly unnamed: ReadonlyMap<string, ReadonlyMap<string, number>>
+}
 
-  constructor(versions: readonly FileVersion[], lastChange: LastChange) {
-    this.#lastChange = lastChange
-    this.#oldest = oldestOf(versions)
+export async function summaryOf(
+  edit: Edit,
+  itemsBefore: (collection: string) => Iterable<{ readonly id: ItemId }>,
+  versions: readonly FileVersion[],
+  lastChange: LastChange,
+  turn: Turn,
+): Promise<EditSummary> {
+  const oldest = oldestOf(versions)
+  const recent = new Map<string, string | undefined>()
+  const allUnnamed = new Map<string, Map<string, number>>()
+  let others = 0
+  const add = (name: string, id: ItemId, text: string | undefined): void => {
+    if (lastChange(name, id) > oldest) recent.set(itemName(name, id), text)
+    else others++
   }
-
-  lastChange(collection: string, id: ItemId): Position {
-    return this.#lastChange(collection, keyOf(id))
-  }
-
-  /** Adds the edited items that were read since the last call. */
-  *add(file: FileContents): Steps<void> {
-    for (const [name, items] of file) {
-      for (const { item } of items.edited) {
-        yield
-        if (item.id !== undefined) {
-          this.#addItem(name, item.id, item.text)
-          continue
-        }
-        const members = Object.keys((yield* parseSteps(item.text)) as JsonObject).length
-        this.others += members
-        this.#characters += item.text.length
-        if (this.#characters > MOST_COMPARED) continue
-        const unnamed = this.unnamed.get(name) ?? new Map<string, number>()
-        this.unnamed.set(name, unnamed.set(item.text, members))
+  for (const { name, isRemoved, wasThere, edited, removed } of edit.collections) {
+    for (const { id, text } of edited) {
+      if (turn.isOver) await turn.next()
+      if (id !== undefined) {
+        add(name, id, text)
+        continue
       }
+      const members = Object.keys(parseText(text) as JsonObject).length
+      others += members
+      const unnamed = allUnnamed.get(name) ?? new Map<string, number>()
+      allUnnamed.set(name, unnamed.set(text, members))
+    }
+    for (const id of removed) {
+      if (turn.isOver) await turn.next()
+      add(name, id, undefined)
+    }
+    const isReplaced = isRemoved || !wasThere
+    for (const { id } of isReplaced ? itemsBefore(name) : []) {
+      if (turn.isOver) await turn.next()
+      add(name, id, undefined)
     }
   }
-
-  /** Adds the items that the file no longer has. */
-  *removed(file: FileContents, base: Base): Steps<void> {
-    for (const [name, before] of base) {
-      const items = file.get(name)
-      if (items?.matched?.isAll) continue
-      for (const { id } of before.items()) {
-        if (items?.indexOf(id) === undefined) this.#addItem(name, id, undefined)
-        yield
-      }
-    }
-  }
-
-  #addItem(collection: string, id: ItemId, text: string | undefined): void {
-    const isRecent = this.lastChange(collection, id) > this.#oldest
-    if (isRecent) this.#characters += text?.length ?? 0
-    if (isRecent && this.#characters <= MOST_COMPARED) this.recent.set(itemName(collection, id), text)
-    else this.others++
-  }
+  return { lastChange, recent, others, unnamed: allUnnamed }
 }
 
 export function oldestOf(versions: readonly FileVersion[]): Position {

@@ -12,64 +12,84 @@ export interface FileContent {
 
 /** How often to retry reading a file that changes while it is read. */
 const MOST_READINGS = 20
+const READ_BYTES = 1024 * 1024
 
-export interface ByteSink {
-  /** Returns space for the next bytes; `left` bytes are left. */
-  allocate(left: number): Buffer | Promise<Buffer>
-  /** Reports the number of bytes put there; 0 at the end of the file. */
-  commit(bytes: number): void
-}
+/** Puts the next bytes of a file into the room. Resolves with their number, which is less only at the end of the file. */
+export type ReadBytes = (room: Buffer) => Promise<number>
 
-/**
- * Reads a file consistently: checks it after reading, and reads it again into another sink if it has changed. Bytes
- * are passed in pieces, because hashing a large file, and allocating hundreds of megabytes, would block the event loop.
- */
+/** Reads a file consistently with `use`, which is called again if the file has changed meanwhile. It reads to the end. */
 export async function contentOf(
   files: Files,
   path: string,
-  newSink: () => ByteSink = discardingSink,
+  use: (read: ReadBytes, size: number) => Promise<unknown> = discard,
 ): Promise<FileContent | undefined> {
   for (let readings = 0; readings < MOST_READINGS; readings++) {
     const stat = await files.stat(path).catch((error) => Promise.reject(unreadable(path, error)))
     if (!stat) return undefined
     if (!stat.isFile) throw noFile(path)
-    const hash = await hashOf(files, path, newSink())
+    const hash = createHash('sha256')
+    const isThere = await reading(files, path, async (read, size) => {
+      const hashed: ReadBytes = async (room) => {
+        const bytes = await read(room)
+        hash.update(room.subarray(0, bytes))
+        return bytes
+      }
+      await use(hashed, size)
+    })
     const isSame = (await files.stat(path))?.signature === stat.signature
-    if (hash !== undefined && isSame) return { hash, signature: stat.signature, size: stat.size }
+    if (isThere && isSame) return { hash: hash.digest('hex'), signature: stat.signature, size: stat.size }
   }
   throw alwaysWritten(path)
 }
 
-export function alwaysWritten(path: string): Refusal {
-  return new Refusal('Unavailable', `The data file ${path} keeps changing; try again later.`)
-}
-
-/** The bytes of a file in pieces, read as consistently as by `contentOf`. */
-export async function piecesOf(files: Files, path: string): Promise<readonly Buffer[] | undefined> {
-  let pieces: Buffer[] = []
-  const content = await contentOf(files, path, () => {
-    pieces = []
-    return collectingSink(pieces)
+/** Opens a file for `use`. False if it has disappeared. */
+export async function reading(
+  files: Files,
+  path: string,
+  use: (read: ReadBytes, size: number) => Promise<unknown>,
+): Promise<boolean> {
+  const file = await files.open(path, 'read').catch(async (error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unreadable(path, error)
   })
-  return content && pieces
-}
-
-function collectingSink(pieces: Buffer[]): ByteSink {
-  let room: Buffer
-  return {
-    allocate(left) {
-      room = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, left))
-      return room
-    },
-    commit(bytes) {
-      if (bytes > 0) pieces.push(room.subarray(0, bytes))
-    },
+  if (!file) return false
+  try {
+    const size = await file.size()
+    let offset = 0
+    await use(async (room) => {
+      let filled = 0
+      // Bounded by the initial size, so that a growing file is not read for ever.
+      while (filled < room.length && offset < size) {
+        const rest = room.subarray(filled, filled + size - offset)
+        const bytes = await file.read(rest, offset).catch((error) => Promise.reject(unreadable(path, error)))
+        if (bytes === 0) break
+        filled += bytes
+        offset += bytes
+      }
+      return filled
+    }, size)
+    return true
+  } finally {
+    await file.close()
   }
 }
 
-function discardingSink(): ByteSink {
+/** Reads bytes in memory like those of a file. */
+export function bytesOf(bytes: Buffer): ReadBytes {
+  let offset = 0
+  return async (room) => {
+    const copied = bytes.copy(room, 0, offset)
+    offset += copied
+    return copied
+  }
+}
+
+async function discard(read: ReadBytes): Promise<void> {
   const room = Buffer.allocUnsafeSlow(READ_BYTES)
-  return { allocate: () => room, commit: () => {} }
+  while ((await read(room)) > 0);
+}
+
+export function alwaysWritten(path: string): Refusal {
+  return new Refusal('Unavailable', `The data file ${path} keeps changing; try again later.`)
 }
 
 /** Checked before opening: opening a pipe without a writer would block. */
@@ -82,30 +102,3 @@ export function noFile(path: string): Refusal {
 function unreadable(path: string, error: unknown): Refusal {
   return new Refusal('Unavailable', `The data file ${path} cannot be read: ${(error as Error).message}.`)
 }
-
-/** Undefined if the file has disappeared. */
-async function hashOf(files: Files, path: string, sink: ByteSink): Promise<string | undefined> {
-  const hash = createHash('sha256')
-  const file = await files.open(path, 'read').catch(async (error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unreadable(path, error)
-  })
-  if (!file) return undefined
-  try {
-    const size = await file.size()
-    for (let offset = 0; ; ) {
-      const left = size - offset
-      // Bounded by the initial size, so that a growing file is not read for ever.
-      const room = (await sink.allocate(left)).subarray(0, left)
-      const bytes =
-        left > 0 ? await file.read(room, offset).catch((error) => Promise.reject(unreadable(path, error))) : 0
-      hash.update(room.subarray(0, bytes))
-      sink.commit(bytes)
-      if (bytes === 0) return hash.digest('hex')
-      offset += bytes
-    }
-  } finally {
-    await file.close()
-  }
-}
-
-const READ_BYTES = 1024 * 1024

@@ -66,8 +66,6 @@ export class FileOnDisk {
   /** The version that the file shows then; undefined if that is not known exactly. */
   mergedVersion: FileVersion | undefined
   readonly #mergedEdits: MergedEdits
-  /** The last event of the edit that was completely merged last. */
-  #mergedUntil: Position = 0
 
   constructor(files: Files, place: StateFilePaths, mergedEdits: MergedEdits) {
     this.#files = files
@@ -76,19 +74,15 @@ export class FileOnDisk {
     this.#mergedEdits = mergedEdits
   }
 
+  /** Whether the journal has only a part of the first items, as their import was interrupted. */
+  get isFirstUnfinished(): boolean {
+    const { last, until } = this.#mergedEdits
+    return last === undefined && until > (this.state?.confirmed?.position ?? 0)
+  }
+
   /** The file shows no state of the journal. */
   get isOff(): boolean {
     return this.isMerged || this.base !== undefined
-  }
-
-  /** Whether an edit was merged partly. Then no content is known: the previous file reverts the merged parts. */
-  get hasUnfinished(): boolean {
-    const { last, until } = this.#mergedEdits
-    return until > Math.max(last?.position ?? 0, this.state?.confirmed?.position ?? 0, this.#mergedUntil)
-  }
-
-  merged(): void {
-    this.#mergedUntil = this.#mergedEdits.until
   }
 
   /** The file was written, or an exact edit produced the current state. */
@@ -171,13 +165,12 @@ export class FileOnDisk {
     this.origin = known && known !== lastEdit ? known : await this.#editedFrom()
     if (this.origin) this.addVersion(this.origin.position)
     // With --accept-journal the file is compared in any case.
-    this.known = this.base || this.hasUnfinished ? undefined : known
+    this.known = this.base ? undefined : known
   }
 
   /** Whether it is the known content, or the pending one after an interrupted replacement. */
   isAccountedFor(content: FileContent): boolean {
     const pending = this.state?.pending
-    if (this.hasUnfinished) return false
     if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false
     if (content.hash !== this.known?.hash) {
       this.known = this.origin = pending

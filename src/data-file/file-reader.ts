@@ -1,22 +1,19 @@
-import type { FileContents } from '../collections/file-items.ts'
+import type { FileItem } from '../collections/file-items.ts'
+import { Difference } from '../commands/difference.ts'
 import type { Files } from '../files/files.ts'
-import { Malformed } from '../json/parse-steps.ts'
+import { Malformed } from '../json/parse-text.ts'
+import { Syntax } from '../json/where-malformed.ts'
+import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Slices, Steps } from '../runtime/time-slices.ts'
-import { alwaysWritten, contentOf, type FileContent, piecesOf } from './file-content.ts'
-import { FileChanged, FileParser, type FileParserOptions, whyInvalid } from './file-parser.ts'
-
-export interface ReadResult {
-  /** The contents; with edited items only if all of them fit in memory. */
-  readonly file: FileContents
-  readonly content: FileContent
-  readonly hasAllEdited: boolean
-}
+import type { Turn } from '../runtime/turns.ts'
+import { alwaysWritten, bytesOf, contentOf, type FileContent, type ReadBytes, reading } from './file-content.ts'
+import { FileParser, type FileParserOptions, type FileVisitor } from './file-parser.ts'
 
 /** How often to read a file that changes while it is read. */
 const MOST_ATTEMPTS = 5
-/** Syntax errors are searched for only in files up to this size, since they are held in memory for that. */
-const MOST_SEARCHED_BYTES = 256 * 1024 * 1024
+
+/** The content of the file has changed since the previous reading. */
+export class FileChanged extends Error {}
 
 /** Retries work that throws FileChanged. */
 export async function retryWhileChanging<T>(
@@ -34,89 +31,101 @@ export async function retryWhileChanging<T>(
   throw alwaysWritten(path)
 }
 
-/** Reads a data file. `visit` gets all edited items, some at a time; `isWhole` when they come at once. */
-export async function readInParts(
-  files: Files,
-  path: string,
-  options: Omit<FileParserOptions, 'full'>,
-  visit: (contents: FileContents, isWhole: boolean) => Steps<void>,
-): Promise<ReadResult> {
-  const { slices } = options
-  let hasAllEdited = true
-  const full = async (contents: FileContents): Promise<void> => {
-    hasAllEdited = false
-    await slices.run(() => visit(contents, false))
-    for (const items of contents.values()) items.takeEdited()
-  }
-  const read = await readDataFile(files, path, { ...options, full })
-  await slices.run(() => visit(read.file, hasAllEdited))
-  return { ...read, hasAllEdited }
+export interface ReadOptions extends Omit<FileParserOptions, 'visitor'> {
+  readonly turn: Turn
+  /** Called before each part of the file is read, with the number of bytes left. */
+  readonly progress?: ((left: number, size: number) => void) | undefined
 }
 
 /**
- * Reads a data file to its end.
+ * Reads a data file to its end. `newVisitor` is called again if the file changes meanwhile.
  * @throws {Refusal} `Invalid` with the place, if the file is invalid.
  */
-export async function readDataFile(
+export async function readDataFile<Visitor extends FileVisitor>(
   files: Files,
   path: string,
-  options: FileParserOptions,
-): Promise<Pick<ReadResult, 'file' | 'content'>> {
-  let parser: FileParser | undefined
-  try {
-    const content = await contentOf(files, path, () => {
-      // Nothing may be merged or counted twice.
-      if (parser && (options.known || parser.wasFull)) throw new FileChanged()
-      parser = new FileParser(options)
-      return parser
-    })
-    if (content && parser) return { file: await parser.contents(), content }
-  } catch (error) {
-    throw await withSyntaxError(error, parser?.place ?? '', options.slices, async () => {
-      const size = (await files.stat(path))?.size ?? 0
-      return size <= MOST_SEARCHED_BYTES ? await piecesOf(files, path) : undefined
-    })
-  }
-  throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)
+  options: ReadOptions,
+  newVisitor: () => Visitor,
+): Promise<{ readonly content: FileContent; readonly visitor: Visitor }> {
+  const { turn, progress } = options
+  let visitor = newVisitor()
+  let readings = 0
+  const content = await contentOf(files, path, async (read, size) => {
+    if (readings++ > 0) visitor = newVisitor()
+    let left = size
+    const reported: ReadBytes = async (room) => {
+      progress?.(left, size)
+      const bytes = await read(room)
+      if (bytes > 0) visitor.part?.(room.subarray(0, bytes))
+      left -= bytes
+      return bytes
+    }
+    await parse(reported, { ...options, visitor }, turn, (use) => reading(files, path, use))
+  })
+  if (!content) throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)
+  return { content, visitor }
 }
 
 /**
- * Reads a request body in the form of a data file. All of its items are among the edited ones.
+ * Reads a request body in the form of a data file.
  * @throws {Refusal} `Invalid` with the place, as for a file.
  */
-export async function readBody(bytes: Buffer, idField: string, slices: Slices): Promise<FileContents> {
-  const parser = new FileParser({ base: new Map(), idField, slices, full: () => {} })
+export async function readDataFileBody(
+  bytes: Buffer,
+  { idField, mostValues }: { readonly idField: string; readonly mostValues: number },
+  turn: Turn,
+): Promise<ReadonlyMap<string, List<FileItem>>> {
+  const visitor = new Difference({ base: new Map(), idField, kind: 'restore', keeps: 'nothing' })
+  await parse(bytesOf(bytes), { idField, mostValues, visitor }, turn, async (use) => use(bytesOf(bytes)))
+  const { collections } = await visitor.end(turn)
+  return new Map(collections.map(({ name, edited }) => [name, edited]))
+}
+
+/** The refusal of a valid file, which is not searched for a syntax error. */
+export class TooManyChanges extends Refusal {}
+
+/** `again` reads the same bytes from the beginning, to find a syntax error. */
+async function parse(
+  read: ReadBytes,
+  options: FileParserOptions,
+  turn: Turn,
+  again: (use: (read: ReadBytes) => Promise<unknown>) => Promise<unknown>,
+): Promise<void> {
+  const parser = new FileParser(read, options, turn)
   try {
-    for (let at = 0; at <= bytes.length; ) {
-      const room = await parser.allocate(bytes.length - at)
-      const part = bytes.subarray(at, at + room.length)
-      room.set(part)
-      parser.commit(part.length)
-      // No bytes are the end.
-      if (part.length === 0) break
-      at += part.length
-    }
-    return await parser.contents()
+    await parser.parse()
   } catch (error) {
-    throw await withSyntaxError(error, parser.place, slices, async () => [bytes])
+    const isInvalid = error instanceof Refusal && error.code === 'Invalid'
+    if (error instanceof TooManyChanges || (!isInvalid && !(error instanceof Malformed))) throw error
+    let why: string | undefined
+    await again(async (read) => {
+      why = await whyMalformed(read, turn)
+    })
+    if (why === undefined && isInvalid) throw error
+    const message = `The data file is not ${why ?? 'well-formed JSON'}`
+    throw new Refusal('Invalid', `${message}.`, [{ pointer: parser.place, message }])
   }
 }
 
-/** The syntax error of an invalid file with its place, if it has one; undefined `pieces` are too large to search. */
-async function withSyntaxError(
-  error: unknown,
-  place: string,
-  slices: Slices,
-  pieces: () => Promise<readonly Buffer[] | undefined>,
-): Promise<unknown> {
-  const isInvalid = error instanceof Refusal && error.code === 'Invalid'
-  if (!isInvalid && !(error instanceof Malformed)) return error
-  const found = await pieces()
-  const why = found && (await slices.run(() => whyInvalid(found, place)))
-  return why ?? (isInvalid ? error : malformedAt(place))
-}
+/** Bytes decoded at once. */
+const CHUNK_BYTES = 32 * 1024
 
-function malformedAt(place: string): Refusal {
-  const message = `The data file is not well-formed JSON: the error is in or after ${place || 'the root'}`
-  return new Refusal('Invalid', `${message}.`, [{ pointer: place, message }])
+/** Describes the first UTF-8 or syntax error with its place; undefined if there is none. */
+async function whyMalformed(read: ReadBytes, turn: Turn): Promise<string | undefined> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const syntax = new Syntax()
+  const room = Buffer.allocUnsafe(CHUNK_BYTES)
+  for (;;) {
+    if (turn.isOver) await turn.next()
+    const bytes = await read(room)
+    let chunk: string
+    try {
+      chunk = decoder.decode(room.subarray(0, bytes), { stream: bytes > 0 })
+    } catch {
+      return 'valid UTF-8'
+    }
+    const error = bytes > 0 ? syntax.errorIn(chunk) : syntax.errorAtEnd()
+    if (error !== undefined) return `well-formed JSON: ${error}`
+    if (bytes === 0) return undefined
+  }
 }

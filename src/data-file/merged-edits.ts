@@ -35,7 +35,7 @@ export class MergedEdits implements StoredProjection {
     return this.#stored?.taken
   }
 
-  /** The position of the last event of any edit, also of one that was merged partly; 0 if there is none. */
+  /** The position of the last event of any edit, also of first items that were imported partly; 0 if there is none. */
   get until(): Position {
     return this.#stored?.until ?? 0
   }

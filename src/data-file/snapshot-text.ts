@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import type { CollectionTexts } from '../collections/file-items.ts'
-import { holdsObject } from '../collections/stored-items.ts'
+import { holdsObject, itemsIn } from '../collections/stored-items.ts'
+import type { Base } from '../commands/difference.ts'
 import { type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
 import { indented } from '../json/indented.ts'
 
 /** Whether a crash may have left this file when a state was written in place: its first bytes, some of them zero. */
-export async function isBeginningOf(files: Files, path: string, snapshot: CollectionTexts): Promise<boolean> {
+export async function isBeginningOf(files: Files, path: string, snapshot: Base): Promise<boolean> {
   const file = await files.open(path, 'read')
   try {
     const size = await file.size()
@@ -27,7 +27,7 @@ export async function isBeginningOf(files: Files, path: string, snapshot: Collec
 export async function writeSnapshot(
   files: Files,
   path: string,
-  snapshot: CollectionTexts,
+  snapshot: Base,
   mode?: number,
   beforePart: () => void = () => {},
 ): Promise<string> {
@@ -37,7 +37,7 @@ export async function writeSnapshot(
 }
 
 /** Overwrites an open file, which must be empty; resolves with the SHA-256. */
-export async function overwriteSnapshot(file: OpenFile, snapshot: CollectionTexts): Promise<string> {
+export async function overwriteSnapshot(file: OpenFile, snapshot: Base): Promise<string> {
   const hash = createHash('sha256')
   await writeChunks(file, hashing(chunksOf(snapshot), hash))
   return hash.digest('hex')
@@ -64,7 +64,7 @@ const MANY_ITEMS = 1000
  * The text of a data file in pieces, as it may exceed the longest string: the format of `JSON.stringify(…, null, 2)`,
  * but with one line for each item of a large collection.
  */
-function* chunksOf(snapshot: CollectionTexts): Generator<Buffer> {
+function* chunksOf(snapshot: Base): Generator<Buffer> {
   let text = '{'
   let collections = 0
   for (const [name, collection] of snapshot) {
@@ -72,7 +72,7 @@ function* chunksOf(snapshot: CollectionTexts): Generator<Buffer> {
     const indent = isObject ? '  ' : '    '
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: ${isObject ? '' : '['}`
     let count = 0
-    for (const item of collection.items()) {
+    for (const item of itemsIn(collection)) {
       if (!isObject) text += `${count++ ? ',' : ''}\n    `
       for (const piece of collection.size < MANY_ITEMS ? indented(item.text, indent) : [item.text]) {
         text += piece

@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
-import type { FileContents } from '../collections/file-items.ts'
+import { Difference } from '../commands/difference.ts'
 import type { Files } from '../files/files.ts'
 import { progressLog } from '../runtime/progress-log.ts'
-import { Slices, type Steps } from '../runtime/time-slices.ts'
-import { type ReadResult, readInParts, retryWhileChanging } from './file-reader.ts'
+import { Turns } from '../runtime/turns.ts'
+import { type ReadOptions, readDataFile } from './file-reader.ts'
+import { checkFile, type FirstItems } from './first-items.ts'
 import { adviceFor, findOrphan, renamedFile } from './orphan-journal.ts'
 import { missingJournal, readStateFile } from './state-file.ts'
 
@@ -26,24 +27,27 @@ export async function checkNotRenamed(
   if (orphan) log.warn(`${adviceFor(orphan, path, journal)}, after removing the new journal.`)
 }
 
-/** Reads and validates the first items. Changes nothing. `check` is called for all edited items, some at a time. */
+/** Reads and validates the first items. Changes nothing. A file of up to `bytes` is held in memory. */
 export async function checkFirstItems(
   files: Files,
   path: string,
-  idField: string,
+  options: Pick<ReadOptions, 'idField' | 'check'> & { readonly bytes: number },
   log: Pick<Logger, 'info'>,
-  check: (file: FileContents) => Steps<void>,
-): Promise<ReadResult | undefined> {
+): Promise<FirstItems | undefined> {
   const stat = await files.stat(path)
   if (!stat?.isFile) return undefined
-  const slices = new Slices()
   const logProgress = progressLog(log)
-  const options = {
-    base: new Map(),
-    idField,
-    slices,
-    progress: (left: number) =>
-      logProgress({ bytes: stat.size - left, of: stat.size }, 'the first items are being checked'),
-  }
-  return retryWhileChanging(path, () => readInParts(files, path, options, check))
+  const progress = (left: number, of: number): void =>
+    logProgress({ bytes: of - left, of }, 'the first items are being checked')
+  return new Turns().run((turn) =>
+    readFirstItems(files, path, { ...options, turn, progress }, stat.size > options.bytes),
+  )
+}
+
+async function readFirstItems(files: Files, path: string, options: ReadOptions, isLarge: boolean): Promise<FirstItems> {
+  if (isLarge) return checkFile(files, path, options)
+  const { idField, turn } = options
+  const newDifference = () => new Difference({ base: new Map(), idField, kind: 'first items', keeps: 'ids' })
+  const { content, visitor } = await readDataFile(files, path, options, newDifference)
+  return { content, edit: await visitor.end(turn) }
 }

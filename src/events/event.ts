@@ -33,6 +33,8 @@ export const OBJECT_ID = ''
 export type CollectionEvent =
   | { readonly type: 'CollectionCreated' | 'CollectionRemoved'; readonly collection: string }
   | { readonly type: 'CollectionOrdered'; readonly collection: string; readonly ids: readonly ItemId[] }
+  /** The next item without an id gets this integer again, also if deleted items had it. */
+  | { readonly type: 'IdsReset'; readonly collection: string; readonly nextId: number }
 
 export type DomainEvent = ItemEvent | CollectionEvent
 
@@ -46,6 +48,7 @@ const TYPES: Readonly<Record<DomainEvent['type'], true>> = {
   CollectionCreated: true,
   CollectionRemoved: true,
   CollectionOrdered: true,
+  IdsReset: true,
 }
 
 export const EVENT_TYPES = Object.keys(TYPES) as readonly DomainEvent['type'][]

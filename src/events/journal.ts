@@ -44,7 +44,7 @@ export function recordedOf({ expected, actor, requestId, key, request, events }:
   return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
 }
 
-/** A write with more events, or that reorders more items, is processed in steps. */
+/** A write with more events, or that reorders more items, is large: it is stored and sent in parts. */
 export const MANY_EVENTS = 2048
 /** The same holds for a write of several items with more characters in total. */
 const MANY_CHARACTERS = 2 * 1024 * 1024

@@ -3,11 +3,11 @@ import Router from '@koa/router'
 import type { Context } from 'koa'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
-import { Slices } from '../runtime/time-slices.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { principalOf } from './guard.ts'
 import { jsonBody } from './koa-body.ts'
 import { checkBuilt } from './once-built.ts'
+import { type Reset, resetAll } from './reset.ts'
 import { resource } from './resource.ts'
 import { type RestorationOptions, restore } from './restoration.ts'
 import { Verification, type Verify } from './verification.ts'
@@ -37,16 +37,17 @@ export interface AdminOptions extends RestorationOptions {
   readonly reload: () => Promise<ImportOutcome>
   readonly reloadSettings: () => Promise<ReloadedSettings>
   readonly snapshot: () => Promise<Position>
+  /** Undefined unless the settings offer it. */
+  readonly reset: Reset | undefined
   /** Undefined if the server does not own the journal. */
   readonly verify: Verify
   readonly bodyBytes: number
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, verify } = options
+  const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, reset, verify } = options
   const { journal, bodyBytes } = options
   const router = new Router({ sensitive: true })
-  const slices = new Slices()
 
   resource(router, '/health', {
     GET: (ctx) => {
@@ -94,8 +95,10 @@ export function adminRoutes(options: AdminOptions): Router {
     },
   })
 
-  const restoring = { POST: (ctx: Context) => restore(ctx, options, slices) }
-  resource(router, '/admin/restore', restoring, { body: jsonBody(bodyBytes) })
+  const restoring = { POST: (ctx: Context) => restore(ctx, options) }
+  const body = jsonBody(bodyBytes)
+  resource(router, '/admin/restore', restoring, { body })
+  if (reset) resource(router, '/admin/reset', { POST: (ctx) => resetAll(ctx, reset) }, { body })
 
   return router
 }

@@ -3,7 +3,7 @@ import type { Journal } from '../events/journal.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { Queries } from '../query/queries.ts'
-import type { Slices } from '../runtime/time-slices.ts'
+import type { Turns } from '../runtime/turns.ts'
 import type { Hints } from './hints.ts'
 import type { HttpQueryLimits } from './requests.ts'
 import type { WriteHintsOptions } from './write-hints.ts'
@@ -15,7 +15,7 @@ export interface ApiOptions extends WriteHintsOptions {
   readonly queries: Queries
   readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
   readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
-  readonly slices: Slices
+  readonly turns: Turns
   readonly hints: Pick<Hints, 'check'>
   readonly limits: ApiLimits
   /** Whether responses are those of json-server where they differ. */
@@ -28,6 +28,7 @@ export interface ApiLimits extends HttpQueryLimits {
   readonly scanSeconds: number
   /** For a single item. */
   readonly bodyBytes: number
+  readonly itemValues: number
   readonly batchBytes: number
   readonly batchItems: number
 }

@@ -2,15 +2,13 @@ import { createHash } from 'node:crypto'
 import type { BatchItem, Rejection } from '../commands/command.ts'
 import type { BulkOutcome } from '../commands/outcome.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { decodeText, parseJson } from '../json/parse.ts'
-import { isArray, type JsonValue } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
+import { parseJson } from '../json/parse.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { NDJSON_TYPE } from './answers.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
-import { gatherBody } from './batch-body.ts'
+import { beginsAsList, decodeBatch, gatherBody } from './batch-body.ts'
 import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
@@ -35,33 +33,32 @@ export class Batches {
   }
 
   async read(request: ApiRequest): Promise<PostBody> {
-    const { slices, limits: most } = this.#options
-    const { bodyBytes, batchBytes } = most
+    const { bodyBytes, batchBytes, itemValues } = this.#options.limits
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
     const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
     const source = { headers, bytes: () => gatherBody(request.incoming, limits) }
     const { bytes, type } = await readBytes(source, TYPES)
-    if (type === JSON_TYPE) {
-      const json = await slices.run(() => parseJson(bytes))
-      return isArray(json) ? { bytes, items: await this.#itemsOf(type, json, request) } : { bytes, type, json }
-    }
-    return { bytes, items: await this.#itemsOf(type, await slices.run(() => decodeText(bytes), request), request) }
+    if (type === JSON_TYPE && !beginsAsList(bytes)) return { bytes, type, json: parseJson(bytes, itemValues) }
+    return { bytes, items: await this.#itemsOf(type, bytes, request) }
   }
 
-  async #itemsOf(type: string, content: JsonValue, request: ApiRequest): Promise<readonly BatchItem[]> {
-    const { slices, limits: most } = this.#options
+  async #itemsOf(type: string, bytes: Uint8Array, request: ApiRequest): Promise<readonly BatchItem[]> {
+    const { turns, limits: most } = this.#options
     const limits = {
       items: most.batchItems,
       bytes: most.batchBytes,
+      itemBytes: most.bodyBytes,
+      itemValues: most.itemValues,
       isLenient: prefers(request.headers, 'handling=lenient'),
     }
-    if (isArray(content)) return slices.run(() => itemsOfList(content, limits), request)
-    const text = content as string
-    if (type === NDJSON_TYPE) return slices.run(() => itemsOfLines(text, limits), request)
-    const hasHeader = hasCsvHeader(request)
-    const papa = await this.#papa()
-    return slices.run(() => itemsOfCsv(papa, text, hasHeader, limits), request)
+    const hasHeader = type === CSV_TYPE && hasCsvHeader(request)
+    const papa = type === CSV_TYPE ? await this.#papa() : undefined
+    return turns.run(async (turn) => {
+      const text = await decodeBatch(bytes, turn)
+      if (papa) return itemsOfCsv(papa, text, hasHeader, limits, turn)
+      return type === JSON_TYPE ? itemsOfList(text, limits, turn) : itemsOfLines(text, limits, turn)
+    }, request)
   }
 
   /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` the valid ones. */
@@ -73,21 +70,21 @@ export class Batches {
   ): Promise<void> {
     refuseUnheeded(request)
     refuseParameters(request)
-    const { handler, slices } = this.#options
+    const { handler, turns } = this.#options
     const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const
-    const outcome = await handler.bulk(command, originOf(request, await slices.run(() => digestOf(bytes))))
+    const outcome = await handler.bulk(command, originOf(request, await turns.run((turn) => digestOf(bytes, turn))))
     reply.position = outcome.position
     const hints = new WriteHints(this.#options, collection)
     const results = { outcome, items, collection, hints }
     if (!isLenient) {
       const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
-      reply.json(await slices.run(() => idsOf(results)), areDuplicates ? 200 : 201)
+      reply.json(await turns.run((turn) => idsOf(results, turn)), areDuplicates ? 200 : 201)
       hints.tell(reply)
       return
     }
     reply.set('Preference-Applied', 'handling=lenient')
-    reply.json(await slices.run(() => resultsOf(results)))
+    reply.json(await turns.run((turn) => resultsOf(results, turn)))
     hints.tell(reply)
   }
 }
@@ -108,13 +105,13 @@ function hasCsvHeader({ headers }: ApiRequest): boolean {
 }
 
 /** The ids of the items of a batch, in its order. */
-function* idsOf(batch: DecidedBatch): Steps<string> {
+async function idsOf(batch: DecidedBatch, turn: Turn): Promise<string> {
   const ids: ItemId[] = []
   for (const result of resultsIn(batch)) {
+    if (turn.isOver) await turn.next()
     if ('id' in result) ids.push(result.id)
-    yield
   }
-  return yield* stringifySteps({ ids })
+  return JSON.stringify({ ids })
 }
 
 type WrittenItem = Extract<DomainEvent, { readonly item: unknown }>
@@ -149,14 +146,14 @@ function nextWritten(events: Iterator<DomainEvent>, collection: string): Written
 }
 
 /** A result for each item of the batch, in order. */
-function* resultsOf(batch: DecidedBatch): Steps<string> {
+async function resultsOf(batch: DecidedBatch, turn: Turn): Promise<string> {
   const texts: string[] = []
   for (const result of resultsIn(batch)) {
+    if (turn.isOver) await turn.next()
     const line = batch.items[texts.length]?.line
     const at = line === undefined ? {} : { line }
     if (result.status === 'rejected') {
       texts.push(JSON.stringify({ status: 'rejected', ...at, problem: problemIn(result.rejection) }))
-      yield
     } else texts.push(JSON.stringify({ status: result.status, ...at, id: result.id }))
   }
   return `{"results":[${texts.join(',')}]}`
@@ -165,11 +162,11 @@ function* resultsOf(batch: DecidedBatch): Steps<string> {
 const DIGEST_BYTES = 1024 * 1024
 
 /** A digest stands for the body in the comparison of retries, since the body may be large. */
-function* digestOf(bytes: Uint8Array): Steps<Uint8Array> {
+async function digestOf(bytes: Uint8Array, turn: Turn): Promise<Uint8Array> {
   const digest = createHash('sha256')
   for (let from = 0; from < bytes.length; from += DIGEST_BYTES) {
     digest.update(bytes.subarray(from, from + DIGEST_BYTES))
-    yield
+    if (turn.isOver) await turn.next()
   }
   return digest.digest()
 }

@@ -3,7 +3,6 @@ import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest } from './api.ts'
 import { parameterIn } from './media-types.ts'
 
@@ -36,13 +35,12 @@ export class UnsupportedBody extends Refusal {
 }
 
 /**
- * Parses a JSON body of one of the types, a long one in steps. koa-body's parser is not used: it accepts what JSON does
- * not allow and does not expose the text.
+ * Parses a JSON body of one of the types, with at most so many values. koa-body's parser is not used: it accepts what
+ * JSON does not allow and does not expose the text.
  */
-export async function readBody(source: BodySource, types: readonly string[], slices: Slices): Promise<Body> {
+export async function readBody(source: BodySource, types: readonly string[], mostValues: number): Promise<Body> {
   const { bytes, type } = await readBytes(source, types)
-  const json = slices.run(() => parseJson(bytes))
-  return { bytes, type, json: json instanceof Promise ? await json : json }
+  return { bytes, type, json: parseJson(bytes, mostValues) }
 }
 
 type BodySource = Pick<ApiRequest, 'headers' | 'bytes'>
@@ -52,11 +50,15 @@ export async function readBytes(
   { headers, bytes }: BodySource,
   types: readonly string[],
 ): Promise<Pick<Body, 'bytes' | 'type'>> {
-  if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
+  if (!hasBody(headers)) throw noBody()
   const type = typeOf(headers['content-type'] ?? '', types)
   const read = await bytes()
   if (read.length === 0) throw noBody()
   return { bytes: read, type }
+}
+
+export function hasBody(headers: BodySource['headers']): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
 function noBody(): Refusal {
@@ -92,12 +94,12 @@ interface PatchedPlace {
 }
 
 /** Parses a merge patch (RFC 7396) or a JSON Patch (RFC 6902), by content type. */
-export function* parseAnyPatch({ type, json }: Body, { isInside, isJsonServer }: PatchedPlace): Steps<Patch> {
+export function parseAnyPatch({ type, json }: Body, { isInside, isJsonServer }: PatchedPlace): Patch {
   const isMerge = type !== JSON_PATCH_TYPE
   // A merge patch that is no object replaces the value.
   if (isMerge && isInside && !isObject(json)) return { type: 'value', value: json }
   if (isJsonServer && isEmpty(json)) return { type: 'operations', operations: [] }
-  if (!isMerge) return { type: 'operations', operations: yield* parsePatch(json) }
+  if (!isMerge) return { type: 'operations', operations: parsePatch(json) }
   if (!isObject(json)) {
     throw new Refusal(
       'Invalid',

@@ -83,7 +83,7 @@ export class CollectionReads {
     })
   }
 
-  #replyPresent(list: ListRequest, reply: Reply, present: PresentCollection, isCached: boolean): void | Promise<void> {
+  #replyPresent(list: ListRequest, reply: Reply, present: PresentCollection, isCached: boolean): Promise<void> {
     const { name, query, exported } = list
     if (!exported) return this.#replyPage(list, reply, present, isCached)
     const related = this.#related.now(name, query.relations ?? [])
@@ -127,13 +127,12 @@ export class CollectionReads {
   }
 
   /** A page of the collection. */
-  #replyPage(list: ListRequest, reply: Reply, source: QuerySource, isCached: boolean): void | Promise<void> {
+  async #replyPage(list: ListRequest, reply: Reply, source: QuerySource, isCached: boolean): Promise<void> {
     const { queries, limits } = this.#options
     const { request, query, isTagged } = list
     if (isTagged && reply.isNotModified(request, this.#tagAt(list.name, source.position))) return
-    const page = queries.answer(source, query, askerOf(request, limits.scanSeconds))
-    if (!(page instanceof Promise)) return this.#sendPage(list, reply, source, page, isCached)
-    return page.then((found) => this.#sendPage(list, reply, source, found, isCached))
+    const page = await queries.answer(source, query, askerOf(request, limits.scanSeconds))
+    this.#sendPage(list, reply, source, page, isCached)
   }
 
   #sendPage(list: ListRequest, reply: Reply, source: QuerySource, page: PageTextAt, isCached: boolean): void {

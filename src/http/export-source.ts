@@ -1,13 +1,11 @@
-import { parseSteps } from '../json/parse-steps.ts'
+import { elementsOf } from '../json/elements.ts'
 import { formatPath, type Path, type Selection } from '../json/paths.ts'
-import type { JsonValue } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import type { PageText } from '../query/page-text.ts'
 import type { Query } from '../query/query.ts'
 import { ResultCursor } from '../query/result-cursor.ts'
 import { RECEIVED, withReceived } from '../query/virtual-field.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { CsvColumns } from './formats/csv-columns.ts'
 import type { Form } from './formats/forms.ts'
 import { ItemShapes } from './formats/item-shapes.ts'
@@ -18,7 +16,7 @@ const PART_ITEMS = 256
 const PART_CHARACTERS = 128 * 1024
 
 /** Returns items part by part, each once; undefined after the last. */
-export type ItemSource = () => Steps<readonly ItemText[] | undefined>
+export type ItemSource = (turn: Turn) => Promise<readonly ItemText[] | undefined>
 
 /** Starts reading the items, in order or in any order. */
 export type OpenSource = (isOrdered: boolean) => ItemSource
@@ -35,34 +33,28 @@ export function resultSource(reading: CollectionSnapshot, query: Query): ItemSou
   const cursor = new ResultCursor(reading, query)
   let places: readonly number[] = []
   let index = 0
-  // State changes inside the steps, since work may restart before them.
-  return function* () {
+  return async (turn) => {
     while (index >= places.length) {
-      const next = yield* cursor.next()
+      const next = await cursor.next(turn)
       if (!next) return undefined
       places = next
       index = 0
     }
     const part: ItemText[] = []
     let characters = 0
-    let at = index
-    while (at < places.length && part.length < PART_ITEMS && characters < PART_CHARACTERS) {
-      const item = items.uncachedAt(places[at++] as number) as Timed
+    while (index < places.length && part.length < PART_ITEMS && characters < PART_CHARACTERS) {
+      if (turn.isOver) await turn.next()
+      const item = items.uncachedAt(places[index++] as number) as Timed
       part.push(selectedFrom(item, query))
       characters += item.text.length
-      if (part.length % READ === 0) yield
     }
-    index = at
     return part
   }
 }
 
-const READ = 32
-
 export function listSource(items: readonly ItemText[]): ItemSource {
   let index = 0
-  // biome-ignore lint/correctness/useYield: the items are there
-  return function* () {
+  return async () => {
     const part: ItemText[] = []
     let characters = 0
     for (; index < items.length && part.length < PART_ITEMS && characters < PART_CHARACTERS; index++) {
@@ -74,18 +66,18 @@ export function listSource(items: readonly ItemText[]): ItemSource {
   }
 }
 
-export function* columnsOf(
+export async function columnsOf(
   source: ItemSource,
   fields: Selection | undefined,
   nameOf: (path: Path) => string,
-): Steps<{ readonly columns: CsvColumns; readonly shapes: ItemShapes }> {
+  turn: Turn,
+): Promise<{ readonly columns: CsvColumns; readonly shapes: ItemShapes }> {
   const columns = new CsvColumns(nameOf, fields)
   const shapes = new ItemShapes(nameOf)
   for (;;) {
-    const items = yield* source()
+    const items = await source(turn)
     if (!items) return { columns, shapes }
-    yield* noteColumns(columns, shapes, items, fields)
-    yield
+    await noteColumns(columns, shapes, items, fields, turn)
   }
 }
 
@@ -95,13 +87,30 @@ export function plainName(path: Path): string {
 }
 
 /** The rows of a grouped query, or its newest items. In CSV a distinct value is a row with one column. */
-export function* rowsOf(text: PageText['text'], form: Form, { grouping }: Query): Steps<readonly ItemText[]> {
-  const rows = (yield* parseSteps(typeof text === 'string' ? text : text.pieces.join(''))) as readonly JsonValue[]
-  const column = form === 'csv' && grouping?.kind === 'distinct' ? formatPath(grouping.path) : undefined
+export async function rowsOf(
+  text: PageText['text'],
+  form: Form,
+  { grouping }: Query,
+  turn: Turn,
+): Promise<readonly ItemText[]> {
+  const column = form === 'csv' && grouping?.kind === 'distinct' ? JSON.stringify(formatPath(grouping.path)) : undefined
   const items: ItemText[] = []
-  for (const row of rows) {
-    items.push({ text: yield* stringifySteps(column === undefined ? row : { [column]: row }) })
-    yield
+  for (const list of listsOf(text)) {
+    for (const row of elementsOf(list)) {
+      if (turn.isOver) await turn.next()
+      if (row !== undefined) items.push({ text: column === undefined ? row : `{${column}:${row}}` })
+    }
   }
   return items
+}
+
+/** The pieces of a long text, each as a list of its own: it begins with a bracket or comma, and ends after an element. */
+function* listsOf(text: PageText['text']): Generator<string> {
+  if (typeof text === 'string') {
+    yield text
+    return
+  }
+  for (const [index, piece] of text.pieces.entries()) {
+    yield `[${piece.slice(1)}${index === text.pieces.length - 1 ? '' : ']'}`
+  }
 }

@@ -6,7 +6,7 @@ import type { RelatedSnapshot } from '../query/embedding.ts'
 import type { Queries } from '../query/queries.ts'
 import type { Query } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { type Asker, Slices } from '../runtime/time-slices.ts'
+import { type Asker, Turns } from '../runtime/turns.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import {
   columnsOf,
@@ -60,7 +60,7 @@ interface ExportContent {
 /** Responds with items in other formats than JSON, and with whole results in any format. */
 export class Exports {
   readonly #options: ExportsOptions
-  readonly #slices = new Slices()
+  readonly #turns = new Turns()
   readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
   #open = 0
 
@@ -119,7 +119,7 @@ export class Exports {
     const asker = askerOf(request, scanSeconds)
     if (query.grouping) {
       const { text, total } = await queries.answer(snapshot, query, asker)
-      return { items: await this.#slices.run(() => rowsOf(text, exported.form, query), asker), total }
+      return { items: await this.#turns.run((turn) => rowsOf(text, exported.form, query, turn), asker), total }
     }
     const { items, total } = await queries.find(snapshot, query, asker)
     if (related.length === 0) return { items: items.map((item) => selectedFrom(item, query)), total }
@@ -153,7 +153,7 @@ export class Exports {
 
   async #send(reply: Reply, request: ApiRequest, content: ExportContent): Promise<void> {
     const { form, open, wrapper, release } = content
-    const slices = this.#slices
+    const turns = this.#turns
     let body: TextStream | undefined
     const { limit } = askerOf(request, this.#options.scanSeconds)
     // Work stops when the client disconnects.
@@ -167,9 +167,10 @@ export class Exports {
       if (isEnded) return undefined
       // Yields to the event loop between two parts, even if the client reads without delay.
       await setImmediate()
-      const items = await slices.run(source, asker)
-      if (items) text += (parts++ > 0 ? writer.between : '') + (await slices.run(() => writer.part(items), asker))
-      else text += writer.end + (wrapper?.after ?? '')
+      const items = await turns.run(source, asker)
+      if (items) {
+        text += (parts++ > 0 ? writer.between : '') + (await turns.run((turn) => writer.part(items, turn), asker))
+      } else text += writer.end + (wrapper?.after ?? '')
       isEnded = items === undefined
       const part = text
       text = ''
@@ -186,7 +187,7 @@ export class Exports {
     const papa = await this.#papa()
     const nameOf = grouping?.kind === 'rows' ? columnOfRows : grouping?.kind === 'distinct' ? plainName : formatPath
     // The header row comes first, so all items are read for it.
-    const { columns, shapes } = await this.#slices.run(() => columnsOf(open(false), fields, nameOf), asker)
+    const { columns, shapes } = await this.#turns.run((turn) => columnsOf(open(false), fields, nameOf, turn), asker)
     return csvWriter(papa, columns, shapes, fields)
   }
 }

@@ -1,9 +1,7 @@
 import { OBJECT_ID } from '../events/event.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
-import { stringifySteps } from '../json/value-steps.ts'
-import type { Steps } from '../runtime/time-slices.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
 import { JSON_TYPE, PATCH_TYPES, parseAnyPatch, readBody } from './bodies.ts'
@@ -11,20 +9,20 @@ import { prefers } from './preferences.ts'
 import { apiSegments, originOf, refuseParameters, refuseUnheeded } from './requests.ts'
 import { WriteHints, type WriteHintsOptions } from './write-hints.ts'
 
-interface InnerWriteOptions extends WriteHintsOptions, Pick<ApiOptions, 'handler' | 'slices' | 'isJsonServer'> {
+interface InnerWriteOptions extends WriteHintsOptions, Pick<ApiOptions, 'handler' | 'limits' | 'isJsonServer'> {
   /** Whether the path is that of a single object, of which all further segments are inside. */
   readonly isObject: boolean
 }
 
 /** PUT and PATCH of a value inside an item or a single object: one event of the item. */
 export async function writeInside(request: ApiRequest, reply: Reply, writing: InnerWriteOptions): Promise<void> {
-  const { handler, slices, isObject, idField, isJsonServer } = writing
+  const { handler, limits, isObject, idField, isJsonServer } = writing
   const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
   const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
   const isPatch = request.method === 'PATCH'
-  const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], slices)
+  const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], limits.itemValues)
   const patch = isPatch
-    ? await slices.run(() => parseAnyPatch(body, { isInside: true, isJsonServer }), request)
+    ? parseAnyPatch(body, { isInside: true, isJsonServer })
     : ({ type: 'value', value: body.json } as const)
   refuseUnheeded(request)
   refuseParameters(request)
@@ -39,7 +37,7 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: In
   hints.written(event)
   hints.tell(reply)
   // A JSON Patch may remove the value.
-  const text = item && (await slices.run(() => textAt(item.text, inside, idField), request))
+  const text = item && textAt(item.text, inside, idField)
   if (text !== undefined) reply.set('ETag', tagOf(text))
   if (text === undefined || !prefers(headers, 'return=representation')) {
     reply.status = 204
@@ -50,7 +48,7 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: In
 }
 
 /** The text of what a URL's further segments name within a value; undefined when there is nothing. */
-export function* textAt(whole: string, segments: readonly string[], idField: string): Steps<string | undefined> {
-  const found = valueAt(yield* parseSteps(whole), segments, idField)
-  return found === undefined ? undefined : yield* stringifySteps(found)
+export function textAt(whole: string, segments: readonly string[], idField: string): string | undefined {
+  const found = valueAt(parseText(whole), segments, idField)
+  return found === undefined ? undefined : JSON.stringify(found)
 }

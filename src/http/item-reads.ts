@@ -56,7 +56,7 @@ export class ItemReads {
       const text = await this.#related.textOf(item, { collection: name, relations, at }, asker)
       return replyItem(request, reply, { tag: tagOf(text), text })
     }
-    const text = await this.#options.slices.run(() => textAt(item.text, rest, idField), request)
+    const text = textAt(item.text, rest, idField)
     if (text !== undefined) return replyItem(request, reply, { tag: tagOf(text), text })
     const child = object || rest.length > 1 ? undefined : rest[0]
     if (child === undefined || !this.#hasNested(child)) {

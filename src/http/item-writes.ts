@@ -33,21 +33,21 @@ export class ItemWrites {
 
   /** POST to `/api/posts/1/comments`: the comment gets the `postId`. */
   async createNested(request: ApiRequest, reply: Reply): Promise<void> {
-    const { views, idField } = this.#options
+    const { views, idField, limits } = this.#options
     const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
     const [collection = ''] = rest
     const parent = itemNow(views, name, key, 'UnknownParent')
-    const isMember = (await this.#options.slices.run(() => textAt(parent.text, rest, idField), request)) !== undefined
+    const isMember = textAt(parent.text, rest, idField) !== undefined
     if (isMember || rest.length > 1 || views.find(collection)?.isObject !== false) {
       throw new Refusal('NotFound', `There is no collection at ${request.path} to create an item in.`)
     }
-    const body = await readBody(request, [JSON_TYPE], this.#options.slices)
+    const body = await readBody(request, [JSON_TYPE], limits.itemValues)
     const item = { ...parseItem(body), [foreignKeyOf(name)]: parent.id }
     await this.#write(request, reply, body, { type: 'CreateItem', collection, item })
   }
 
   async replace(request: ApiRequest, reply: Reply): Promise<void> {
-    const body = await readBody(request, [JSON_TYPE], this.#options.slices)
+    const body = await readBody(request, [JSON_TYPE], this.#options.limits.itemValues)
     const to = target(request)
     const onlyIfNewer =
       prefers(request.headers, 'only-if-newer') && this.#options.queries.timeOf(to.collection) !== undefined
@@ -56,9 +56,9 @@ export class ItemWrites {
   }
 
   async patch(request: ApiRequest, reply: Reply): Promise<void> {
-    const { slices, isJsonServer } = this.#options
-    const body = await readBody(request, PATCH_TYPES, slices)
-    const patch = await slices.run(() => parseAnyPatch(body, { isInside: false, isJsonServer }), request)
+    const { limits, isJsonServer } = this.#options
+    const body = await readBody(request, PATCH_TYPES, limits.itemValues)
+    const patch = parseAnyPatch(body, { isInside: false, isJsonServer })
     await this.#write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
   }
 

@@ -2,7 +2,7 @@ import type { Middleware } from 'koa'
 import type { Rejection } from '../commands/command.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { Abandoned } from '../runtime/time-slices.ts'
+import { Abandoned } from '../runtime/turns.ts'
 import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
 

@@ -2,7 +2,7 @@ import type { Position } from '../events/event.ts'
 import { type Item, type ItemText, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
 import type { Relation } from '../query/json-server.ts'
 import type { PresentCollection } from '../query/queries.ts'
-import type { Asker } from '../runtime/time-slices.ts'
+import type { Asker } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
 
 /** The items embedded in an item, now or right after an event. */

@@ -1,10 +1,10 @@
 import type { RestoredCollection } from '../commands/restore.ts'
-import { readBody } from '../data-file/file-reader.ts'
+import { readDataFileBody } from '../data-file/file-reader.ts'
 import type { DomainEvent } from '../events/event.ts'
 import { refuseNul } from '../json/parse.ts'
 import { parseFlag } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
 import { gatherBody } from './batch-body.ts'
@@ -12,12 +12,9 @@ import { JSON_TYPE, readBytes } from './bodies.ts'
 import { refuseConditions } from './collections.ts'
 import { DRY_RUN, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
-/** Events that are counted in one step. */
-const STEP_EVENTS = 4096
-
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
 export async function replaceAll(request: ApiRequest, reply: Reply, options: ApiOptions): Promise<void> {
-  const { handler, views, slices, idField, limits } = options
+  const { handler, views, turns, idField, limits } = options
   const { batchBytes } = limits
   refuseConditions(request)
   refuseUnheeded(request)
@@ -31,12 +28,11 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Api
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
   refuseNul(bytes)
-  const file = await readBody(bytes as Buffer, idField, slices)
+  const file = await turns.run((turn) =>
+    readDataFileBody(bytes as Buffer, { idField, mostValues: limits.itemValues }, turn),
+  )
   const collections = new Map<string, RestoredCollection | undefined>(views.names().map((name) => [name, undefined]))
-  for (const [name, { edited }] of file) {
-    const items = Array.from(edited, ({ item }) => item)
-    collections.set(name, { items: () => items })
-  }
+  for (const [name, items] of file) collections.set(name, { items: () => items })
   const { actor, requestId } = originOf(request)
   const { position, events } = await handler.restore(
     { type: 'collections', collections },
@@ -44,16 +40,15 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Api
     isDryRun,
   )
   reply.position = position
-  const counts = await slices.run(() => countsOf(events))
+  const counts = await turns.run((turn) => countsOf(events, turn))
   reply.json(JSON.stringify({ position, dryRun: isDryRun, events: events.length, ...counts }))
 }
 
 /** Items and single objects. */
-function* countsOf(events: Iterable<DomainEvent>): Steps<Readonly<Record<string, number>>> {
+async function countsOf(events: Iterable<DomainEvent>, turn: Turn): Promise<Readonly<Record<string, number>>> {
   const counts = { created: 0, replaced: 0, deleted: 0 }
-  let seen = 0
   for (const { type } of events) {
-    if (++seen % STEP_EVENTS === 0) yield
+    if (turn.isOver) await turn.next()
     if (type === 'ItemCreated' || type === 'ObjectCreated') counts.created++
     else if (type === 'ItemReplaced') counts.replaced++
     else if (type === 'ItemDeleted' || type === 'ObjectDeleted') counts.deleted++

@@ -9,7 +9,7 @@ import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName } from '.
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Asker } from '../runtime/time-slices.ts'
+import type { Asker } from '../runtime/turns.ts'
 import type { ApiRequest } from './api.ts'
 import { prefers } from './preferences.ts'
 

@@ -1,8 +1,10 @@
 import type { Context } from 'koa'
 import type { CommandHandler } from '../commands/handler.ts'
-import type { Restoration, RestoredCollection } from '../commands/restore.ts'
+import type { RestoreOutcome } from '../commands/outcome.ts'
+import type { Restoration, RestoredCollection, RestoredCollections } from '../commands/restore.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
@@ -10,7 +12,6 @@ import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
-import type { Slices } from '../runtime/time-slices.ts'
 import { sendJson } from './answers.ts'
 import { JSON_TYPE, readBody } from './bodies.ts'
 import { bodyOf } from './koa-body.ts'
@@ -30,26 +31,30 @@ export interface RestorationOptions {
 const CHANGES = 1000
 
 /** POST to `/admin/restore`. */
-export async function restore(ctx: Context, options: RestorationOptions, slices: Slices): Promise<void> {
+export async function restore(ctx: Context, options: RestorationOptions): Promise<void> {
   if (ctx.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
   const source = { headers: ctx.headers, bytes: async () => bodyOf(ctx) }
-  const { json } = await readBody(source, [JSON_TYPE], slices)
+  const { json } = await readBody(source, [JSON_TYPE], DEFAULT_ITEM_VALUES)
   const request = await parseRestore(json, options)
   checkBuilt(options.building())
   const snapshots: CollectionSnapshot[] = []
   try {
     const restoration = await restorationOf(request, options, snapshots)
-    const { position, events } = await options.handler.restore(restoration, authorOf(ctx), request.dryRun)
-    ctx.set('Journal-Position', String(position))
-    const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({
-      type,
-      collection,
-      ...('id' in event && { id: event.id }),
-    }))
-    sendJson(ctx, JSON.stringify({ position, dryRun: request.dryRun, events: events.length, changes }))
+    const outcome = await options.handler.restore(restoration, authorOf(ctx), request.dryRun)
+    sendRestored(ctx, outcome, request.dryRun)
   } finally {
     for (const snapshot of snapshots) snapshot.release()
   }
+}
+
+export function sendRestored(ctx: Context, { position, events }: RestoreOutcome, dryRun: boolean): void {
+  ctx.set('Journal-Position', String(position))
+  const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({
+    type,
+    collection,
+    ...('id' in event && { id: event.id }),
+  }))
+  sendJson(ctx, JSON.stringify({ position, dryRun, events: events.length, changes }))
 }
 
 /** Adds the snapshots that must be released after use to `snapshots`. */
@@ -66,23 +71,35 @@ async function restorationOf(
   if (collection !== undefined && key !== undefined) {
     return { type: 'item', collection, key, item: await past.item(collection, key, to) }
   }
+  const names = collection === undefined ? views.namesEver() : [collection]
+  return { type: 'collections', collections: await formerCollections(names, to, past, snapshots) }
+}
+
+/** Collections right after an event. Adds the snapshots that must be released after use to `snapshots`. */
+export async function formerCollections(
+  names: Iterable<string>,
+  to: Position,
+  past: Past,
+  snapshots: CollectionSnapshot[],
+): Promise<RestoredCollections> {
   const collections = new Map<string, RestoredCollection | undefined>()
-  for (const name of collection === undefined ? views.namesEver() : [collection]) {
+  for (const name of names) {
     const snapshot = past.existed(name, to) ? await past.collection(name, to) : undefined
     if (snapshot) snapshots.push(snapshot)
     collections.set(name, snapshot && { items: () => itemsOf(snapshot) })
   }
-  return { type: 'collections', collections }
+  return collections
 }
 
 /** How messages name the types of the schema. */
 const TYPES = { number: 'a number', string: 'text', boolean: 'true or false' } as const
 
-interface RestoreSchema {
+interface RequestSchema {
   readonly required: readonly string[]
   readonly properties: Readonly<
     Record<string, { readonly type: readonly (keyof typeof TYPES)[]; readonly description: string }>
   >
+  readonly examples: readonly JsonObject[]
 }
 
 /** The body, for the check and for OpenAPI. */
@@ -97,9 +114,9 @@ export const RESTORE_SCHEMA = {
     dryRun: { type: ['boolean'], description: 'Only report what would change.' },
   },
   examples: [{ to: 42, collection: 'sensors', dryRun: true }],
-} as const satisfies RestoreSchema & JsonObject
+} as const satisfies RequestSchema & JsonObject
 
-/** Highest number of reported mistakes; a request may have a hundred thousand. */
+/** Highest number of reported mistakes. */
 const FAULTS = 20
 
 interface RestoreRequest {
@@ -113,9 +130,22 @@ async function parseRestore(
   json: JsonValue,
   { journal, now }: Pick<RestorationOptions, 'journal' | 'now'>,
 ): Promise<RestoreRequest> {
-  if (!isObject(json)) throw new Refusal('Unprocessable', 'The request must be an object, such as {"to": 42}.')
-  const { to, collection, id, dryRun } = json
-  const { required, properties }: RestoreSchema = RESTORE_SCHEMA
+  const { to, collection, id, dryRun } = checkedRequest(json, RESTORE_SCHEMA)
+  if (id !== undefined && collection === undefined) {
+    throw invalidRequest([{ pointer: '/id', message: 'needs the collection, too' }])
+  }
+  return {
+    to: await parseMoment(String(to), 'to', journal, now),
+    dryRun: dryRun === true,
+    ...(typeof collection === 'string' && { collection }),
+    ...(id !== undefined && { key: String(id) }),
+  }
+}
+
+export function checkedRequest(json: JsonValue, { required, properties, examples }: RequestSchema): JsonObject {
+  if (!isObject(json)) {
+    throw new Refusal('Unprocessable', `The request must be an object, such as ${JSON.stringify(examples[0])}.`)
+  }
   const faults: Fault[] = []
   const check = (isRight: boolean, name: string, message: string): void => {
     if (!isRight) faults.push({ pointer: pointer([name]), message })
@@ -124,16 +154,14 @@ async function parseRestore(
     const isValid = json[name] === undefined ? !required.includes(name) : type.some((one) => one === typeof json[name])
     check(isValid, name, `must be ${type.map((one) => TYPES[one]).join(' or ')}: ${description}`)
   }
-  check(id === undefined || collection !== undefined, 'id', 'needs the collection, too')
   for (const name in json) {
     if (faults.length >= FAULTS) break
-    check(Object.hasOwn(properties, name), name, `is not known; there are ${Object.keys(properties).join(', ')}`)
+    check(Object.hasOwn(properties, name), name, `is not known; expected: ${Object.keys(properties).join(', ')}`)
   }
-  if (faults.length > 0) throw new Refusal('Unprocessable', 'The request is not a valid restore request.', faults)
-  return {
-    to: await parseMoment(String(to), 'to', journal, now),
-    dryRun: dryRun === true,
-    ...(typeof collection === 'string' && { collection }),
-    ...(id !== undefined && { key: String(id) }),
-  }
+  if (faults.length > 0) throw invalidRequest(faults)
+  return json
+}
+
+function invalidRequest(faults: readonly Fault[]): Refusal {
+  return new Refusal('Unprocessable', 'The request is not valid.', faults)
 }

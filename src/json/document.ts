@@ -1,5 +1,3 @@
-import type { Steps } from '../runtime/steps.ts'
-import { parseSteps } from './parse-steps.ts'
 import { parseText } from './parse-text.ts'
 import type { JsonObject } from './value.ts'
 
@@ -24,11 +22,6 @@ export class Document {
 
   get value(): JsonObject {
     return this.#value ?? (parseText(this.text) as JsonObject)
-  }
-
-  /** The value, parsed in steps if necessary. */
-  *steps(): Steps<JsonObject> {
-    return this.#value ?? ((yield* parseSteps(this.text)) as JsonObject)
   }
 
   /** The result of `derive`, which is called once for the same `by`: several parts of the program need the natural key. */

@@ -1,12 +1,9 @@
 import { applyPatch, type Operation } from 'rfc6902'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/steps.ts'
-import * as CODE from './char-codes.ts'
-import { MAX_NESTING, parseSteps } from './parse-steps.ts'
+import { MAX_NESTING, sizeOf } from './item-size.ts'
+import { parseText } from './parse-text.ts'
 import { arrayIndex, pointer } from './pointer.ts'
-import { endOfString } from './quoted.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
-import { equalSteps, stringifySteps } from './value-steps.ts'
+import { equal, isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 export type PatchOperation =
   | Change
@@ -21,25 +18,19 @@ export interface PatchLimits {
   readonly operations: number
   /** Highest size of the resulting document in UTF-8 bytes. */
   readonly resultBytes: number
+  /** Highest weighted number of the values that the operations add. */
+  readonly values: number
 }
 
 /**
  * Parses an RFC 6902 document.
  * @throws {Refusal} `Invalid` when it is malformed, before anything is applied.
  */
-export function* parsePatch(document: JsonValue): Steps<readonly PatchOperation[]> {
+export function parsePatch(document: JsonValue): readonly PatchOperation[] {
   if (!isArray(document)) throw new Refusal('Invalid', 'A JSON Patch is an array of operations (RFC 6902).')
   if (document.length === 0) throw new Refusal('Invalid', 'The JSON Patch is empty.')
-  const operations: PatchOperation[] = []
-  for (const [index, operation] of document.entries()) {
-    operations.push(parseOperation(operation, index))
-    if (index % PARSED_AT_ONCE === PARSED_AT_ONCE - 1) yield
-  }
-  return operations
+  return document.map(parseOperation)
 }
-
-/** Operations parsed in one step. */
-const PARSED_AT_ONCE = 1024
 
 function parseOperation(operation: JsonValue, index: number): PatchOperation {
   if (!isObject(operation)) throw malformed(index, 'it is not an object')
@@ -82,61 +73,39 @@ function malformed(index: number, why: string): Refusal {
 }
 
 /**
- * Applies all operations or none, in steps. Pointers pass through own members alone. The values of the patch are copied,
- * since a later operation may change them.
+ * Applies all operations or none. Pointers pass through own members alone. The values of the patch are copied, since a
+ * later operation may change them.
  */
-export function* applyJsonPatch(
-  target: string,
-  operations: readonly PatchOperation[],
-  limits: PatchLimits,
-): Steps<JsonValue> {
+export function applyJsonPatch(target: string, operations: readonly PatchOperation[], limits: PatchLimits): JsonValue {
   if (operations.length > limits.operations) {
     throw new Refusal(
       'Unprocessable',
       `The patch has ${operations.length} operations; at most ${limits.operations} are accepted.`,
     )
   }
-  let document = yield* parseSteps(target)
-  let broughtBytes = 0
+  let document = parseText(target)
+  let bytes = 0
+  let values = 0
   for (const [index, operation] of operations.entries()) {
-    for (const change of yield* changesOf(document, operation, index)) {
+    for (const change of changesOf(document, operation, index)) {
       if (change.op === 'remove') {
         remove(document, change.path, index)
         continue
       }
       addable(document, change.path, index)
-      const text = yield* stringifySteps(change.value)
-      if (change.path.length + nestingOf(text) > MAX_NESTING) {
+      const text = JSON.stringify(change.value)
+      const size = sizeOf(text)
+      if (change.path.length + size.nesting > MAX_NESTING) {
         throw inapplicable(index, `nesting deeper than ${MAX_NESTING} is not accepted`)
       }
-      broughtBytes += Buffer.byteLength(text)
-      if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
-      const isLong = text.length > STEP_CHARACTERS
-      if (isLong) yield
-      const value = yield* parseSteps(text)
-      if (isLong) yield
-      document = added(document, change.path, value, index)
+      bytes += Buffer.byteLength(text)
+      if (bytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
+      values += size.values
+      if (values > limits.values) throw inapplicable(index, `it exceeds ${limits.values} values (Limits.ItemValues)`)
+      document = added(document, change.path, parseText(text), index)
     }
-    if (index % STEP_OPERATIONS === 0) yield
   }
   return document
-}
-
-/** Operations applied in one step. One of them may shift the elements of a long array, which takes a millisecond. */
-const STEP_OPERATIONS = 8
-/** Longer values are stringified and parsed in steps of their own. */
-const STEP_CHARACTERS = 32 * 1024
-
-export function nestingOf(json: string): number {
-  let depth = 0
-  let deepest = 0
-  for (let at = 0; at < json.length; at++) {
-    const code = json.charCodeAt(at)
-    if (code === CODE.QUOTE) at = endOfString(json, at)
-    else if (code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET) deepest = Math.max(deepest, ++depth)
-    else if (code === CODE.CLOSE_BRACE || code === CODE.CLOSE_BRACKET) depth--
-  }
-  return deepest
 }
 
 type Change =
@@ -147,7 +116,7 @@ type Change =
  * Reduces an operation to `remove` and `add`, by which RFC 6902 §4 defines `replace`, `move` and `copy`. Each part is
  * then checked by itself.
  */
-function* changesOf(document: JsonValue, operation: PatchOperation, index: number): Steps<readonly Change[]> {
+function changesOf(document: JsonValue, operation: PatchOperation, index: number): readonly Change[] {
   switch (operation.op) {
     case 'add':
     case 'remove':
@@ -177,7 +146,7 @@ function* changesOf(document: JsonValue, operation: PatchOperation, index: numbe
           ]
     }
     case 'test': {
-      if (yield* equalSteps(existing(document, operation.path, index), operation.value)) return []
+      if (equal(existing(document, operation.path, index), operation.value)) return []
       const where = pointer(operation.path)
       const message = `The test of operation ${index} failed: ${where || 'the document'} has another value`
       throw new Refusal('Conflict', `${message}.`, [{ pointer: where, message }])

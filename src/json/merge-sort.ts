@@ -1,16 +1,16 @@
-import type { Steps } from '../runtime/steps.ts'
+import type { Turn } from '../runtime/turns.ts'
 
-/** Elements sorted, or merged, in one step. */
+/** Elements sorted, or merged, between two looks at the turn. */
 const CHUNK = 512
 
-/** A merge sort in steps. */
-export function* mergeSort(texts: readonly string[], compare = byUnits): Steps<readonly string[]> {
+/** A merge sort with pauses, in the order of UTF-16 units. */
+export async function mergeSort(texts: readonly string[], turn: Turn): Promise<readonly string[]> {
   let from = [...texts]
   for (let start = 0; start < texts.length; start += CHUNK) {
-    const chunk = texts.slice(start, start + CHUNK).sort(compare)
+    const chunk = texts.slice(start, start + CHUNK).sort()
     if (chunk.length === texts.length) return chunk
     for (let index = 0; index < chunk.length; index++) from[start + index] = chunk[index] as string
-    yield
+    if (turn.isOver) await turn.next()
   }
   for (let length = CHUNK; length < texts.length; length *= 2) {
     const to = new Array<string>(texts.length)
@@ -20,16 +20,12 @@ export function* mergeSort(texts: readonly string[], compare = byUnits): Steps<r
       let left = start
       let right = middle
       for (let at = start; at < end; at++) {
-        const takesLeft = left < middle && (right === end || compare(from[left] as string, from[right] as string) <= 0)
+        const takesLeft = left < middle && (right === end || (from[left] as string) <= (from[right] as string))
         to[at] = from[takesLeft ? left++ : right++] as string
-        if (at % CHUNK === 0) yield
+        if (at % CHUNK === 0 && turn.isOver) await turn.next()
       }
     }
     from = to
   }
   return from
-}
-
-function byUnits(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

@@ -1,7 +1,5 @@
-import { atOnce, type Steps } from '../runtime/steps.ts'
 import { instantOf } from './event-time.ts'
 import { parseInstant } from './instant.ts'
-import { mergeSort } from './merge-sort.ts'
 import { RANK, type Ranked } from './order.ts'
 import { firstAt, type Path } from './paths.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'
@@ -24,16 +22,11 @@ import { compareText, isArray, type JsonValue } from './value.ts'
  * The order key of a value. Two keys compare with `<` as their values do, and are equal when the values are. A key
  * longer than `most` may be cut after `most` units.
  */
-export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): Steps<string> {
+export function orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): string {
   if (typeof value !== 'object' || value === null) return scalarKey(value, most)
   const writer = new KeyWriter(most)
-  yield* writeContainer(writer, value)
+  writeContainer(writer, value)
   return writer.key()
-}
-
-/** The order key of a value that is not long, without steps. */
-export function orderKeyAtOnce(value: JsonValue, most?: number): string {
-  return typeof value === 'object' ? atOnce(orderKey(value, most)) : scalarKey(value, most)
 }
 
 export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {
@@ -57,7 +50,7 @@ export function timeKeyAt(item: JsonValue, path: Path, most?: number): string | 
 /** The order key of a value as an event time: that of its instant, or one above those of all instants. */
 export function timeKey(value: JsonValue, most?: number): string {
   const instant = instantOf(value)
-  return instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : unreadableKey(orderKeyAtOnce(value, most))
+  return instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : unreadableKey(orderKey(value, most))
 }
 
 /** Above the order keys of all instants. */
@@ -72,9 +65,6 @@ export function rankOfKey(key: string): number {
   return key.charCodeAt(0)
 }
 
-/** Values written in one step. */
-const STEP = 1024
-
 interface Open {
   readonly values: readonly JsonValue[] | Readonly<Record<string, JsonValue>>
   /** Undefined for an array. */
@@ -83,17 +73,16 @@ interface Open {
   next: number
 }
 
-function* writeContainer(writer: KeyWriter, root: JsonValue): Steps<void> {
+function writeContainer(writer: KeyWriter, root: JsonValue): void {
   const open: Open[] = []
   let value = root
-  for (let written = 1; !writer.isFull; written++) {
-    if (written % STEP === 0) yield
+  while (!writer.isFull) {
     if (isArray(value)) {
       writer.byte(RANK.array)
       open.push({ values: value, names: undefined, size: value.length, next: 0 })
     } else if (typeof value === 'object' && value !== null) {
       writer.byte(RANK.object)
-      const names = yield* mergeSort(Object.keys(value), compareText)
+      const names = Object.keys(value).sort(compareText)
       open.push({ values: value, names, size: names.length, next: 0 })
     } else writer.scalar(value as string)
     let innermost = open.at(-1)

@@ -1,6 +1,13 @@
 import { afterBlanks, endOfString } from './quoted.ts'
 import { isArray, type JsonValue, put } from './value.ts'
 
+/** Text that is not JSON. `whereMalformed` finds the place. */
+export class Malformed extends Error {
+  constructor() {
+    super('malformed JSON')
+  }
+}
+
 /**
  * `JSON.parse`, with each member under its own name. In V8 12.9 to 14.6 (Node 23 to 26), `JSON.parse` may take a
  * name that is written with an escape for another one that it has seen before:
@@ -9,10 +16,15 @@ import { isArray, type JsonValue, put } from './value.ts'
  *     JSON.parse('{"h":1,"\\"":2}')   // { h: 1, '\\': 2 }
  *
  * See https://github.com/nodejs/node/issues/63785. Text with such a name is parsed here.
- * @throws {SyntaxError}
+ * @throws {Malformed}
  */
 export function parseText(text: string): JsonValue {
-  const value: JsonValue = JSON.parse(text)
+  let value: JsonValue
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new Malformed()
+  }
   return hasEscapedName(text) ? read(text) : value
 }
 

@@ -1,42 +1,35 @@
 import { type Fault, Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/steps.ts'
-import { MAX_NESTING, Malformed, type Parsed, parseSteps, TooDeep } from './parse-steps.ts'
+import { checkValues, MAX_NESTING, NESTED } from './item-size.ts'
+import { Malformed, parseText } from './parse-text.ts'
 import { pointer } from './pointer.ts'
 import { isArray, type JsonValue } from './value.ts'
-import { chunksOf, whereMalformed } from './where-malformed.ts'
+import { whereMalformed } from './where-malformed.ts'
 import { mayUnderflow, whereRounded } from './where-rounded.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses JSON from a client. Rejects what JavaScript would change silently: bytes that are not UTF-8, numbers that a
- * double cannot hold, a `__proto__` member, and nesting beyond MAX_NESTING.
+ * Parses JSON from a client, of at most so many values. Rejects what JavaScript would change silently: bytes that are
+ * not UTF-8, numbers that a double cannot hold, a `__proto__` member, and nesting beyond MAX_NESTING.
  */
-export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
-  const text = yield* decodeText(bytes)
+export function parseJson(bytes: Uint8Array, mostValues: number): JsonValue {
+  const text = decodeText(bytes)
   if (text.trim() === '') throw new Refusal('Invalid', 'The body is empty; JSON was expected.')
-  return yield* parseJsonText(text, 'The body')
+  return parseJsonText(text, 'The body', mostValues)
 }
 
-/** Bytes decoded in one step. */
-const STEP_BYTES = 1024 * 1024
-
 /** Decodes UTF-8 without its byte order mark. Refuses NUL, which UTF-16 is full of. */
-export function* decodeText(bytes: Uint8Array): Steps<string> {
+function decodeText(bytes: Uint8Array): string {
   refuseNul(bytes)
   try {
-    if (bytes.length <= STEP_BYTES) return decoder.decode(bytes)
-    const pieces: string[] = []
-    const inPieces = new TextDecoder('utf-8', { fatal: true })
-    for (let from = 0; from < bytes.length; from += STEP_BYTES) {
-      pieces.push(inPieces.decode(bytes.subarray(from, from + STEP_BYTES), { stream: true }))
-      yield
-    }
-    pieces.push(inPieces.decode())
-    return pieces.join('')
+    return decoder.decode(bytes)
   } catch {
-    throw new Refusal('Invalid', 'The body is not valid UTF-8.')
+    throw invalidUtf8()
   }
+}
+
+export function invalidUtf8(): Refusal {
+  return new Refusal('Invalid', 'The body is not valid UTF-8.')
 }
 
 export function refuseNul(bytes: Uint8Array): void {
@@ -47,52 +40,44 @@ export function refuseNul(bytes: Uint8Array): void {
 }
 
 /** Like `parseJson`, for text that is not empty. `what` names the text in error messages. */
-export function* parseJsonText(text: string, what: string): Steps<JsonValue> {
+export function parseJsonText(text: string, what: string, mostValues: number): JsonValue {
+  checkValues(text, mostValues, what)
   try {
-    return yield* parseSteps(text, checkParsed)
+    return parseChecked(text)
   } catch (error) {
-    if (!(error instanceof Malformed)) throw refusalOf(error)
-    throw new Refusal('Invalid', `${what} is not well-formed JSON: ${yield* whereMalformed(chunksOf(text))}.`)
-  }
-}
-
-function refusalOf(error: unknown): unknown {
-  const violation = violationOfError(error)
-  if (!violation) return error
-  const { code, ...fault } = violation
-  return new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
-}
-
-/** Thrown by `checkParsed`. */
-class ViolationError extends Error {
-  readonly violation: Violation
-
-  constructor(violation: Violation) {
-    super(violation.message)
-    this.violation = violation
+    if (!(error instanceof Malformed)) throw error
+    throw new Refusal('Invalid', `${what} is not well-formed JSON: ${whereMalformed(text)}.`)
   }
 }
 
 /**
- * An `inspect` callback of `parseSteps` for values from clients.
- * @throws An error that `violationOfError` explains.
+ * Parses JSON that a client or an editor wrote; `depth` is the nesting depth of its value.
+ * @throws {Malformed}
+ * @throws {ViolationError}
  */
-export function checkParsed(parsed: Parsed): void {
-  const violation = violationIn(parsed)
+export function parseChecked(text: string, depth = 1): JsonValue {
+  const value = parseText(text)
+  const violation = violationIn(value, text, depth)
   if (violation) throw new ViolationError(violation)
+  return value
 }
 
-/** The violation that made parsing fail; undefined for other errors. */
-export function violationOfError(error: unknown): Violation | undefined {
-  if (error instanceof TooDeep) return { ...TOO_DEEP, pointer: pointer(error.path) }
-  return error instanceof ViolationError ? error.violation : undefined
+/** JSON whose value would be changed silently, or is nested too deeply. */
+export class ViolationError extends Refusal {
+  readonly violation: Violation
+
+  constructor(violation: Violation) {
+    const { code, ...fault } = violation
+    super(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
+    this.violation = violation
+  }
 }
 
 export interface Violation extends Fault {
   readonly code: 'Invalid' | 'Unprocessable'
 }
 
-const TOO_DEEP = { code: 'Invalid', message: `Nesting deeper than ${MAX_NESTING} is not accepted` } as const
+const TOO_DEEP = { code: 'Invalid', message: NESTED } as const
 const TOO_LARGE = { code: 'Invalid', message: 'A number is too large' } as const
 const TOO_SMALL = { code: 'Invalid', message: 'A number is too small, it would become 0' } as const
 const BEYOND_2_TO_53 = {
@@ -107,13 +92,9 @@ export function violationOf(value: JsonValue): Violation | undefined {
 }
 
 /** The first violation that the value or its text shows. */
-function violationIn({ value, text, depth, path, skipped }: Parsed): Violation | undefined {
+function violationIn(value: JsonValue, text: string, depth: number): Violation | undefined {
   const walk = new Walk()
-  const violation = walk.violationOf(value, depth) ?? roundedIn(text, walk)
-  if (!violation) return undefined
-  const [, first, rest] = /^\/(\d+)(.*)$/s.exec(violation.pointer) ?? []
-  const within = skipped > 0 ? pointer([Number(first) + skipped]) + rest : violation.pointer
-  return { ...violation, pointer: pointer(path()) + within }
+  return walk.violationOf(value, depth) ?? roundedIn(text, walk)
 }
 
 function roundedIn(text: string, { has2to53, hasZero }: Walk): Violation | undefined {

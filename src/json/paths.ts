@@ -1,4 +1,3 @@
-import type { Steps } from '../runtime/steps.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** The names of a dotted path. */
@@ -36,9 +35,6 @@ function split(text: string, separator: '.' | ','): string[] {
   return [...pieces, text.slice(from)]
 }
 
-/** Values visited between two pauses of `valuesAt`. */
-export const PAUSE = 4096
-
 interface OpenArray {
   readonly elements: readonly JsonValue[]
   next: number
@@ -46,16 +42,12 @@ interface OpenArray {
   readonly depth: number
 }
 
-/**
- * Every value at a path. Of an array it yields the array, then each element. Visits each value once at any nesting, and
- * yields undefined now and then, so that the caller can yield to the event loop.
- */
-export function* valuesAt(item: JsonValue, path: Path): Generator<JsonValue | undefined, void> {
+/** Every value at a path. Of an array it yields the array, then each element. Visits each value once at any nesting. */
+export function* valuesAt(item: JsonValue, path: Path): Generator<JsonValue, void> {
   const open: OpenArray[] = []
   let value: JsonValue | undefined = item
   let depth = 0
-  for (let looked = 1; ; looked++) {
-    if (looked % PAUSE === 0) yield undefined
+  for (;;) {
     while (depth < path.length && isObject(value)) value = own(value, path[depth++] as string)
     if (depth === path.length && value !== undefined) yield value
     if (isArray(value)) open.push({ elements: value, next: 0, depth })
@@ -88,7 +80,7 @@ export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | ty
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
   const plain = plainAt(item, path)
   if (plain !== MANY) return plain
-  for (const value of valuesAt(item, path)) if (value !== undefined) return value
+  for (const value of valuesAt(item, path)) return value
   return undefined
 }
 
@@ -113,34 +105,29 @@ export function selectionOf(paths: readonly Path[]): Selection {
   return root
 }
 
-/** Values visited in one step. */
-const STEP = 1024
-
 /** Copies the selected members, in the item's order. A selection inside an array applies to each element. */
-export function* select(item: JsonObject, selection: Selection, work = { looked: 0 }): Steps<JsonObject> {
+export function select(item: JsonObject, selection: Selection): JsonObject {
   const selected: Record<string, JsonValue> = {}
   for (const name of Object.keys(item)) {
-    if (++work.looked % STEP === 0) yield
     const below = selection.get(name)
     if (!below) continue
     const value = item[name] as JsonValue
-    const kept = below.size === 0 ? value : yield* selectWithin(value, below, work)
+    const kept = below.size === 0 ? value : selectWithin(value, below)
     if (kept !== undefined) selected[name] = kept
   }
   return selected
 }
 
-function* selectWithin(value: JsonValue, selection: Selection, work: { looked: number }): Steps<JsonValue | undefined> {
+function selectWithin(value: JsonValue, selection: Selection): JsonValue | undefined {
   if (isArray(value)) {
     const kept: JsonValue[] = []
     for (const element of value) {
-      if (++work.looked % STEP === 0) yield
-      if (isObject(element)) kept.push(yield* select(element, selection, work))
-      else if (isArray(element)) kept.push((yield* selectWithin(element, selection, work)) as JsonValue)
+      if (isObject(element)) kept.push(select(element, selection))
+      else if (isArray(element)) kept.push(selectWithin(element, selection) as JsonValue)
     }
     return kept
   }
   if (!isObject(value)) return undefined
-  const selected = yield* select(value, selection, work)
+  const selected = select(value, selection)
   return Object.keys(selected).length > 0 ? selected : undefined
 }

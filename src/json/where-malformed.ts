@@ -1,26 +1,12 @@
-import type { Steps } from '../runtime/steps.ts'
 import * as CODE from './char-codes.ts'
-
-/** Characters scanned in one step. */
-const CHUNK_CHARACTERS = 32 * 1024
-
-export function* chunksOf(text: string): Generator<string, void> {
-  for (let at = 0; at < text.length; at += CHUNK_CHARACTERS) yield text.slice(at, at + CHUNK_CHARACTERS)
-}
 
 /**
  * The first syntax error of JSON text: line, column and the expected token; undefined if there is none. `JSON.parse`
  * does not always report the position, and its message quotes the text, which may be secret.
- * @param chunks The text in parts, one step each.
  */
-export function* whereMalformed(chunks: Iterable<string>): Steps<string | undefined> {
+export function whereMalformed(text: string): string | undefined {
   const syntax = new Syntax()
-  for (const chunk of chunks) {
-    const error = syntax.errorIn(chunk)
-    if (error !== undefined) return error
-    yield
-  }
-  return syntax.errorAtEnd()
+  return syntax.errorIn(text) ?? syntax.errorAtEnd()
 }
 
 /** Messages for each expected token. */
@@ -59,7 +45,7 @@ const UNFINISHED_NUMBER = /-?(?:0|[1-9]\d*)(?:\.(?!\d)|(?:\.\d+)?[eE](?![+-]?\d)
 const LITERAL = /(?:true|false|null)(?![^/])/y
 
 /** A scanner for JSON text that arrives in chunks. */
-class Syntax {
+export class Syntax {
   #expected: Expected = 'document'
   /** For each open container, the outermost first: whether it is an array. */
   readonly #containers: boolean[] = []

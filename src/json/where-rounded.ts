@@ -1,10 +1,11 @@
 import * as CODE from './char-codes.ts'
+import { pathAt } from './path-at.ts'
 import { endOfString } from './quoted.ts'
 
 /** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6
 /** A number that becomes 0 has an exponent of three digits or very many zeros. */
-const MAY_UNDERFLOW = /[eE]-0*[1-9]\d\d|0{200}/
+const MAY_UNDERFLOW = /[eE]-0*[1-9]\d\d|(?<!0)0{200}/
 
 /** Whether the text may contain a number other than 0 that becomes 0. False positives are possible. */
 export function mayUnderflow(json: string): boolean {
@@ -20,33 +21,17 @@ interface Rounded {
 
 /** The first number in well-formed JSON that is rounded to 0 or to 2^53. The parsed value cannot show that. */
 export function whereRounded(json: string): Rounded | undefined {
-  /** Position in each open container: the index of the element, or the offset of the member's name. */
-  const path: { readonly isArray: boolean; at: number }[] = []
-  let string = 0
   for (let at = 0; at < json.length; at++) {
     const code = json.charCodeAt(at)
-    const innermost = path[path.length - 1]
-    if (code === CODE.QUOTE) {
-      string = at
-      at = endOfString(json, at)
-    } else if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE)
-      path.push({ isArray: code === CODE.OPEN_BRACKET, at: 0 })
-    else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) path.pop()
-    else if (code === CODE.COLON && innermost) innermost.at = string
-    else if (code === CODE.COMMA && innermost?.isArray) innermost.at++
+    if (code === CODE.QUOTE) at = endOfString(json, at)
     else if (isOfNumber(code)) {
       const begin = at
       while (isOfNumber(json.charCodeAt(at + 1))) at++
       const value = at + 1 - begin < LEAST_CHARACTERS ? undefined : roundedTo(json.slice(begin, at + 1))
-      if (value !== undefined)
-        return { value, path: path.map((step) => (step.isArray ? step.at : nameAt(json, step.at))) }
+      if (value !== undefined) return { value, path: pathAt(json, begin) }
     }
   }
   return undefined
-}
-
-function nameAt(json: string, begin: number): string {
-  return JSON.parse(json.slice(begin, endOfString(json, begin) + 1))
 }
 
 /** Also matches letters of `true` and `false`, which are too short to be taken for a number. */

@@ -33,6 +33,11 @@ export interface RunningServer {
   /** The address, such as `http://127.0.0.1:40123`, without a slash at the end. */
   readonly url: string
   /**
+   * Returns to the first data, or to `data` in the form of the data file, with the same next ids as after a start with
+   * it: for use between tests. The changes are events, as all others. Resolves with the position of the last one.
+   */
+  reset(data?: Readonly<Record<string, object>>): Promise<number>
+  /**
    * Answers accepted requests, and stops. Rejects with the reason if the server has stopped before, because its journal
    * could not be written.
    */
@@ -127,7 +132,9 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
     if (failure) throw failure.error
   }
   if (failure) await close()
-  return { url: service.urls[0] + settings.basePath, close, [Symbol.asyncDispose]: close }
+  const reset = (data?: object): Promise<number> =>
+    service.reset(data === undefined ? undefined : Buffer.from(JSON.stringify(data)))
+  return { url: service.urls[0] + settings.basePath, reset, close, [Symbol.asyncDispose]: close }
 }
 
 /** The name of the option in messages, in place of the path of a configuration file. */

@@ -2,7 +2,7 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import type { Semaphore } from '../runtime/semaphore.ts'
-import { type Asker, abandoned } from '../runtime/time-slices.ts'
+import { Abandoned, type Asker } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
 
@@ -25,7 +25,7 @@ export interface SearchSource {
   /** Undefined while it is being built: then the journal is scanned. */
   readonly history: () => History | undefined
   /** A semaphore that all searches share. */
-  readonly turns: Semaphore
+  readonly searches: Semaphore
 }
 
 /** Searches that read the journal at the same time. */
@@ -61,7 +61,7 @@ export async function* search(
   let { most = Number.POSITIVE_INFINITY } = asker
   for (let from: Position | undefined = filter.from; from !== undefined && most > 0; ) {
     const rest: EventFilter = { ...filter, from }
-    const { found, next } = await source.turns.run(() => searchForATurn(source, rest, head, { ...asker, most }))
+    const { found, next } = await source.searches.run(() => searchForATurn(source, rest, head, { ...asker, most }))
     yield* found
     most -= found.length
     from = next
@@ -70,11 +70,11 @@ export async function* search(
 
 /** Throws if a search from this position would fail at once, so that an error can be sent before a stream begins. */
 export async function checkReadable(
-  { journal, turns }: Pick<SearchSource, 'journal' | 'turns'>,
+  { journal, searches }: Pick<SearchSource, 'journal' | 'searches'>,
   from: Position,
 ): Promise<void> {
   const position = Math.min(Math.max(1, from), journal.head)
-  await turns.run(async () => {
+  await searches.run(async () => {
     for await (const _ of journal.read(position, position)) return
   })
 }
@@ -101,7 +101,7 @@ async function searchForATurn(
     if (found.length === most || characters >= TURN_CHARACTERS || now - began >= TURN_MS) return { found, next }
     if (now - yielded < YIELD_MS) continue
     await new Promise<void>((resolve) => setImmediate(resolve))
-    if (isGone()) throw abandoned()
+    if (isGone()) throw new Abandoned()
     yielded = performance.now()
   }
   return { found, next: undefined }
@@ -156,11 +156,11 @@ function lengthOf(event: DomainEvent): number {
  * events may belong to it.
  */
 export async function timeRange(
-  { journal, turns }: Pick<SearchSource, 'journal' | 'turns'>,
+  { journal, searches }: Pick<SearchSource, 'journal' | 'searches'>,
   { from, since, until }: EventFilter,
 ): Promise<{ readonly first: Position; readonly last: Position | undefined }> {
   const { head } = journal
-  const lastAt = (ms: number): Promise<Position> => turns.run(() => positionAt(journal, ms))
+  const lastAt = (ms: number): Promise<Position> => searches.run(() => positionAt(journal, ms))
   // Times of events have milliseconds.
   const before = since && (since.micros > 0 ? since.ms : since.ms - 1)
   const first = before === undefined ? from : Math.max(from, (await lastAt(before)) + 1)

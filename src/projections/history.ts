@@ -26,7 +26,7 @@ export class History implements StoredProjection {
   store(event: DomainEvent, position: Position): void {
     const { store } = this.#views
     const prior = isItemEvent(event) ? event.prior : 0
-    const exists = existsAfter(event)
+    const exists = event.type === 'IdsReset' ? this.existed(event.collection, position) : existsAfter(event)
     if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
     if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), bytesOf(position))
@@ -37,7 +37,7 @@ export class History implements StoredProjection {
     return this.#lifeAt(collection, at)?.value.equals(LIFE.created) === true
   }
 
-  /** The last position up to `at` at which a collection was created or removed. */
+  /** The last position up to `at` at which a collection was created or removed, or its ids were reset. */
   lifeOf(collection: string, at: Position): Position | undefined {
     const life = this.#lifeAt(collection, at)
     return life && keyPosition(life)

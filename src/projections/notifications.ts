@@ -22,6 +22,7 @@ const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
   CollectionCreated: 'POST',
   CollectionRemoved: 'DELETE',
   CollectionOrdered: 'PUT',
+  IdsReset: 'PUT',
 }
 
 export function* notificationsOf(recorded: Recorded): Generator<Updated> {

@@ -8,7 +8,7 @@ import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { lowerBound } from '../runtime/lower-bound.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { HIGHEST, POSITION_BYTES, positionOf } from '../store/bytes.ts'
 import { numberedKey, TAG } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
@@ -19,7 +19,7 @@ import { type History, itemEventsAt } from './history.ts'
 /** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
-/** Rows, or events, read in one step: a few lookups for each. */
+/** Rows, or events, read between two pauses: a few lookups for each. */
 const ROWS = 32
 
 export interface FormerOptions {
@@ -122,25 +122,25 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     return Math.min(this.places, gone, this.#now.seek(place))
   }
 
-  *nth(nth: number): Steps<number> {
+  async nth(nth: number, turn: Turn): Promise<number> {
     if (nth >= this.size) return this.places
     if (nth === 0) return this.seek(0)
-    this.#ranksOfGone ??= yield* this.#rankGone()
+    this.#ranksOfGone ??= await this.#rankGone(turn)
     const goneBefore = lowerBound(this.#ranksOfGone, nth)
     const isGone = this.#ranksOfGone[goneBefore] === nth
-    return isGone ? (this.#gone[goneBefore] as number) : yield* this.#now.nth(nth - goneBefore)
+    return isGone ? (this.#gone[goneBefore] as number) : this.#now.nth(nth - goneBefore)
   }
 
-  *#rankGone(): Steps<readonly number[]> {
+  async #rankGone(turn: Turn): Promise<readonly number[]> {
     const ranks: number[] = []
     for (const [index, place] of this.#gone.entries()) {
       ranks.push(this.#now.below(place) + index)
-      yield
+      if (turn.isOver) await turn.next()
     }
     return ranks
   }
 
-  *keysOf(index: StoredIndex): Steps<OrderedKeys> {
+  async keysOf(index: StoredIndex, turn: Turn): Promise<OrderedKeys> {
     const known = this.#keys.get(index)
     if (known) return known
     const without: string[] = []
@@ -148,10 +148,10 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     for (const [place, item] of this.#changed) {
       for (const key of keysAt(indexedOf(this.#now.itemAt(place)), index, place)) without.push(key)
       for (const key of keysAt(indexedOf(item), index, place)) added.push(key)
-      yield
+      if (turn.isOver) await turn.next()
     }
     const tree = index.tree.at(this.#now.at, this.places)
-    const keys = MergedTree.of(tree, yield* bytesOf(without), yield* bytesOf(added))
+    const keys = MergedTree.of(tree, await bytesOf(without, turn), await bytesOf(added, turn))
     this.#keys.set(index, keys)
     return keys
   }
@@ -251,6 +251,6 @@ function lastOf(
   return last
 }
 
-function* bytesOf(keys: readonly string[]): Steps<readonly Buffer[]> {
-  return Array.from(yield* mergeSort(keys), (key) => Buffer.from(key, 'latin1'))
+async function bytesOf(keys: readonly string[], turn: Turn): Promise<readonly Buffer[]> {
+  return Array.from(await mergeSort(keys, turn), (key) => Buffer.from(key, 'latin1'))
 }

@@ -3,12 +3,12 @@ import { Item, isItem } from '../collections/item.ts'
 import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
-import { type Asker, abandoned, Slices, type Steps } from '../runtime/time-slices.ts'
+import { Abandoned, type Asker } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { PastSnapshot } from './past-snapshot.ts'
 import { Views } from './views.ts'
@@ -52,7 +52,7 @@ interface ComputedState {
 /** The items of a collection that match. */
 interface CollectionFilter {
   readonly name: string
-  readonly matches: (item: JsonObject) => Steps<boolean>
+  readonly matches: (item: JsonObject) => boolean
 }
 
 /**
@@ -66,8 +66,7 @@ export class Past {
   readonly #history: History
   /** The least recently used first. */
   readonly #states = new Map<string, CachedState>()
-  readonly #turns = new Semaphore(MADE_AT_ONCE)
-  readonly #slices = new Slices()
+  readonly #computing = new Semaphore(MADE_AT_ONCE)
   #forgetting: NodeJS.Timeout | undefined
 
   constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
@@ -140,7 +139,7 @@ export class Past {
   ): Promise<boolean> {
     const changed = new Map<string, Position>()
     for await (const { events } of this.#journal.read(then + 1, now)) {
-      if (asker.isGone()) throw abandoned()
+      if (asker.isGone()) throw new Abandoned()
       for (const event of events) {
         if (!isItemEvent(event) || event.collection !== name) continue
         const key = String(event.id)
@@ -149,17 +148,14 @@ export class Past {
       if (changed.size > most) return false
     }
     for (const [key, prior] of changed) {
-      if (asker.isGone()) throw abandoned()
+      if (asker.isGone()) throw new Abandoned()
       ids.delete(key)
       if (prior === 0) continue
       for await (const { events } of this.#journal.read(prior, prior)) {
         const [event] = events
         if (!event || !isItemEvent(event) || !('item' in event)) continue
         const { text } = event.item
-        const matched = await this.#slices.run(function* () {
-          return yield* matches((yield* parseSteps(text)) as JsonObject)
-        })
-        if (matched) ids.set(key, event.id)
+        if (matches(parseText(text) as JsonObject)) ids.set(key, event.id)
       }
     }
     return true
@@ -171,9 +167,9 @@ export class Past {
       if (!askers.every((one) => one.isGone())) return
       // Later requests start again.
       this.#states.delete(key)
-      throw abandoned()
+      throw new Abandoned()
     }
-    const computed = this.#turns.run(() => {
+    const computed = this.#computing.run(() => {
       checkAsked()
       return this.#compute(now, at, checkAsked)
     })
@@ -262,5 +258,13 @@ export class Past {
 /** The snapshot with the requested position and another release. */
 function releasing(snapshot: CollectionSnapshot, at: Position, released: () => void): CollectionSnapshot {
   const { items, position, exists, indexes } = snapshot
-  return { items, at, position, exists, indexes, keysOf: (index) => snapshot.keysOf(index), release: released }
+  return {
+    items,
+    at,
+    position,
+    exists,
+    indexes,
+    keysOf: (index, turn) => snapshot.keysOf(index, turn),
+    release: released,
+  }
 }

@@ -208,7 +208,7 @@ export class StoreFold {
     if (number === undefined) {
       number = this.#next++
       this.#numbers.set(name, number)
-      const none = { exists: false, isObject: undefined, nextId: 0, textIds: 0 }
+      const none = { exists: false, isObject: undefined, nextId: 0, resetNextId: undefined, textIds: 0 }
       const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
       this.#writers.set(
         number,

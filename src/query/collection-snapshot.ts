@@ -2,7 +2,7 @@ import type { Collection } from '../collections/collection.ts'
 import type { Item } from '../collections/item.ts'
 import { type CollectionItems, itemsIn, type PinnedCollection } from '../collections/stored-items.ts'
 import type { Position } from '../events/event.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { OrderedKeys } from '../store/tree.ts'
 import type { StoredIndex } from './index/stored-index.ts'
 
@@ -16,7 +16,7 @@ export interface CollectionSnapshot {
   readonly exists: boolean
   readonly indexes: readonly StoredIndex[]
   /** The keys of an index at that position. */
-  keysOf(index: StoredIndex): Steps<OrderedKeys>
+  keysOf(index: StoredIndex, turn: Turn): Promise<OrderedKeys>
   release(): void
 }
 
@@ -49,8 +49,7 @@ export class PresentSnapshot implements CollectionSnapshot {
     return this.items.facts.exists
   }
 
-  // biome-ignore lint/correctness/useYield: a collection as it was takes longer
-  *keysOf({ tree }: StoredIndex): Steps<OrderedKeys> {
+  async keysOf({ tree }: StoredIndex): Promise<OrderedKeys> {
     return tree.at(this.at)
   }
 

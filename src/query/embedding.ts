@@ -1,11 +1,10 @@
 import pluralize from 'pluralize'
 import type { Item } from '../collections/item.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { type Path, type Selection, select, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
 import type { Relation } from './json-server.ts'
@@ -28,10 +27,10 @@ export interface RelatedSnapshot extends Related {
   readonly snapshot: CollectionSnapshot
 }
 
-export type Each = (item: JsonObject, place: number) => Steps<void>
+export type Each = (item: JsonObject, place: number) => void
 
 /** Tells of each item that is wanted, in any order. */
-export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each) => Steps<void>
+export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>
 
 export type { Item }
 
@@ -43,8 +42,6 @@ export interface ItemText {
 const MOST_CHARACTERS = 2 ** 25
 /** Items whose children are found together by their keys. */
 const FOUND_TOGETHER = 64
-/** Items that are written in a step. */
-const STEP = 16
 
 /** The member by which items refer to one of a collection: `postId` for `posts`. */
 export function foreignKeyOf(collection: string): string {
@@ -71,23 +68,24 @@ export function relatedOf(
 }
 
 /** The items as texts, with their related ones in them. `most` items are embedded in all. */
-export function* embed(
+export async function embed(
   items: readonly Item[],
   fields: Selection | undefined,
   related: readonly RelatedSnapshot[],
   most: number,
   match: Match,
-): Steps<readonly ItemText[]> {
+  turn: Turn,
+): Promise<readonly ItemText[]> {
   const embedded = new Embedded(items.length, most)
   for (const one of related) {
-    if (one.isMany) yield* embedMany(items, one, embedded, match)
-    else yield* embedOne(items, one, embedded)
+    if (one.isMany) await embedMany(items, one, embedded, match, turn)
+    else await embedOne(items, one, embedded, turn)
   }
   const texts: ItemText[] = []
   for (const [index, item] of items.entries()) {
-    yield
+    if (turn.isOver) await turn.next()
     const text = fields?.has(RECEIVED) ? withReceived(item.text, item.timeMs) : item.text
-    texts.push({ text: yield* withMembers(text, fields, embedded.membersOf(index)) })
+    texts.push({ text: withMembers(text, fields, embedded.membersOf(index)) })
     embedded.count(item.text.length)
   }
   return texts
@@ -128,7 +126,13 @@ function tooMuch(what: string): Refusal {
   return new Refusal('Invalid', `A page with ${what} embedded is not sent; ask for a smaller page.`)
 }
 
-function* embedMany(items: readonly Item[], related: RelatedSnapshot, embedded: Embedded, match: Match): Steps<void> {
+async function embedMany(
+  items: readonly Item[],
+  related: RelatedSnapshot,
+  embedded: Embedded,
+  match: Match,
+  turn: Turn,
+): Promise<void> {
   const { snapshot, field, member } = related
   const path: Path = [field]
   const isIndexed = snapshot.indexes.some(({ paths }) => paths[0]?.length === 1 && paths[0][0] === field)
@@ -136,36 +140,38 @@ function* embedMany(items: readonly Item[], related: RelatedSnapshot, embedded: 
   for (let from = 0; from < items.length; from += together) {
     const children = new Map<string, { readonly place: number; readonly text: string }[]>()
     for (const { key } of items.slice(from, from + together)) children.set(key, [])
-    // A scan looks a foreign key up in the map. A filter of thousands of keys cannot be created in steps.
+    // A scan looks a foreign key up in the map. A filter of thousands of keys cannot be created with pauses.
     const isFew = children.size <= FOUND_TOGETHER
     const filter = isFew ? filterOf(path, 'eq', [...children.keys()]) : filterOf(path, 'exists', ['true'])
-    yield* match(related, { filters: [filter], mentioned: [], sort: [] }, function* (item, place) {
+    const wanted = { filters: [filter], mentioned: [], sort: [] }
+    const each: Each = (item, place) => {
       for (const value of valuesAt(item, path)) {
-        if (value === undefined) yield
         const found = children.get(scalarText(value) ?? '')
         if (!found || found.at(-1)?.place === place) continue
         const { text } = snapshot.items.uncachedAt(place) as Item
         embedded.add(text.length)
         found.push({ place, text })
       }
-    })
+    }
+    await match(related, wanted, each, turn)
     for (let index = from; index < Math.min(from + together, items.length); index++) {
       const found = children.get((items[index] as Item).key) ?? []
       found.sort((a, b) => a.place - b.place)
       embedded.set(index, member, `[${found.map(({ text }) => text).join(',')}]`)
-      if (index % STEP === 0) yield
+      if (turn.isOver) await turn.next()
     }
   }
 }
 
-function* embedOne(
+async function embedOne(
   items: readonly Item[],
   { snapshot, field, member }: RelatedSnapshot,
   embedded: Embedded,
-): Steps<void> {
+  turn: Turn,
+): Promise<void> {
   for (const [index, { text }] of items.entries()) {
-    yield
-    const key = scalarText(own((yield* parseSteps(text)) as JsonObject, field))
+    if (turn.isOver) await turn.next()
+    const key = scalarText(own(parseText(text) as JsonObject, field))
     const found = key === undefined || key === '' ? undefined : snapshot.items.item(key)
     if (!found) continue
     embedded.add(found.text.length)
@@ -178,25 +184,17 @@ function scalarText(value: JsonValue | undefined): string | undefined {
 }
 
 /** An item of which only `fields` are shown, with members that replace its own. */
-function* withMembers(
-  text: string,
-  fields: Selection | undefined,
-  members: ReadonlyMap<string, string>,
-): Steps<string> {
+function withMembers(text: string, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
   const names = [...members.keys()]
   const isReplaced = names.some((name) => text.includes(`${JSON.stringify(name)}:`))
-  const own = fields || isReplaced ? yield* without((yield* parseSteps(text)) as JsonObject, fields, members) : text
+  const own = fields || isReplaced ? without(parseText(text) as JsonObject, fields, members) : text
   const added = names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join(',')
   if (added === '') return own
   return own === '{}' ? `{${added}}` : `${own.slice(0, -1)},${added}}`
 }
 
-function* without(
-  item: JsonObject,
-  fields: Selection | undefined,
-  members: ReadonlyMap<string, string>,
-): Steps<string> {
-  const shown = fields ? yield* select(item, fields) : item
+function without(item: JsonObject, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
+  const shown = fields ? select(item, fields) : item
   const kept = Object.keys(shown).filter((name) => !members.has(name))
-  return yield* stringifySteps(Object.fromEntries(kept.map((name) => [name, shown[name] as JsonValue])))
+  return JSON.stringify(Object.fromEntries(kept.map((name) => [name, shown[name] as JsonValue])))
 }

@@ -1,11 +1,11 @@
 import { isItemEvent } from '../events/event.ts'
 import type { Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import { type Asker, atOnce, Slices, type Steps } from '../runtime/time-slices.ts'
+import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { type CollectionSnapshot, itemsOf } from './collection-snapshot.ts'
 import { type Conditions, filterOf, meetsConditions } from './filter.ts'
 import type { PresentCollection, Queries } from './queries.ts'
@@ -22,8 +22,6 @@ const FEW_ITEMS = 20_000
 /** Highest number of concurrent searches, and the longest time of each; fields that were not searched stay unknown. */
 const MOST_SEARCHES = 2
 const SEARCH_SECONDS = 60
-/** Items that are looked at in a step. */
-const STEP = 16
 /** A longer item, or a write of more items, is not searched: what was known to be absent is looked for again. */
 const LONG_TEXT = 64 * 1024
 const MANY_EVENTS = 256
@@ -48,7 +46,7 @@ interface Field {
  */
 export class FieldList implements Projection {
   readonly #queries: Pick<Queries, 'hold'>
-  readonly #slices = new Slices()
+  readonly #turns = new Turns()
   /** By collection and field. */
   readonly #fields = new Map<string, Map<string, Field>>()
   #size = 0
@@ -70,7 +68,7 @@ export class FieldList implements Projection {
     if (isLarge && this.#searches >= MOST_SEARCHES) return undefined
     const field = this.#add(collection.name, name, path)
     const found = this.#search(collection, field)
-    if (!isLarge || !(found instanceof Promise)) return found
+    if (!isLarge) return found
     this.#searches++
     void found.then(() => this.#searches--)
     return undefined
@@ -114,20 +112,19 @@ export class FieldList implements Projection {
     }
   }
 
-  #search(collection: PresentCollection, field: Field): boolean | undefined | Promise<boolean | undefined> {
+  async #search(collection: PresentCollection, field: Field): Promise<boolean | undefined> {
     const snapshot = this.#queries.hold(collection)
-    const known = (isPresent: boolean): boolean => {
-      snapshot.release()
-      field.isPresent ||= isPresent
+    try {
+      const isFound = await this.#turns.run((turn) => isInAny(snapshot, field, turn), SEARCHER)
+      field.isPresent ||= isFound
       if (!field.isPresent) this.#limitAbsent(collection.name)
       return field.isPresent
-    }
-    const failed = (): undefined => {
-      snapshot.release()
+    } catch {
       this.#remove(collection.name, formatPath(field.path))
+      return undefined
+    } finally {
+      snapshot.release()
     }
-    const found = this.#slices.run(() => searching(snapshot, field), SEARCHER)
-    return found instanceof Promise ? found.then(known, failed) : known(found)
   }
 
   #add(collection: string, name: string, path: Path): Field {
@@ -163,7 +160,7 @@ export class FieldList implements Projection {
     for (const field of fields.values()) {
       if (field.isPresent || !text.includes(field.quoted)) continue
       value ??= JSON.parse(text) as JsonObject
-      if (atOnce(meetsConditions(value, field.conditions))) field.isPresent = true
+      if (meetsConditions(value, field.conditions)) field.isPresent = true
     }
   }
 
@@ -184,17 +181,11 @@ const SEARCHER: Asker = {
   limit: { seconds: SEARCH_SECONDS, refusal: () => scanTimeout(SEARCH_SECONDS) },
 }
 
-function* searching(snapshot: CollectionSnapshot, { quoted, conditions }: Field): Steps<boolean> {
-  let looked = 0
-  let characters = 0
+async function isInAny(snapshot: CollectionSnapshot, { quoted, conditions }: Field, turn: Turn): Promise<boolean> {
   for (const { text } of itemsOf(snapshot)) {
-    characters += text.length
-    if (++looked % STEP === 0 || characters > LONG_TEXT) {
-      characters = 0
-      yield
-    }
+    if (turn.isOver) await turn.next()
     if (!text.includes(quoted)) continue
-    if (yield* meetsConditions((yield* parseSteps(text)) as JsonObject, conditions)) return true
+    if (meetsConditions(parseText(text) as JsonObject, conditions)) return true
   }
   return false
 }

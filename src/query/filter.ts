@@ -1,9 +1,7 @@
 import { RANK } from '../json/order.ts'
-import { orderKey, rankOfKey, scalarKey, timeKeyAt } from '../json/order-key.ts'
+import { orderKey, rankOfKey, timeKeyAt } from '../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
-import { contains, containsFolded, fold } from '../json/text-search.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import type { Steps } from '../runtime/time-slices.ts'
 import { type Operand, operandOf } from './literal.ts'
 import { traceOf } from './trace.ts'
 import { RECEIVED } from './virtual-field.ts'
@@ -30,6 +28,11 @@ export type Operator = (typeof OPERATORS)[number]
 /** The operators that compare in order. */
 export const RANGES: readonly Operator[] = ['gt', 'gte', 'lt', 'lte']
 
+/** Folds case, by both conversions, as some letters have two forms in one case: σ and ς, K and the kelvin sign. */
+export function fold(text: string): string {
+  return text.toLowerCase().toUpperCase()
+}
+
 /** One parameter: any of the operands may match; with `ne`, none may be equal. */
 export interface Filter {
   readonly path: Path
@@ -37,6 +40,8 @@ export interface Filter {
   readonly isTime: boolean
   readonly operator: Exclude<Operator, 'in'>
   readonly operands: readonly Operand[]
+  /** The length of the longest operand's text. */
+  readonly longest: number
   readonly keys: OperandKeys
   /** Matches the JSON text of each matching item; undefined if there is no such expression. */
   readonly trace: RegExp | undefined
@@ -66,6 +71,7 @@ export function filterOf(path: Path, operator: Operator, values: readonly string
     isTime,
     operator: operator === 'in' ? 'eq' : operator,
     operands,
+    longest: operands.reduce((most, { text }) => Math.max(most, text.length), 0),
     get trace() {
       if (trace === null) trace = isTime ? undefined : traceOf(path, operator, operands)
       return trace
@@ -94,13 +100,6 @@ function keysOf(operands: readonly Operand[]): OperandKeys {
   return { all, lowest, highest, most }
 }
 
-/** Values of an item checked in one step. */
-const STEP = 256
-/** Longer text is searched in steps. */
-const LONG_TEXT = 256
-/** Filters checked in one step. */
-const FILTERS = 8
-
 /** The conditions of a query: all filters must match, and any of the folded texts must occur if there are any. */
 export interface Conditions {
   readonly filters: readonly Filter[]
@@ -108,28 +107,29 @@ export interface Conditions {
 }
 
 /** Whether an item meets all conditions. */
-export function* meetsConditions(item: JsonObject, { filters, mentioned }: Conditions): Steps<boolean> {
-  for (let index = 0; index < filters.length; index++) {
-    if (index % FILTERS === FILTERS - 1) yield
-    const filter = filters[index] as Filter
-    if (!(itemMatches(item, filter) ?? (yield* itemMatchesInSteps(item, filter)))) return false
-  }
-  return mentioned.length === 0 || (yield* mentionsAny(item, mentioned))
+export function meetsConditions(item: JsonObject, { filters, mentioned }: Conditions): boolean {
+  for (const filter of filters) if (!itemMatches(item, filter)) return false
+  return mentioned.length === 0 || mentionsAny(item, mentioned)
 }
 
-/** Whether an item matches a filter; undefined if the check must be time-sliced. */
-function itemMatches(item: JsonValue, filter: Filter): boolean | undefined {
+/** Whether any value at the filter's path matches. */
+function itemMatches(item: JsonValue, filter: Filter): boolean {
   const { path, isTime, operator, keys } = filter
   if (isTime && isComparison(operator)) return timeMatches(timeKeyAt(item, path, keys.most), operator, keys)
   const plain = plainAt(item, path)
   if (plain === undefined) return matchesMissing(filter)
-  return plain === MANY ? undefined : valueMatches(plain, filter)
+  if (plain !== MANY) return valueMatches(plain, filter)
+  for (const value of valuesAt(item, path)) {
+    if (operator === 'exists') return hasOperand(true, filter)
+    if (valueMatches(value, filter)) return true
+  }
+  return matchesMissing(filter)
 }
 
 /** A value that is no instant is in no range. */
 function timeMatches(key: string | undefined, operator: Comparison, keys: OperandKeys): boolean {
   if (key === undefined) return false
-  return operator === 'ne' ? !keys.all.has(key) : compares(operator, key, keys)
+  return operator === 'ne' ? !keys.all.has(key) : keyCompares(operator, key, keys)
 }
 
 /** Whether an item without a value at the filter's path matches it. */
@@ -137,29 +137,13 @@ function matchesMissing(filter: Filter): boolean {
   return filter.operator === 'exists' && hasOperand(false, filter)
 }
 
-/** Time-sliced: whether any value at the filter's path matches. */
-function* itemMatchesInSteps(item: JsonValue, filter: Filter): Steps<boolean> {
-  const { path, operator } = filter
-  let looked = 0
-  for (const value of valuesAt(item, path)) {
-    if (value === undefined) yield
-    else if (operator === 'exists') return hasOperand(true, filter)
-    else {
-      if (++looked % STEP === 0) yield
-      if (valueMatches(value, filter) ?? (yield* valueMatchesInSteps(value, filter))) return true
-    }
-  }
-  return matchesMissing(filter)
-}
-
 /** Whether `exists` asks for this. */
 function hasOperand(exists: boolean, { operands }: Filter): boolean {
   return operands.some(({ text }) => text === String(exists))
 }
 
-/** Whether a value matches a filter; undefined if the check must be time-sliced: for long text, arrays and objects. */
-function valueMatches(value: JsonValue, filter: Filter): boolean | undefined {
-  const { operator, operands, keys } = filter
+function valueMatches(value: JsonValue, filter: Filter): boolean {
+  const { operator, operands, longest, keys } = filter
   switch (operator) {
     case 'exists':
       return hasOperand(true, filter)
@@ -168,40 +152,25 @@ function valueMatches(value: JsonValue, filter: Filter): boolean | undefined {
     case 'endswith':
       return typeof value === 'string' && operands.some(({ text }) => value.endsWith(text))
     case 'contains':
-      if (typeof value !== 'string') return false
-      return value.length <= LONG_TEXT ? operands.some(({ text }) => value.includes(text)) : undefined
+      return typeof value === 'string' && operands.some(({ text }) => value.includes(text))
     case 'like': {
-      if (typeof value === 'string' && value.length > LONG_TEXT) return undefined
       if (value === null || isArray(value) || isObject(value)) return false
       const folded = fold(String(value))
       return operands.some(({ text }) => folded.includes(text))
     }
-    case 'istartswith':
-      return (
-        typeof value === 'string' && operands.some(({ text }) => fold(value.slice(0, text.length)).startsWith(text))
-      )
-    case 'iendswith':
-      return typeof value === 'string' && operands.some(({ text }) => fold(value.slice(-text.length)).endsWith(text))
-    default:
-      if (isArray(value) || isObject(value)) return undefined
-      if (typeof value === 'number' && keys.lowest[RANK.number] === undefined) return false
-      return compares(operator, scalarKey(value, keys.most), keys)
-  }
-}
-
-/** Time-sliced: whether long text, an array or an object matches a filter. */
-function* valueMatchesInSteps(value: JsonValue, { operator, operands, keys }: Filter): Steps<boolean> {
-  if (typeof value === 'string') {
-    const texts = operands.map(({ text }) => text)
-    if (operator === 'like') return yield* containsFolded(value, texts)
-    for (const text of texts) {
-      if (yield* contains(value, text)) return true
-      yield
+    case 'istartswith': {
+      if (typeof value !== 'string') return false
+      const begin = fold(value.slice(0, longest))
+      return operands.some(({ text }) => begin.startsWith(text))
     }
-    return false
+    case 'iendswith': {
+      if (typeof value !== 'string') return false
+      const end = fold(value.slice(-longest))
+      return operands.some(({ text }) => end.endsWith(text))
+    }
+    default:
+      return compares(operator, value, keys)
   }
-  if (keys.lowest[isArray(value) ? RANK.array : RANK.object] === undefined) return false
-  return compares(operator as Comparison, yield* orderKey(value, keys.most), keys)
 }
 
 type Comparison = keyof typeof COMPARISONS
@@ -211,7 +180,15 @@ export function isComparison(operator: Operator): operator is Comparison {
   return operator in COMPARISONS
 }
 
-function compares(operator: Comparison, key: string, keys: OperandKeys): boolean {
+/** Without an operand of the value's type, its key is not made. */
+function compares(operator: Comparison, value: JsonValue, keys: OperandKeys): boolean {
+  if (typeof value === 'number' && keys.lowest[RANK.number] === undefined) return false
+  if (isArray(value) && keys.lowest[RANK.array] === undefined) return false
+  if (isObject(value) && keys.lowest[RANK.object] === undefined) return false
+  return keyCompares(operator, orderKey(value, keys.most), keys)
+}
+
+function keyCompares(operator: Comparison, key: string, keys: OperandKeys): boolean {
   const rank = rankOfKey(key)
   const lowest = keys.lowest[rank]
   const highest = keys.highest[rank]
@@ -230,32 +207,14 @@ const COMPARISONS = {
 }
 
 /** Whether any of the folded texts occurs in any value of the item. */
-function* mentionsAny(item: JsonObject, folded: readonly string[]): Steps<boolean> {
-  const containers: (JsonObject | readonly JsonValue[])[] = [item]
-  let looked = 0
-  for (let container = containers.pop(); container; container = containers.pop()) {
-    const names = isArray(container) ? undefined : Object.keys(container)
-    const size = names?.length ?? (container.length as number)
-    for (let index = 0; index < size; index++) {
-      const name = names ? (names[index] as string) : index
-      // A query that names the virtual field finds no other items than one that does not.
-      if (name === RECEIVED && container === item) continue
-      const value = (container as JsonObject)[name] as JsonValue
-      if (isArray(value) || isObject(value)) containers.push(value)
-      else {
-        const text = String(value)
-        if (text.length <= LONG_TEXT ? isAnyIn(folded, fold(text)) : yield* containsFolded(text, folded)) return true
-      }
-      looked += folded.length
-      if (looked < STEP) continue
-      looked = 0
-      yield
-    }
-    looked++
-  }
-  return false
+function mentionsAny(item: JsonObject, folded: readonly string[]): boolean {
+  // A query that names the virtual field finds no other items than one that does not.
+  return Object.keys(item).some((name) => name !== RECEIVED && isMentioned(item[name] as JsonValue, folded))
 }
 
-function isAnyIn(operands: readonly string[], text: string): boolean {
-  return operands.some((one) => text.includes(one))
+function isMentioned(value: JsonValue, folded: readonly string[]): boolean {
+  if (isArray(value)) return value.some((element) => isMentioned(element, folded))
+  if (isObject(value)) return Object.keys(value).some((name) => isMentioned(value[name] as JsonValue, folded))
+  const text = fold(String(value))
+  return folded.some((one) => text.includes(one))
 }

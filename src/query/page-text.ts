@@ -1,10 +1,9 @@
 import type { Item } from '../collections/item.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { type Selection, select } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { RECEIVED, withReceived } from './virtual-field.ts'
 
 /** Text in pieces, too long to be created or sent at once. */
@@ -27,9 +26,6 @@ export interface PageText {
   readonly total: number
 }
 
-/** Items processed in one step. */
-const STEP = 32
-
 /** Approximate characters of a piece. */
 const PIECE = 2 ** 18
 
@@ -44,16 +40,13 @@ export class ArrayText {
   #texts: string[] = []
   #gathered = 0
 
-  /** Adds an element. Returns whether it has completed a piece, which takes time. */
-  add(text: string): boolean {
-    const completes = this.#gathered >= PIECE
-    if (completes) this.#endPiece()
+  add(text: string): void {
+    if (this.#gathered >= PIECE) this.#endPiece()
     const before = this.size === 0 ? '[' : this.#texts.length === 0 ? ',' : ''
     this.#texts.push(before === '' ? text : before + text)
     this.size++
     this.characters += text.length + 1
     this.#gathered += text.length + 1
-    return completes
   }
 
   end(): string | LongText {
@@ -83,31 +76,30 @@ type PageRow = Pick<Item, 'text'> & Partial<Pick<Item, 'timeMs'>>
  * The text of a page.
  * @throws {Refusal} when it would exceed the highest number of characters.
  */
-export function* textOf(
+export async function textOf(
   items: readonly PageRow[],
   fields: Selection | undefined,
+  turn: Turn,
   most = MOST_CHARACTERS,
-): Steps<string | LongText> {
+): Promise<string | LongText> {
   const array = new ArrayText()
   // `entries()` would create an array for each item.
   for (let index = 0; index < items.length; index++) {
     const item = items[index] as PageRow
-    if (index % STEP === STEP - 1) yield
-    const text = fields ? yield* selectedText(item, fields) : item.text
+    if (turn.isOver) await turn.next()
+    const text = fields ? selectedText(item, fields) : item.text
     if (array.characters + text.length + 1 > most) {
       throw new Refusal(
         'Invalid',
         `The page of ${items.length} items would be longer than ${most} characters; ask for fewer.`,
       )
     }
-    if (array.add(text)) yield
+    array.add(text)
   }
   return array.end()
 }
 
-function* selectedText(item: PageRow, fields: Selection): Steps<string> {
-  const value = (yield* parseSteps(
-    fields.has(RECEIVED) ? withReceived(item.text, item.timeMs ?? 0) : item.text,
-  )) as JsonObject
-  return yield* stringifySteps(yield* select(value, fields))
+function selectedText(item: PageRow, fields: Selection): string {
+  const value = parseText(fields.has(RECEIVED) ? withReceived(item.text, item.timeMs ?? 0) : item.text) as JsonObject
+  return JSON.stringify(select(value, fields))
 }

@@ -1,11 +1,11 @@
 import { Collection } from '../collections/collection.ts'
-import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
-import { type Asker, type Limit, Slices, type Steps } from '../runtime/time-slices.ts'
+import { ChunkedList } from '../runtime/chunked-list.ts'
+import { type Asker, type Limit, type Turn, Turns } from '../runtime/turns.ts'
 import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
 import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
@@ -13,7 +13,7 @@ import { type Conditions, meetsConditions } from './filter.ts'
 import { AccessPaths } from './index/access.ts'
 import { IndexAdvisor } from './index/advisor.ts'
 import { findPage, matches, type PageItems } from './index/finder.ts'
-import { type IndexPlan, planOf } from './index/plan.ts'
+import { type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
 import { type PageText, textOf } from './page-text.ts'
@@ -34,7 +34,7 @@ export interface QueriesOptions {
   readonly bytes: number
   /** By name. */
   readonly collections?: Readonly<Record<string, CollectionOptions>>
-  readonly slices?: Slices
+  readonly turns?: Turns
 }
 
 export interface CollectionOptions {
@@ -48,7 +48,7 @@ export type PresentCollection = Collection
 export type QuerySource = Collection | CollectionSnapshot
 
 type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
-type Answering<Result> = (snapshot: CollectionSnapshot, plan: IndexPlan | undefined) => Steps<Result>
+type Answering<Result> = (snapshot: CollectionSnapshot, plan: IndexPlan | undefined) => Promise<Result>
 
 export interface PageItemsAt extends PageItems, State {}
 export interface PageTextAt extends PageText, State {}
@@ -56,23 +56,23 @@ export interface PageTextAt extends PageText, State {}
 /** The ids of the items that match filters at one position. */
 export interface MatchingIds {
   readonly position: Position
-  readonly ids: Iterable<ItemId | undefined>
+  readonly ids: Iterable<ItemId>
   /** Whether an item that was written since matches. */
-  readonly matches: (item: JsonObject) => Steps<boolean>
+  readonly matches: (item: JsonObject) => boolean
 }
 
 /**
- * Answers queries as of the position at which they arrive. Long work is time-sliced and reads at that position until
- * its end. A useful index is built when it is wanted a second time.
+ * Answers queries as of the position at which they arrive. Long work takes turns and reads at that position until its
+ * end. A useful index is built when it is wanted a second time.
  */
 export class Queries implements Projection {
   readonly #options: QueriesOptions
-  readonly #slices: Slices
+  readonly #turns: Turns
   readonly #advisor: IndexAdvisor
 
   constructor(options: QueriesOptions) {
     this.#options = options
-    this.#slices = options.slices ?? new Slices()
+    this.#turns = options.turns ?? new Turns()
     const { views, bytes, collections = {} } = options
     const { indexes, any } = views
     this.#advisor = new IndexAdvisor({ indexes, bytes, collections, any })
@@ -85,12 +85,18 @@ export class Queries implements Projection {
   }
 
   /** The requested page as text. Throws when the client has disconnected. */
-  answer(source: QuerySource, query: Query, asker?: Asker): PageTextAt | Promise<PageTextAt> {
-    return this.#slices.run(() => this.#answering(source, query), asker)
+  answer(source: QuerySource, query: Query, asker?: Asker): Promise<PageTextAt> {
+    return this.#turns.run(
+      (turn) => this.#led(source, query, (of, plan) => answerOf(of, query, plan, turn), turn),
+      asker,
+    )
   }
 
-  find(source: QuerySource, query: Query, asker?: Asker): PageItemsAt | Promise<PageItemsAt> {
-    return this.#slices.run(() => this.#finding(source, query), asker)
+  find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItemsAt> {
+    return this.#turns.run(
+      (turn) => this.#led(source, query, (of, plan) => findPage(of, query, plan, turn), turn),
+      asker,
+    )
   }
 
   /** The texts of items, of which `fields` are shown, with related ones in them: at most so many in all. */
@@ -100,9 +106,9 @@ export class Queries implements Projection {
     related: readonly RelatedSnapshot[],
     most: number,
     asker?: Asker,
-  ): readonly ItemText[] | Promise<readonly ItemText[]> {
-    const match: Match = (one, wanted, each) => this.#matching(one, { ...NO_PAGE, ...wanted }, each)
-    return this.#slices.run(() => embed(items, fields, related, most, match), asker)
+  ): Promise<readonly ItemText[]> {
+    const match: Match = (one, wanted, each, turn) => this.#matching(one, { ...NO_PAGE, ...wanted }, each, turn)
+    return this.#turns.run((turn) => embed(items, fields, related, most, match, turn), asker)
   }
 
   /** Pins the current collection for a ResultCursor. The caller must release it. */
@@ -114,7 +120,7 @@ export class Queries implements Projection {
   async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<MatchingIds> {
     const snapshot = this.hold(collection)
     try {
-      const ids = await this.#slices.run(() => idsOf(snapshot, conditions), { isGone: () => false, limit })
+      const ids = await this.#turns.run((turn) => idsOf(snapshot, conditions, turn), { isGone: () => false, limit })
       return { position: snapshot.at, ids, matches: (item) => meetsConditions(item, conditions) }
     } finally {
       snapshot.release()
@@ -135,17 +141,9 @@ export class Queries implements Projection {
     })
   }
 
-  *#answering(source: QuerySource, query: Query): Steps<PageTextAt> {
-    return yield* this.#led(source, query, (snapshot, plan) => answerOf(snapshot, query, plan))
-  }
-
-  *#finding(source: QuerySource, query: Query): Steps<PageItemsAt> {
-    return yield* this.#led(source, query, (snapshot, plan) => findPage(snapshot, query, plan))
-  }
-
-  *#matching({ snapshot }: RelatedSnapshot, query: Query, each: Each): Steps<void> {
-    const answer = (of: CollectionSnapshot, plan: IndexPlan | undefined) => matchingAll(of, query, plan, each)
-    yield* this.#ledIn(snapshot, query, answer, this.#presentOf(snapshot))
+  async #matching({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
+    const plan = await this.#planOf(snapshot, query, this.#presentOf(snapshot), turn)
+    await matches(snapshot, query, plan, each, turn)
   }
 
   /** Queries of the past do not count towards the indexes of the present. */
@@ -154,57 +152,77 @@ export class Queries implements Projection {
   }
 
   /** Creates an answer with the most helpful index, if any. */
-  *#led<Result>(source: QuerySource, query: Query, answer: Answering<Result>): Steps<Result & State> {
-    if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer, this.#presentOf(source))
+  async #led<Result>(
+    source: QuerySource,
+    query: Query,
+    answer: Answering<Result>,
+    turn: Turn,
+  ): Promise<Result & State> {
+    if (!(source instanceof Collection)) return this.#ledIn(source, query, answer, this.#presentOf(source), turn)
     const snapshot = this.hold(source)
     try {
-      return yield* this.#ledIn(snapshot, query, answer, source)
+      return await this.#ledIn(snapshot, query, answer, source, turn)
     } finally {
       snapshot.release()
     }
   }
 
-  /** `now` is the collection if its present is read; only such queries influence its indexes. */
-  *#ledIn<Result>(
+  async #ledIn<Result>(
     snapshot: CollectionSnapshot,
     query: Query,
     answer: Answering<Result>,
-    now?: Collection,
-  ): Steps<Result & State> {
+    now: Collection | undefined,
+    turn: Turn,
+  ): Promise<Result & State> {
     const { at, position, exists } = snapshot
-    const accessPaths = yield* AccessPaths.of(query)
-    const plan = yield* planOf(snapshot, accessPaths)
+    const plan = await this.#planOf(snapshot, query, now, turn)
+    turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
+    return { ...(await answer(snapshot, plan)), at, position, exists }
+  }
+
+  /** `now` is the collection if its present is read; only such queries influence its indexes. */
+  async #planOf(
+    snapshot: CollectionSnapshot,
+    query: Query,
+    now: Collection | undefined,
+    turn: Turn,
+  ): Promise<IndexPlan | undefined> {
+    const accessPaths = AccessPaths.of(query)
+    const plan = await planOf(snapshot, accessPaths, turn)
     if (now) this.#advisor.note(now, accessPaths, plan)
-    return { ...(yield* answer(snapshot, plan)), at, position, exists }
+    return plan
   }
 }
 
-function* answerOf(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<PageText> {
-  const { grouping } = query
-  if (grouping) return yield* groupText(snapshot, query, grouping, plan)
-  const { items, total } = yield* findPage(snapshot, query, plan)
-  return { text: yield* textOf(items, query.fields), total }
-}
-
-function* matchingAll(
+async function answerOf(
   snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
-  each: Each,
-): Steps<object> {
-  yield* matches(snapshot, query, plan, each)
-  return {}
+  turn: Turn,
+): Promise<PageText> {
+  const { grouping } = query
+  if (grouping) return groupText(snapshot, query, grouping, plan, turn)
+  const { items, total } = await findPage(snapshot, query, plan, turn)
+  return { text: await textOf(items, query.fields, turn), total }
 }
 
-function* idsOf(snapshot: CollectionSnapshot, conditions: Conditions): Steps<IdList> {
+/** About how many items, or the time of as many, a query takes. */
+function itemsToRead({ items }: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): number {
+  const { filters, mentioned, sort, grouping, page } = query
+  const isPage = plan ? plan.isInOrder : filters.length + mentioned.length + sort.length === 0
+  return isPage && !grouping ? page.size : (plan?.cost ?? items.size)
+}
+
+async function idsOf(snapshot: CollectionSnapshot, conditions: Conditions, turn: Turn): Promise<ChunkedList<ItemId>> {
   const cursor = new ResultCursor(snapshot, { ...conditions, sort: [] })
-  const ids = new IdList()
+  const ids = new ChunkedList<ItemId>()
+  turn.estimatedMs = snapshot.items.size * ITEM_MS
   for (;;) {
-    const places = yield* cursor.next()
+    const places = await cursor.next(turn)
     if (!places) return ids
     for (const place of places) {
-      ids.push(snapshot.items.uncachedAt(place)?.id)
-      yield
+      ids.push((snapshot.items.uncachedAt(place) as Item).id)
+      if (turn.isOver) await turn.next()
     }
   }
 }

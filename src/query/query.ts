@@ -1,9 +1,17 @@
 import { parseSort, type Sort } from '../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../json/paths.ts'
-import { fold } from '../json/text-search.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { GROUPING_PARAMETERS, type Grouping, parseGrouping } from './aggregate/aggregation.ts'
-import { type Filter, filterOf, isComparison, OPERATORS, type Operator, RANGES } from './filter.ts'
+import {
+  type Conditions,
+  type Filter,
+  filterOf,
+  fold,
+  isComparison,
+  OPERATORS,
+  type Operator,
+  RANGES,
+} from './filter.ts'
 import {
   colonOperator,
   JSON_SERVER_PARAMETERS,
@@ -46,8 +54,20 @@ export interface Query {
   readonly namesReceived?: boolean
 }
 
-/** Limited because a sort reads items while comparing them, which cannot be interrupted. */
-const MAX_SORT_FIELDS = 16
+/** Each may make a long key of an item, which is not interrupted. */
+const MAX_SORT_FIELDS = 8
+
+/** Highest number of filters, and of those of one field: each may look at all values of an item. */
+const MAX_FILTERS = 32
+const MAX_FIELD_FILTERS = 4
+/** Highest number of texts that are looked for anywhere: one takes up to 7 ms in an item of 1 MiB. */
+const MAX_SEARCHED = 4
+/** Longest of these, in UTF-16 units. V8 needs linear time for at most 250. */
+const MAX_SEARCHED_UNITS = 200
+/** Highest number of texts that others are to begin or end with. */
+const MAX_ENDS = 10
+const SEARCHES: ReadonlySet<Operator> = new Set(['contains', 'like'])
+const ENDS: ReadonlySet<Operator> = new Set(['startswith', 'endswith', 'istartswith', 'iendswith'])
 
 export interface QueryLimits {
   readonly parameters: number
@@ -195,17 +215,39 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   if (grouping && relations.length > 0) {
     throw new Refusal('Invalid', 'Items are embedded in items: not with aggregate, distinct or newestBy.')
   }
+  const conditions = { filters: Array.from(filters, ([name, values]) => parseFilter(name, values, context)), mentioned }
+  checkWork(conditions)
   return {
     ...(parameters.some(({ name, value }) => `${name} ${value}`.includes(RECEIVED)) && { namesReceived: true }),
     grouping,
-    filters: Array.from(filters, ([name, values]) => parseFilter(name, values, context)),
-    mentioned,
+    ...conditions,
     sort: order,
     page: parsePage(paging, limits.pageSize, grouping ? limits.pageSize : DEFAULT_PAGE_SIZE),
     fields: fields.length > 0 ? selectionOf(fields) : undefined,
     selected: fields,
     relations,
   }
+}
+
+/** Refuses conditions that take too long to check for one item, which is not interrupted. */
+function checkWork({ filters, mentioned }: Conditions): void {
+  checkCount('filters', filters.length, MAX_FILTERS)
+  const ofFields = new Map<string, number>()
+  for (const { path } of filters) {
+    const field = formatPath(path)
+    ofFields.set(field, (ofFields.get(field) ?? 0) + 1)
+    checkCount(`filters of the field ${field}`, ofFields.get(field) as number, MAX_FIELD_FILTERS)
+  }
+  const textsOf = (operators: ReadonlySet<Operator>) =>
+    filters.flatMap(({ operator, operands }) => (operators.has(operator) ? operands.map(({ text }) => text) : []))
+  const searched = [...mentioned, ...textsOf(SEARCHES)]
+  checkCount('texts to search for (q, contains, like)', searched.length, MAX_SEARCHED)
+  for (const text of searched) checkCount('characters in a text to search for', text.length, MAX_SEARCHED_UNITS)
+  checkCount('texts to begin or end with', textsOf(ENDS).length, MAX_ENDS)
+}
+
+function checkCount(what: string, count: number, most: number): void {
+  if (count > most) throw new Refusal('Invalid', `The query has ${count} ${what}; at most ${most} are accepted.`)
 }
 
 /** The receipt is an event time, too. */

@@ -1,10 +1,10 @@
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { AccessPaths } from './index/access.ts'
-import { all, candidatesOf, following, PlaceSet } from './index/finder.ts'
+import { candidatesOf, following, PlaceSet } from './index/finder.ts'
 import { Matching } from './index/matcher.ts'
 import { inOrder } from './index/ordered-scan.ts'
-import { type IndexPlan, planOf } from './index/plan.ts'
+import { type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { SortEntry } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
 
@@ -14,7 +14,7 @@ const INDEX_PLACES = 4096
 const SCANNED_PLACES = 1024
 /** Places sorted at a time. */
 const SORTED_PLACES = 100_000
-/** Places scanned in one step. */
+/** Places visited between two looks at the turn. */
 const STEP = 256
 
 /** The conditions and order of a query. */
@@ -23,6 +23,7 @@ export type UnpagedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'names
 export const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
 
 type Part = readonly number[]
+type NextPart = (turn: Turn) => Promise<Part | undefined>
 
 /**
  * The whole result of a query, in order, part by part. Memory between two parts does not grow with the result, except
@@ -31,7 +32,7 @@ type Part = readonly number[]
 export class ResultCursor {
   readonly #snapshot: CollectionSnapshot
   readonly #query: Query
-  #next: (() => Steps<Part | undefined>) | undefined
+  #next: NextPart | undefined
 
   constructor(snapshot: CollectionSnapshot, query: UnpagedQuery) {
     this.#snapshot = snapshot
@@ -39,76 +40,79 @@ export class ResultCursor {
     this.#query = { ...query, page, fields }
   }
 
-  /**
-   * The places of the next items, possibly none; undefined after the last. A generator that is not run to its end
-   * leaves the cursor unchanged.
-   */
-  *next(): Steps<Part | undefined> {
-    this.#next ??= yield* this.#begin()
-    return yield* this.#next()
+  /** The places of the next items, possibly none; undefined after the last. After an error the cursor is unchanged. */
+  async next(turn: Turn): Promise<Part | undefined> {
+    this.#next ??= await this.#begin(turn)
+    return this.#next(turn)
   }
 
-  *#begin(): Steps<() => Steps<Part | undefined>> {
+  async #begin(turn: Turn): Promise<NextPart> {
     const { filters, mentioned, sort } = this.#query
     if (filters.length + mentioned.length + sort.length === 0) return this.#asTheyStand()
-    const plan = yield* planOf(this.#snapshot, yield* AccessPaths.of(this.#query))
+    const plan = await planOf(this.#snapshot, AccessPaths.of(this.#query), turn)
     if (plan?.isInOrder) return this.#byIndex(plan)
     if (sort.length > 0) return this.#sorted(plan)
-    return this.#scanned(plan && (yield* this.#placesOf(plan)))
+    return this.#scanned(plan && (await this.#placesOf(plan, turn)))
   }
 
-  #asTheyStand(): () => Steps<Part | undefined> {
+  #asTheyStand(): NextPart {
     const { items } = this.#snapshot
     let from = 0
-    return function* () {
+    return async (turn: Turn) => {
       const part: number[] = []
       for (let place = items.seek(from); place < items.places; place = items.seek(place + 1)) {
         part.push(place)
         if (part.length === SCANNED_PLACES) break
-        if (part.length % STEP === 0) yield
+        if (part.length % STEP === 0 && turn.isOver) await turn.next()
       }
       from = (part.at(-1) ?? items.places) + 1
       return part.length > 0 ? part : undefined
     }
   }
 
-  #byIndex(plan: IndexPlan): () => Steps<Part | undefined> {
+  #byIndex(plan: IndexPlan): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
     let offset = 0
-    return function* () {
-      const { places } = yield* inOrder(items, { ...query, page: { ...query.page, offset, size: INDEX_PLACES } }, plan)
+    return async (turn: Turn) => {
+      const { places } = await inOrder(
+        items,
+        { ...query, page: { ...query.page, offset, size: INDEX_PLACES } },
+        plan,
+        turn,
+      )
       offset += places.length
       return places.length > 0 ? places : undefined
     }
   }
 
   /** Each part scans all items that may match. */
-  #sorted(plan: IndexPlan | undefined): () => Steps<Part | undefined> {
+  #sorted(plan: IndexPlan | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
     let last: SortEntry | undefined
-    return function* () {
-      const candidates = plan ? candidatesOf(items, plan) : all(items)
-      const { found } = yield* following(candidates, items, query, SORTED_PLACES, last)
+    return async (turn: Turn) => {
+      turn.estimatedMs = (plan?.cost ?? items.size) * ITEM_MS
+      const { found } = await following(items, query, plan, SORTED_PLACES, last, turn)
       last = found.at(-1) ?? last
       return found.length > 0 ? found.map(({ place }) => place) : undefined
     }
   }
 
   /** The matching items of a set of places, or of all. */
-  #scanned(places: PlaceSet | undefined): () => Steps<Part | undefined> {
+  #scanned(places: PlaceSet | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
     const seek = (place: number): number => (places ? (places.from(place) ?? items.places) : items.seek(place))
     let from = 0
-    return function* () {
+    return async (turn: Turn) => {
       if (from >= items.places) return undefined
       const matching = new Matching(items, query)
       const part: number[] = []
       let place = seek(from)
       for (let scanned = 0; place < items.places && scanned < SCANNED_PLACES; scanned++) {
-        if (yield* matching.valueAt(place)) part.push(place)
+        if (turn.isOver) await turn.next()
+        if (matching.valueAt(place)) part.push(place)
         place = seek(place + 1)
       }
       from = place
@@ -116,12 +120,12 @@ export class ResultCursor {
     }
   }
 
-  *#placesOf(plan: IndexPlan): Steps<PlaceSet> {
+  async #placesOf(plan: IndexPlan, turn: Turn): Promise<PlaceSet> {
     const { items } = this.#snapshot
     const places = new PlaceSet(items.places)
     let steps = 0
-    for (const candidate of candidatesOf(items, plan)) {
-      if (++steps % STEP === 0) yield
+    for (const candidate of await candidatesOf(items, plan, turn)) {
+      if (++steps % STEP === 0 && turn.isOver) await turn.next()
       if (candidate) places.add(candidate.place)
     }
     return places

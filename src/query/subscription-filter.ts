@@ -1,7 +1,6 @@
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Steps } from '../runtime/time-slices.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
 import { CACHE_BUSTERS, parameterName } from './parameter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
@@ -10,7 +9,7 @@ import { isReceived, RECEIVED } from './virtual-field.ts'
 
 /** The part of a query that selects items: filters without sort, page and fields. */
 export interface SubscriptionFilter extends Conditions {
-  readonly concerns: (item: JsonObject) => Steps<boolean>
+  readonly concerns: (item: JsonObject) => boolean
 }
 
 const LIMITS = { parameters: 100, pageSize: 1 }

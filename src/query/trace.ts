@@ -4,6 +4,8 @@ import type { Operand } from './literal.ts'
 
 /** Highest number of values for a trace. */
 const MOST_TRACED = 16
+/** Highest number of their characters where each place of an item's text is compared with all of them. */
+const MOST_CHARACTERS = 256
 
 /** Matches the text of each matching item, as written by `JSON.stringify`; undefined without such an expression. */
 export function traceOf(path: Path, operator: string, operands: readonly Operand[]): RegExp | undefined {
@@ -20,7 +22,9 @@ export function traceOf(path: Path, operator: string, operands: readonly Operand
     else return undefined
   }
   const value = values.map(escaped).join('|')
-  if (operator === 'contains' || operator === 'endswith') return new RegExp(value)
+  if (operator === 'contains' || operator === 'endswith') {
+    return value.length > MOST_CHARACTERS ? undefined : new RegExp(value)
+  }
   // The value may be in an array.
   return new RegExp(`${escaped(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
 }

@@ -1,19 +1,20 @@
-import { checkEdited } from '../commands/edited-items.ts'
+import { checkItem } from '../commands/edited-items.ts'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
 import { DataFile } from '../data-file/data-file.ts'
-import type { ReadResult } from '../data-file/file-reader.ts'
+import type { FirstItems } from '../data-file/first-items.ts'
 import type { JournalConnection } from '../data-file/journal-connection.ts'
 import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
+import { heldCharacters } from './engine-options.ts'
 import type { Projections } from './projections.ts'
 
 export function configuredDataFile(
   settings: Settings,
   { files, log, schedule, elapsedMs, now }: EngineDependencies,
   { views, mergedEdits }: Pick<Projections, 'views' | 'mergedEdits'>,
-  checked?: ReadResult,
+  checked?: FirstItems,
 ): DataFile {
   return new DataFile({
     files,
@@ -26,6 +27,7 @@ export function configuredDataFile(
     elapsedMs,
     now,
     settings: settings.dataFile,
+    edits: { ...settings.edits, heldCharacters: heldCharacters() },
     eager: settings.common.eagerDataReload,
     readOnly: settings.api.readOnly,
     acceptJournal: settings.acceptJournal,
@@ -45,7 +47,8 @@ export function connectionOf({ journal, past, handler, rules, requestId }: Conne
   return {
     journal,
     past,
-    check: (file) => checkEdited(file, rules),
-    merge: (edit, hash) => handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: requestId(), key: hash }),
+    check: (collection, item) => checkItem(rules, collection, item, 'first items'),
+    merge: (edit, key, latestWritten) =>
+      handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: requestId(), key }, latestWritten),
   }
 }

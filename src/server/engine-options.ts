@@ -11,8 +11,12 @@ import { keyFieldsOf } from './durable-projections.ts'
 /** The random bytes of an id like those of json-server 1.0. */
 const ID_BYTES = 8
 
-/** The share of V8's heap that the events of a restore may take. */
+/** The share of V8's heap that the events of a restore, or of an edit of the data file, may take. */
 const HELD_SHARE = 0.25
+
+export function heldCharacters(): number {
+  return getHeapStatistics().heap_size_limit * HELD_SHARE
+}
 
 export function rulesOf(
   { api, dataStore, limits, collections }: Settings,
@@ -26,8 +30,9 @@ export function rulesOf(
     clientIdsOnPost: api.clientIdsOnPost,
     ...(api.compatibility === 'json-server' && { newId: () => randomBytes(ID_BYTES).toString('base64url') }),
     itemBytes: limits.bodyBytes,
+    itemValues: limits.itemValues,
     patchOperations: limits.patchOperations,
-    heldCharacters: getHeapStatistics().heap_size_limit * HELD_SHARE,
+    heldCharacters: heldCharacters(),
     keyFields: keyFieldsOf(collections),
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
     times: eventTimesOf(collections),

@@ -1,11 +1,12 @@
-import { checkEdited } from '../commands/edited-items.ts'
+import type { EditedItem } from '../commands/edit.ts'
+import { checkItem } from '../commands/edited-items.ts'
 import type { CommandHandler } from '../commands/handler.ts'
 import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { DataFile } from '../data-file/data-file.ts'
 import { noFile } from '../data-file/file-content.ts'
-import type { ReadResult } from '../data-file/file-reader.ts'
+import type { FirstItems } from '../data-file/first-items.ts'
 import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/start-checks.ts'
 import { journalExists, lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
@@ -155,13 +156,18 @@ export class FileEngine extends Engine {
 
 /** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
 async function checkedFirstItems(
-  { file: path, journal, acceptJournal, dataStore }: Settings,
+  { file: path, journal, acceptJournal, dataStore, edits }: Settings,
   { files, log }: EngineDependencies,
   rules: Rules,
-): Promise<ReadResult | undefined> {
+): Promise<FirstItems | undefined> {
   if (await journalExists(files, journal)) return undefined
   if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
-  const checked = await checkFirstItems(files, path, dataStore.idField, log, (file) => checkEdited(file, rules))
+  const options = {
+    idField: dataStore.idField,
+    bytes: edits.bytes,
+    check: (collection: string, item: EditedItem) => checkItem(rules, collection, item, 'first items'),
+  }
+  const checked = await checkFirstItems(files, path, options, log)
   if (!acceptJournal) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
   return checked
 }

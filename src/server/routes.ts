@@ -16,8 +16,9 @@ import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
-import { Slices } from '../runtime/time-slices.ts'
+import { Turns } from '../runtime/turns.ts'
 import { eventTimesOf } from '../settings/collections.ts'
+import type { Settings } from '../settings/settings.ts'
 import { timesOf } from './durable-projections.ts'
 import { healthOf } from './health.ts'
 import type { ServiceContext } from './service-context.ts'
@@ -50,7 +51,7 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
 function apiOf({ engine, settings, readOnly, arrivals, limitedLog }: ServiceContext): readonly ApiResource[] {
   const { views, past, queries, handler, journal, bus } = engine
   const { api, limits } = settings
-  const { bodyBytes, batchBytes, batchItems, queryBytes, queryParameters, pageSize, scanSeconds, waitSeconds } = limits
+  const { waitSeconds, queryBytes: bytes, queryParameters: parameters } = limits
   const fieldList = new FieldList(queries)
   bus.add({ queries, fieldList })
   const all = apiResources({
@@ -62,16 +63,8 @@ function apiOf({ engine, settings, readOnly, arrivals, limitedLog }: ServiceCont
     now: () => engine.now(),
     hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log: limitedLog }),
     isJsonServer: api.compatibility === 'json-server',
-    limits: {
-      bytes: queryBytes,
-      parameters: queryParameters,
-      pageSize,
-      scanSeconds,
-      bodyBytes,
-      batchBytes,
-      batchItems,
-    },
-    slices: new Slices(),
+    limits: { ...limits, bytes, parameters },
+    turns: new Turns(),
     useResultObject: api.useResultObject,
     idField: settings.dataStore.idField,
     times: eventTimesOf(settings.collections),
@@ -89,7 +82,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
     arrivals,
     gate,
     limits: { bytes: queryBytes, parameters: queryParameters, pageSize },
-    turns: new Semaphore(SEARCHES_AT_ONCE),
+    searches: new Semaphore(SEARCHES_AT_ONCE),
     streams: new PerAddress(streamsPerAddress),
     // A cluster node may receive events later than the one that the client read from.
     waitSeconds: settings.cluster ? waitSeconds : 0,
@@ -97,7 +90,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
 }
 
 function adminOf(context: ServiceContext): AppOptions['admin'] {
-  const { engine, settings, gate, warnings, settingsReload, limitedLog } = context
+  const { engine, settings, gate, warnings, settingsReload, resets, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
     health: healthOf(context),
@@ -110,6 +103,7 @@ function adminOf(context: ServiceContext): AppOptions['admin'] {
     reload: () => engine.reload(),
     reloadSettings: () => settingsReload.reload(),
     snapshot: () => engine.snapshot(),
+    reset: hasReset(settings) ? (origin, isDryRun) => resets.toFirstData(origin, isDryRun) : undefined,
     verify: (rest) =>
       engine.verify(rest).catch((error: unknown) => {
         if (error instanceof Corruption) limitedLog.error({ err: error }, 'the journal is damaged')
@@ -124,6 +118,10 @@ function adminOf(context: ServiceContext): AppOptions['admin'] {
   }
 }
 
+function hasReset({ api }: Settings): boolean {
+  return api.reset || api.compatibility === 'json-server'
+}
+
 function docsOf(context: ServiceContext): AppOptions['docs'] {
   const { engine, settings, dependencies, gate, descriptors, readOnly } = context
   return {
@@ -132,6 +130,7 @@ function docsOf(context: ServiceContext): AppOptions['docs'] {
     swaggerAssets: dependencies.swaggerAssets,
     schemes: gate.access?.schemes ?? [],
     isReadOnly: readOnly !== undefined,
+    hasReset: hasReset(settings),
     isJsonServer: settings.api.compatibility === 'json-server',
     useResultObject: settings.api.useResultObject,
     idField: settings.dataStore.idField,

@@ -9,6 +9,7 @@ import type { ServiceDependencies } from './dependencies.ts'
 import { type Descriptors, shareDescriptors } from './descriptors.ts'
 import type { Engine } from './engine.ts'
 import { openGate, warningsOf } from './open-gate.ts'
+import { Resets } from './resets.ts'
 import { SettingsReload } from './settings-reload.ts'
 
 /** Shared by routes, sockets and the HTTP server. */
@@ -23,6 +24,7 @@ export interface ServiceContext {
   readonly warnings: () => readonly string[]
   /** The message for attempts to write, if nothing can be written. */
   readonly readOnly: string | undefined
+  readonly resets: Resets
   readonly arrivals: Arrivals
   readonly requestTimes: RequestTimes
   readonly clock: ClockWatch
@@ -55,6 +57,7 @@ export async function openContext(
       ...engine.warnings,
     ],
     readOnly,
+    resets: new Resets(engine, settings),
     arrivals: new Arrivals(),
     requestTimes: new RequestTimes(),
     clock: new ClockWatch({ ...dependencies, log: limitedLog }, engine.journal.timeMs),

@@ -1,4 +1,5 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { Position } from '../events/event.ts'
 import { createApp } from '../http/app.ts'
 import { BasedResponse, BasePath, toOriginForm } from '../http/base-path.ts'
 import type { Front } from '../http/connection.ts'
@@ -6,6 +7,7 @@ import { ConnectionLimits } from '../http/connection-limits.ts'
 import { Connections } from '../http/connections.ts'
 import { hotPath } from '../http/hot-path.ts'
 import { limitIdleTime } from '../http/idle-connections.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
 import { offersWebSocket } from '../sockets/upgrades.ts'
@@ -26,9 +28,17 @@ export interface Service {
    * @throws {Refusal} with all mistakes; the earlier ones stay in use then.
    */
   reloadSettings(): Promise<unknown>
+  /**
+   * Returns to the first data, or to the JSON of a data file. Resolves with the position at which readers see it.
+   * @throws {Refusal} with all mistakes of the data, or when the server is read-only.
+   */
+  reset(data?: Buffer): Promise<Position>
   /** Answers accepted requests, writes pending data, and releases everything. */
   close(): Promise<void>
 }
+
+/** The actor of resets by the program that started the server. */
+const LIBRARY_ACTOR = 'library'
 
 /** How often to check for slow requests. */
 const TIMEOUT_CHECK_MS = 1000
@@ -59,7 +69,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
   try {
     const context = await openContext(engine, settings, dependencies)
     for (const warning of context.warnings()) log.warn(warning)
-    const { gate, settingsReload, descriptors, requestTimes, arrivals, limitedLog } = context
+    const { gate, settingsReload, resets, descriptors, requestTimes, arrivals, limitedLog } = context
     const { limits, keepAliveSeconds } = settings
     const connectionLimits = new ConnectionLimits({
       gate,
@@ -89,6 +99,12 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     return {
       urls: listening.urls,
       reloadSettings: () => settingsReload.reload(),
+      async reset(data) {
+        if (context.readOnly !== undefined) throw new Refusal('MethodNotAllowed', context.readOnly)
+        const origin = { actor: LIBRARY_ACTOR, requestId: dependencies.newId() }
+        const { position } = await (data ? resets.toData(data, origin) : resets.toFirstData(origin))
+        return position
+      },
       async close() {
         context.clock.close()
         log.info('ending: what was accepted is still answered')

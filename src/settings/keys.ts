@@ -1,5 +1,7 @@
+import type { EditSettings } from '../data-file/data-file-options.ts'
 import type { WriteSettings } from '../data-file/write-budget.ts'
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
+import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import { mostSimilar } from '../json/similar.ts'
 import {
   boolean,
@@ -21,6 +23,8 @@ import {
 /** Longer than this, a body that is not read yet could exceed Limits.RequestSeconds. */
 const MOST_DELAY_MS = 30_000
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+/** The items of a file of this size are held in memory. */
+const MOST_EDIT_BYTES = 256 * 1024 * 1024
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 /**
@@ -44,6 +48,17 @@ export const KEYS = {
     'seconds after which a data file that is behind is written, whatever it costs; when not given, in proportion to what changed',
     SECONDS_A_WEEK,
   ),
+  'DataFile.Edits': choice<EditSettings['mode']>(
+    'merge',
+    ['merge', 'replace'],
+    'what a saved data file is: the changes of its editor, or, as in json-server, the state from now on',
+  ),
+  'DataFile.EditBytes': integer(
+    8 * 1024 * 1024,
+    0,
+    'bytes of a data file up to which the version that an edit was made from is searched; a larger file is compared with the version written last',
+    MOST_EDIT_BYTES,
+  ),
   'Api.ReadOnly': boolean('refuse all writes and merge no edits of the data file, as --read-only does'),
   'Api.UseResultObject': boolean('a page of a collection is an object with results, link and count'),
   'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
@@ -53,6 +68,7 @@ export const KEYS = {
     ['none', 'json-server'],
     'answer as json-server does where the two differ: bodies, ids, the envelope of _page, nested routes',
   ),
+  'Api.Reset': boolean('POST /admin/reset returns to the first data; json-server compatibility offers it, too'),
   'Api.StrictQuery': boolean('refuse queries that name a field that no item of the collection has'),
   'Authentication.Enabled': boolean('requests need credentials'),
   'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them'),
@@ -95,6 +111,11 @@ export const KEYS = {
   ),
   'Simulate.Seed': integer(1, 0, 'with the same seed, the same requests are delayed as long and fail', 2 ** 32 - 1),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
+  'Limits.ItemValues': integer(
+    DEFAULT_ITEM_VALUES,
+    1,
+    'values of an item without its id: an element of a list counts as one, a member as four',
+  ),
   'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),
   'Limits.BatchItems': integer(10_000, 1, 'items of a batch'),
   'Limits.HeaderBytes': integer(32 * 1024, 1024, 'bytes of the request line and all headers of a request'),

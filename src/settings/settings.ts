@@ -1,6 +1,8 @@
 import type { ClusterSettings } from '../cluster/connection.ts'
+import type { EditSettings } from '../data-file/data-file-options.ts'
 import type { WriteSettings } from '../data-file/write-budget.ts'
 import type { SimulationSettings } from '../http/simulation.ts'
+import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import type { JsonValue } from '../json/value.ts'
 import { type AuthenticationSettings, readAuthentication } from './authentication.ts'
 import { readCluster } from './cluster.ts'
@@ -11,6 +13,9 @@ import type { Section } from './keys.ts'
 import { readSchema, readSources, type SettingsContext } from './sources.ts'
 import { type Address, addressesOf } from './urls.ts'
 import { SettingValues } from './values.ts'
+
+/** The longest time that a request with an item of the default size blocks others. */
+const MS_OF_DEFAULT_ITEM = 15
 
 export interface Settings extends HttpSettings {
   readonly file: string
@@ -24,6 +29,8 @@ export interface Settings extends HttpSettings {
   readonly common: Section<'Common'>
   readonly dataStore: Section<'DataStore'>
   readonly dataFile: WriteSettings
+  /** How edits of the data file are merged. */
+  readonly edits: EditSettings
   readonly api: Section<'Api'> & {
     /** JSON Schemas by collection. */
     readonly schemas: Readonly<Record<string, JsonValue>>
@@ -100,6 +107,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     common: values.section('Common'),
     dataStore: values.section('DataStore'),
     dataFile,
+    edits: { mode: values.get('DataFile.Edits'), bytes: values.get('DataFile.EditBytes') },
     api: { ...values.section('Api'), schemas: Object.fromEntries(schemas) },
     authentication,
     ...http,
@@ -112,7 +120,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     log: values.section('Log'),
     values,
     nonDefaults: values.nonDefaults(schemas),
-    warnings: sources.warnings,
+    warnings: [...sources.warnings, ...warningsOf(values)],
   })
 }
 
@@ -131,6 +139,13 @@ function readCollections(
     if (read !== undefined) schemas.set(name, read)
   }
   return withTimesOfLatest(collections)
+}
+
+function warningsOf(values: SettingValues): readonly string[] {
+  const itemValues = values.get('Limits.ItemValues')
+  if (itemValues <= DEFAULT_ITEM_VALUES) return []
+  const ms = Math.round((itemValues / DEFAULT_ITEM_VALUES) * MS_OF_DEFAULT_ITEM)
+  return [`Limits.ItemValues is ${itemValues}: a request with such an item may block all others for ${ms} ms or more.`]
 }
 
 function readDataFile(values: SettingValues, mistakes: string[]): WriteSettings {

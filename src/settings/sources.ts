@@ -4,7 +4,6 @@ import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { atOnce } from '../runtime/time-slices.ts'
 import { IGNORED_SECTIONS, KEY_ALIASES } from './fake-server.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
@@ -156,7 +155,7 @@ function parseJson(path: string, content: string, mistakes: string[]): JsonValue
     checkMembers(path, text, mistakes)
     return value
   } catch {
-    mistakes.push(`${path}: not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
+    mistakes.push(`${path}: not well-formed JSON: ${whereMalformed(text)}.`)
     return undefined
   }
 }

@@ -1,9 +1,9 @@
 import { isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
-import type { Slices } from '../runtime/time-slices.ts'
+import type { Turn, Turns } from '../runtime/turns.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
 import type { Subscription } from './subscription.ts'
 
@@ -11,7 +11,7 @@ export interface CatchUpOptions {
   readonly views: Pick<Views, 'position'>
   readonly journal: Pick<Journal, 'read'>
   readonly live: LiveSubscriptions
-  readonly slices: Slices
+  readonly turns: Turns
   readonly log: LimitedLog
 }
 
@@ -21,6 +21,9 @@ export interface CatchUpOptions {
  */
 const READING = 2
 const RECORDS_A_TURN = 128
+
+/** Why no more changes are sent for now: `until` is the time of the next one, or of the last. */
+type Stop = 'slow' | 'more' | { readonly until: string }
 
 /** Sends subscriptions the changes that they missed, from the journal, and then makes them live. */
 export class CatchUp {
@@ -56,25 +59,35 @@ export class CatchUp {
    * Sends some of the changes up to `to`, and returns why it stopped. While a subscription waits, which may take days,
    * it holds no file and no data.
    */
-  async #readOn(subscription: Subscription, to: Position): Promise<'slow' | 'more' | { readonly until: string }> {
-    const { journal, live, slices } = this.#options
-    const { collection, pace, client } = subscription
+  async #readOn(subscription: Subscription, to: Position): Promise<Stop> {
+    const { journal, turns } = this.#options
     let until = ''
     let left = RECORDS_A_TURN
     for await (const recorded of journal.read(subscription.position + 1, to)) {
       if (subscription.isEnded) break
       if (left-- === 0) return 'more'
       until = recorded.time
-      const isDue = pace?.isDue(until) ?? true
-      for (const [position, event] of positioned(recorded)) {
-        if (isItemEvent(event) && event.collection === collection) {
-          if (!isDue) return { until }
-          if (client.isSlow()) return 'slow'
-          await slices.run(() => live.sendEvent(subscription, event, position))
-        }
-        subscription.position = position
-      }
+      const stop = await turns.run((turn) => this.#send(subscription, recorded, turn))
+      if (stop) return stop
     }
     return { until }
+  }
+
+  /** Undefined if all changes of the record were sent. */
+  async #send(subscription: Subscription, recorded: Recorded, turn: Turn): Promise<Stop | undefined> {
+    const { collection, pace, client } = subscription
+    const until = recorded.time
+    const isDue = pace?.isDue(until) ?? true
+    for (const [position, event] of positioned(recorded)) {
+      if (turn.isOver) await turn.next()
+      if (subscription.isEnded) return undefined
+      if (isItemEvent(event) && event.collection === collection) {
+        if (!isDue) return { until }
+        if (client.isSlow()) return 'slow'
+        this.#options.live.sendEvent(subscription, event, position)
+      }
+      subscription.position = position
+    }
+    return undefined
   }
 }

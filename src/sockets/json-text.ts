@@ -19,7 +19,7 @@ interface Packet {
 
 /**
  * Enables the server to send JsonText. Socket.IO would search each value for binary data and stringify it for each
- * client anew, without a pause: 150 ms for an item of 1 MiB.
+ * client anew: 150 ms for an item of 1 MiB.
  */
 export function encodeAsTheyAre(io: Pick<Server, 'encoder'>): void {
   const encoder = io.encoder as { encode(packet: Packet): unknown[] }

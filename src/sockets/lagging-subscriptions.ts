@@ -1,13 +1,13 @@
 import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import type { Slices, Steps } from '../runtime/time-slices.ts'
+import type { Turn, Turns } from '../runtime/turns.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
 import { type ItemState, latestOf, type Subscription } from './subscription.ts'
 
 export interface LaggingOptions {
   readonly views: Pick<Views, 'position' | 'any'>
   readonly live: LiveSubscriptions
-  readonly slices: Slices
+  readonly turns: Turns
   readonly log: LimitedLog
 }
 
@@ -55,13 +55,14 @@ export class LaggingSubscriptions {
       this.#postponed.push(() => this.#sendLatest(subscription))
       return
     }
-    const sent = this.#options.slices.run(() => this.#sendingLatest(subscription))
-    if (!(sent instanceof Promise)) return
-    sent.catch((error: unknown) => this.#options.log.error({ err: error }, 'a subscription could not catch up'))
+    const { turns, log } = this.#options
+    turns
+      .run((turn) => this.#sendingLatest(subscription, turn))
+      .catch((error: unknown) => log.error({ err: error }, 'a subscription could not catch up'))
   }
 
   /** Sends the latest state of each item that changed while the client was slow, as fast as the client reads. */
-  *#sendingLatest(subscription: Subscription): Steps<void> {
+  async #sendingLatest(subscription: Subscription, turn: Turn): Promise<void> {
     const { views, live } = this.#options
     const { behind, client, has } = subscription
     const collection = views.any(subscription.collection)
@@ -80,9 +81,9 @@ export class LaggingSubscriptions {
       const position = collection?.get(key)?.position
       const item = collection?.item(key)
       if (position !== undefined) {
-        yield* live.send(subscription, yield* latestOf(item?.id ?? has.get(key) ?? key, item?.text, position))
+        live.send(subscription, latestOf(item?.id ?? has.get(key) ?? key, item?.text, position))
       }
-      yield
+      if (turn.isOver) await turn.next()
     }
     if (this.#isMidway) {
       this.#sendLatest(subscription)

@@ -1,6 +1,6 @@
 import type { ItemEvent, Position } from '../events/event.ts'
 import type { JsonObject } from '../json/value.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { type ItemState, latestOf, type Subscription, textOf } from './subscription.ts'
 import { SubscriptionIndex } from './subscription-index.ts'
 
@@ -44,18 +44,23 @@ export class LiveSubscriptions {
   }
 
   /** The subscriptions whose filters may match the item, and those whose clients have it. */
-  *concernedBy(collection: string, key: string, item: JsonObject | undefined): Steps<Iterable<Subscription>> {
+  async concernedBy(
+    collection: string,
+    key: string,
+    item: JsonObject | undefined,
+    turn: Turn,
+  ): Promise<Iterable<Subscription>> {
     const watchers = this.#byCollection.get(collection)
     if (!watchers) return []
-    const concerned = item ? yield* watchers.index.concernedBy(item) : new Set<Subscription>()
+    const concerned = item ? await watchers.index.concernedBy(item, turn) : new Set<Subscription>()
     for (const one of watchers.holders.get(key) ?? []) concerned.add(one)
     return concerned
   }
 
   /** Sends the change of an item if it concerns the subscription, which need not be live yet. */
-  *send(subscription: Subscription, { id, item, position }: ItemState): Steps<void> {
+  send(subscription: Subscription, { id, item, position }: ItemState): void {
     const { has, watch, client, isLive, collection } = subscription
-    const isConcerned = item !== undefined && (yield* watch.concerns(item.value))
+    const isConcerned = item !== undefined && watch.concerns(item.value)
     if (subscription.isEnded) return
     const key = String(id)
     const had = has.has(key)
@@ -72,8 +77,8 @@ export class LiveSubscriptions {
     }
   }
 
-  *sendEvent(subscription: Subscription, event: ItemEvent, position: Position): Steps<void> {
-    yield* this.send(subscription, yield* latestOf(event.id, textOf(event), position))
+  sendEvent(subscription: Subscription, event: ItemEvent, position: Position): void {
+    this.send(subscription, latestOf(event.id, textOf(event), position))
   }
 }
 

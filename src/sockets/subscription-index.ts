@@ -3,7 +3,7 @@ import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Filter } from '../query/filter.ts'
 import type { SubscriptionFilter } from '../query/subscription-filter.ts'
-import type { Steps } from '../runtime/time-slices.ts'
+import type { Turn } from '../runtime/turns.ts'
 
 interface OfPath<Subscriber> {
   readonly path: Path
@@ -12,9 +12,6 @@ interface OfPath<Subscriber> {
   /** Length of the longest key added so far. */
   most: number
 }
-
-/** Values of an item looked up in one step. */
-const STEP = 256
 
 /**
  * Finds the subscriptions that a changed item may concern: by the value of one equality filter of theirs, or, without
@@ -60,13 +57,12 @@ export class SubscriptionIndex<Subscriber> {
   }
 
   /** The subscriptions that existed when the call began. */
-  *concernedBy(item: JsonObject): Steps<Set<Subscriber>> {
+  async concernedBy(item: JsonObject, turn: Turn): Promise<Set<Subscriber>> {
     const found = new Set(this.#others)
-    let looked = 0
     for (const { path, values, most } of [...this.#byPath.values()]) {
+      if (turn.isOver) await turn.next()
       for (const value of valuesAt(item, path)) {
-        if (value === undefined || ++looked % STEP === 0) yield
-        const subscribers = value === undefined ? undefined : values.get(yield* orderKey(value, most))
+        const subscribers = values.get(orderKey(value, most))
         if (subscribers) for (const one of subscribers) found.add(one)
       }
     }

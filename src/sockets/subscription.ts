@@ -1,13 +1,12 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import { parseSteps } from '../json/parse-steps.ts'
+import { parseText } from '../json/parse-text.ts'
 import { formatPath } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
 import type { PageItems } from '../query/index/finder.ts'
 import type { Queries } from '../query/queries.ts'
 import type { SubscriptionFilter } from '../query/subscription-filter.ts'
-import type { Steps } from '../runtime/time-slices.ts'
 import type { Change, Subscribed } from './protocol.ts'
 
 /** The client of a subscription. */
@@ -46,9 +45,8 @@ export interface ItemState {
   readonly position: Position
 }
 
-/** Parses the item of an event in steps. */
-export function* latestOf(id: ItemId, text: string | undefined, position: Position): Steps<ItemState> {
-  const item = text === undefined ? undefined : { text, value: (yield* parseSteps(text)) as JsonObject }
+export function latestOf(id: ItemId, text: string | undefined, position: Position): ItemState {
+  const item = text === undefined ? undefined : { text, value: parseText(text) as JsonObject }
   return { id, item, position }
 }
 

@@ -9,7 +9,7 @@ import type { PageItemsAt, Queries } from '../query/queries.ts'
 import { parseSubscriptionFilter, queryOf } from '../query/subscription-filter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { type Asker, Slices, type Steps } from '../runtime/time-slices.ts'
+import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
 import { LaggingSubscriptions } from './lagging-subscriptions.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
@@ -63,13 +63,13 @@ export class Subscriptions {
   readonly #lagging: LaggingSubscriptions
   readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
-  readonly #slices = new Slices()
+  readonly #turns = new Turns()
   #made = 0
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
     const { views, journal, log } = options
-    const shared = { views, live: this.#live, slices: this.#slices, log }
+    const shared = { views, live: this.#live, turns: this.#turns, log }
     this.#lagging = new LaggingSubscriptions(shared)
     this.#catchUp = new CatchUp({ ...shared, journal })
   }
@@ -109,21 +109,22 @@ export class Subscriptions {
    */
   apply(recorded: Recorded, hasMore = () => false): void | Promise<void> {
     this.#lagging.setMidway(true)
-    const applied = this.#live.isEmpty ? undefined : this.#slices.run(() => this.#applying(recorded))
-    if (applied instanceof Promise) return applied.then(() => this.#lagging.setMidway(hasMore()))
-    this.#lagging.setMidway(hasMore())
+    const applied = this.#live.isEmpty ? undefined : this.#turns.run((turn) => this.#applying(recorded, turn))
+    const end = (): void => this.#lagging.setMidway(hasMore())
+    return applied ? applied.then(end) : end()
   }
 
-  *#applying(recorded: Recorded): Steps<void> {
+  async #applying(recorded: Recorded, turn: Turn): Promise<void> {
     for (const [position, event] of positioned(recorded)) {
       if (!isItemEvent(event) || !this.#live.has(event.collection)) continue
-      const latest = yield* latestOf(event.id, textOf(event), position)
-      const concerned = yield* this.#live.concernedBy(event.collection, String(event.id), latest.item?.value)
+      if (turn.isOver) await turn.next()
+      const latest = latestOf(event.id, textOf(event), position)
+      const concerned = await this.#live.concernedBy(event.collection, String(event.id), latest.item?.value, turn)
       for (const subscription of concerned) {
-        yield
+        if (turn.isOver) await turn.next()
         // A subscription that began meanwhile already has this event.
         if (subscription.isEnded || position <= subscription.position) continue
-        if (!this.#lagging.postpones(subscription, latest)) yield* this.#live.send(subscription, latest)
+        if (!this.#lagging.postpones(subscription, latest)) this.#live.send(subscription, latest)
       }
     }
   }
@@ -186,7 +187,7 @@ export class Subscriptions {
     const { views, queries, journal, items: most } = this.#options
     const collection = views.find(subscription.collection)
     const nothing = { items: [], total: 0, at: views.position }
-    // Synchronous if the result is, so that no event comes in between.
+    // No event comes in between, as nothing is awaited.
     const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): SubscribeResponse => {
       // Clients read a list to resume it: one that cannot be resumed would be read again and again.
       const isResumable = total <= MOST_RESUMED * most
@@ -210,8 +211,7 @@ export class Subscriptions {
       return response
     }
     const query = queryOf(subscription.watch, most)
-    const found = collection ? queries.find(collection, query, askerOf(subscription)) : nothing
-    return begin(found instanceof Promise ? await found : found)
+    return begin(collection ? await queries.find(collection, query, askerOf(subscription)) : nothing)
   }
 
   /**

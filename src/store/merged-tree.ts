@@ -1,4 +1,4 @@
-import type { Steps } from '../runtime/steps.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { type Cursor, type KeyCursor, type OrderedKeys, type Tree, tupleOf } from './tree.ts'
 
@@ -21,16 +21,16 @@ export class MergedTree implements OrderedKeys {
     return without.length + added.length === 0 ? tree : new MergedTree(tree, without, added)
   }
 
-  *count(from: Buffer, to: Buffer): Steps<number> {
+  async count(from: Buffer, to: Buffer, turn: Turn): Promise<number> {
     if (from.compare(to) >= 0) return 0
     const changed = between(this.#added, from, to) - between(this.#without, from, to)
-    return changed + (yield* this.#tree.count(from, to))
+    return changed + (await this.#tree.count(from, to, turn))
   }
 
-  *seek(from: Buffer, skipped = 0): Steps<KeyCursor> {
+  async seek(from: Buffer, turn: Turn, skipped = 0): Promise<KeyCursor> {
     const added = below(this.#added, from)
     const without = below(this.#without, from)
-    const { cursor, before } = yield* this.#tree.find(from, skipped, {
+    const { cursor, before } = await this.#tree.find(from, skipped, turn, {
       shiftAt: (key) => below(this.#added, key) - added - (below(this.#without, key) - without),
       removed: this.#without.length - without,
     })

@@ -1,4 +1,4 @@
-import type { Steps } from '../runtime/steps.ts'
+import type { Turn } from '../runtime/turns.ts'
 import { HIGHEST, POSITION_BYTES } from './bytes.ts'
 import {
   childAt,
@@ -19,9 +19,9 @@ export const ROOT = 0
 /** An ordered set of keys. */
 export interface OrderedKeys {
   /** Number of keys from `from` to before `to`. */
-  count(from: Buffer, to: Buffer): Steps<number>
+  count(from: Buffer, to: Buffer, turn: Turn): Promise<number>
   /** A cursor at the first key that is not below `from`, or `skipped` keys after it; past the end if there is none. */
-  seek(from: Buffer, skipped?: number): Steps<KeyCursor>
+  seek(from: Buffer, turn: Turn, skipped?: number): Promise<KeyCursor>
 }
 
 /** Iterates over keys in both directions. */
@@ -63,7 +63,7 @@ interface Level {
 /**
  * A B+-tree of keys that end with a place (6 bytes), with counts: the keys between two keys are counted on their paths
  * from the root. Reads the tree as of one position. With `below`, keys at this place or a higher one are skipped, as
- * their items were created later; nodes with places on both sides are then counted in steps, once for each object.
+ * their items were created later; nodes with places on both sides are then counted, once for each object.
  */
 export class Tree implements OrderedKeys {
   readonly #nodeOf: (number: number) => Buffer
@@ -77,19 +77,19 @@ export class Tree implements OrderedKeys {
     this.#below = below
   }
 
-  *count(from: Buffer, to: Buffer): Steps<number> {
-    return from.compare(to) < 0 ? yield* this.#countIn(this.#nodeOf(ROOT), from, to) : 0
+  async count(from: Buffer, to: Buffer, turn: Turn): Promise<number> {
+    return from.compare(to) < 0 ? this.#countIn(this.#nodeOf(ROOT), turn, from, to) : 0
   }
 
-  *seek(from: Buffer, skipped = 0): Steps<Cursor> {
-    return (yield* this.find(from, skipped)).cursor
+  async seek(from: Buffer, turn: Turn, skipped = 0): Promise<Cursor> {
+    return (await this.find(from, skipped, turn)).cursor
   }
 
   /**
    * The first key that is not below `from` and has at least `skipped` keys between it and `from`, as counted with
    * `changes`; keys that these do not count may be passed over. Takes one path from the root.
    */
-  *find(from: Buffer, skipped: number, changes?: KeyChanges): Steps<Found> {
+  async find(from: Buffer, skipped: number, turn: Turn, changes?: KeyChanges): Promise<Found> {
     const levels: Level[] = []
     /** Keys from `from` to before the node. */
     let before = 0
@@ -100,8 +100,9 @@ export class Tree implements OrderedKeys {
       let index = isAtFrom ? childFor(node, from) : 0
       if (skipped > 0) {
         const start = isAtFrom ? index + 1 : index
-        const within = isAtFrom ? yield* this.#countIn(this.#nodeOf(childNode(node, index)), from) : 0
-        const sums = yield* this.#sumsOf(node, start, skipped + (changes?.removed ?? 0) - before - within)
+        const within = isAtFrom ? await this.#countIn(this.#nodeOf(childNode(node, index)), turn, from) : 0
+        const most = skipped + (changes?.removed ?? 0) - before - within
+        const sums = await this.#sumsOf(node, start, most, sizeOf(node), turn)
         const base = before + within - (sums[start] as number)
         // The last child with at most `skipped` keys before it.
         for (let high = sizeOf(node) - 1; index < high; ) {
@@ -135,30 +136,30 @@ export class Tree implements OrderedKeys {
   }
 
   /** Number of visible keys below a node, from `from` to before `to`, if given. */
-  *#countIn(node: Buffer, from?: Buffer, to?: Buffer): Steps<number> {
+  async #countIn(node: Buffer, turn: Turn, from?: Buffer, to?: Buffer): Promise<number> {
     if (levelOf(node) === 0) {
       return this.#countKeys(node, from ? lowerBound(node, from) : 0, to ? lowerBound(node, to) : sizeOf(node))
     }
     const first = from ? childFor(node, from) : -1
     const last = to ? childFor(node, to) : sizeOf(node)
-    if (first === last) return yield* this.#countIn(this.#nodeOf(childNode(node, first)), from, to)
+    if (first === last) return this.#countIn(this.#nodeOf(childNode(node, first)), turn, from, to)
     let count = 0
-    if (from) count += yield* this.#countIn(this.#nodeOf(childNode(node, first)), from)
-    const sums = yield* this.#sumsOf(node, first + 1, Number.POSITIVE_INFINITY, last)
+    if (from) count += await this.#countIn(this.#nodeOf(childNode(node, first)), turn, from)
+    const sums = await this.#sumsOf(node, first + 1, Number.POSITIVE_INFINITY, last, turn)
     count += (sums[last] as number) - (sums[first + 1] as number)
-    if (to) count += yield* this.#countIn(this.#nodeOf(childNode(node, last)), undefined, to)
+    if (to) count += await this.#countIn(this.#nodeOf(childNode(node, last)), turn, undefined, to)
     return count
   }
 
   /** Number of visible keys below a child. */
-  *#countAt(parent: Buffer, index: number): Steps<number> {
+  async #countAt(parent: Buffer, index: number, turn: Turn): Promise<number> {
     const { count, low, high, node } = childAt(parent, index)
     if (high < this.#below) return count
     if (low >= this.#below) return 0
     const known = this.#counts.get(node)
     if (known !== undefined) return known
-    yield
-    const counted = yield* this.#countIn(this.#nodeOf(node))
+    if (turn.isOver) await turn.next()
+    const counted = await this.#countIn(this.#nodeOf(node), turn)
     this.#counts.set(node, counted)
     return counted
   }
@@ -167,13 +168,13 @@ export class Tree implements OrderedKeys {
    * Prefix sums of the visible keys below the children of a node. Only valid from child `from` up to child `to`. After
    * they have grown by more than `most`, later ones may be infinite.
    */
-  *#sumsOf(node: Buffer, from: number, most: number, to = sizeOf(node)): Steps<Float64Array> {
+  async #sumsOf(node: Buffer, from: number, most: number, to: number, turn: Turn): Promise<Float64Array> {
     const { high, sums } = totalsOf(node)
     if (high < this.#below) return sums
     const visible = new Float64Array(sums.length).fill(Number.POSITIVE_INFINITY)
     visible[from] = 0
     for (let index = from, sum = 0; index < to && sum <= most; index++) {
-      sum += yield* this.#countAt(node, index)
+      sum += await this.#countAt(node, index, turn)
       visible[index + 1] = sum
     }
     return visible

@@ -171,6 +171,24 @@ test('conditions, refusals and idempotency keys work the same at every node', { 
   }
 })
 
+test('a reset is forwarded to the leader, with the ids', { skip }, async (t) => {
+  const data = { things: [{ id: 1, n: 1 }, { n: 2 }] }
+  const { nodes } = await startCluster(t, { data, flags: ['--Api.Reset', 'true'] })
+  const { leader, followers } = await rolesOf(nodes)
+  const [follower] = followers as [RunningServer]
+  for (const node of [follower, leader, follower]) {
+    const posted = await node.fetch('/api/things', json('POST', { n: 3 }))
+    assert.deepEqual(await posted.json(), { id: 3 })
+    await node.fetch('/api/things/1', { method: 'DELETE' })
+    const reset = await node.fetch('/admin/reset', { method: 'POST' })
+    assert.deepEqual([reset.status, ((await reset.json()) as { events: number }).events], [200, 4])
+    assert.deepEqual(await (await node.fetch('/api/things')).json(), [
+      { id: 1, n: 1 },
+      { id: 2, n: 2 },
+    ])
+  }
+})
+
 test('restore, reload and snapshot are forwarded to the leader', { skip }, async () => {
   const { nodes } = await cluster()
   const { leader, followers } = await rolesOf(nodes)

@@ -86,14 +86,11 @@ test('the import of a node that leads no longer is aborted, and continued when t
   const connection = {
     journal: memoryJournal('journal', now),
     past: { names: () => [], collection: () => assert.fail('there is no past') },
-    check: function* () {},
-    merge: () => ({
-      part: async () => {},
-      rest: async () => {
-        merges++
-        return { basis: 0, events: 0, writes: [], conflicts: [] }
-      },
-    }),
+    check: () => {},
+    merge: async () => {
+      merges++
+      return { basis: 0, edited: 0, events: 0, conflicts: [] }
+    },
   }
   await dataFile.open(connection)
   assert.deepEqual([merges, dataFile.status], [0, undefined])

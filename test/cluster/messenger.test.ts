@@ -47,7 +47,7 @@ test('an answer of the leader that fits into no message is a refusal with the re
   assert.deepEqual(await ask({ type: 'snapshot' }), { type: 'written', position: 7 })
 })
 
-test('a request with many members is forwarded unchanged, and does not delay a short one', {
+test('requests with large items are forwarded unchanged, and keep their order', {
   skip: withoutNats,
 }, async (t) => {
   const { serve, ask } = await messengers(t, 4 * 1024 * 1024)
@@ -58,14 +58,31 @@ test('a request with many members is forwarded unchanged, and does not delay a s
   })
   let deep: JsonValue = Array.from({ length: 1000 }, (_, index) => index)
   for (let depth = 2; depth < 100; depth++) deep = [deep]
-  const members = Array.from({ length: 90_000 }, (_, index) => [`k${index}`, index] as const)
-  const item = { ...Object.fromEntries(members), '\\"': 'ä', deep }
+  const members = Array.from({ length: 4500 }, (_, index) => [`k${index}`, index] as const)
+  const item = { ...Object.fromEntries(members), '\\"': 'ä', deep, text: 'x'.repeat(200_000) }
   const long = { type: 'CreateItem', collection: 'a', item } as const
   const short = { type: 'CreateItem', collection: 'a', item: { n: 1 } } as const
   const handle = (command: Command) => ask({ type: 'handle', command, origin: ORIGIN })
   await Promise.all([handle(long), handle(short)])
+  const items = Array.from({ length: 100 }, (_, line) => ({ line, item: { line, text: 'x'.repeat(5000) } }))
+  const command = { type: 'CreateItems', collection: 'a', items, isLenient: false } as const
+  await ask({ type: 'bulk', command, origin: ORIGIN })
   assert.deepEqual(received, [
-    { type: 'handle', command: short, origin: ORIGIN },
     { type: 'handle', command: long, origin: ORIGIN },
+    { type: 'handle', command: short, origin: ORIGIN },
+    { type: 'bulk', command, origin: ORIGIN },
   ])
+})
+
+test('a batch that no message can hold is rejected, and not sent', { skip: withoutNats }, async (t) => {
+  const { serve, ask } = await messengers(t, 100_000)
+  const received: LeaderRequest[] = []
+  await serve(async (request) => {
+    received.push(request)
+    return { type: 'written', position: 1 }
+  })
+  const items = Array.from({ length: 100 }, () => ({ item: { text: 'x'.repeat(5000) } }))
+  const command = { type: 'CreateItems', collection: 'a', items, isLenient: false } as const
+  await assert.rejects(ask({ type: 'bulk', command, origin: ORIGIN }), { code: 'TooLarge' })
+  assert.deepEqual(received, [])
 })

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { canonicalInteger, faultOfId } from '../../src/collections/item.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
 import { viewsOf } from '../support/collections.ts'
-import { begun, created, deleted, patched, replaced } from '../support/decider.ts'
+import { begun, created, deleted, patched, replaced, reset } from '../support/decider.ts'
 
 function things(...events: readonly DomainEvent[]) {
   const collection = viewsOf(events).any('things')
@@ -63,6 +63,15 @@ test('a removed collection still knows which ids it assigned', () => {
   assert.equal(things(...events).exists, false)
   assert.equal(things(...events, begun).exists, true)
   assert.equal(things(...events, begun).nextId, 5)
+})
+
+test('a reset of ids lowers the next one, and the items and the ids of deleted ones stay', () => {
+  const events = [begun, created({ id: 4 }), created({ id: 9 }), deleted(9, { revision: 2, prior: 3 }), reset(5)]
+  assert.equal(things(...events).nextId, 5)
+  assert.deepEqual(idsOf(...events), [4])
+  assert.deepEqual(things(...events).get('9'), { revision: 2, position: 4 })
+  assert.equal(things(...events, created({ id: 5 })).nextId, 6)
+  assert.equal(things(...events, created({ id: 9 }, { revision: 3, prior: 4 })).nextId, 10)
 })
 
 test('the count of text ids follows creations, deletions and changes of type', () => {

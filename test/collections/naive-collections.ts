@@ -1,5 +1,5 @@
-import { integerOf, keyOf } from '../../src/collections/item.ts'
-import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../../src/events/event.ts'
+import { integerAfter, keyOf } from '../../src/collections/item.ts'
+import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import type { Random } from '../support/random.ts'
 
@@ -48,7 +48,8 @@ export class NaiveCollection {
     else if (event.type === 'CollectionOrdered') {
       const named = [...new Set(event.ids.map(keyOf))].map((key) => this.find(key)).filter((item) => item !== undefined)
       this.items = [...named, ...this.items.filter((item) => !named.includes(item))]
-    } else {
+    } else if (event.type === 'IdsReset') this.nextId = event.nextId
+    else {
       if (!isItemEvent(event)) throw new Error(`what is ${event.type}?`)
       const { id, revision } = event
       const key = keyOf(id)
@@ -58,7 +59,7 @@ export class NaiveCollection {
       else {
         const item = { key, id, text: event.item.text, revision, position }
         this.items = at < 0 ? [...this.items, item] : this.items.with(at, item)
-        this.nextId = Math.max(this.nextId, (integerOf(id) ?? -1) + 1)
+        this.nextId = Math.max(this.nextId, integerAfter(id))
       }
     }
   }
@@ -91,7 +92,7 @@ export class NaiveState {
 
   apply(event: DomainEvent): DomainEvent {
     this.collection(event.collection).apply(event, ++this.head)
-    if (!isItemEvent(event) && event.type !== 'CollectionOrdered') this.namesPosition = this.head
+    if (existsAfter(event) !== undefined) this.namesPosition = this.head
     return event
   }
 }
@@ -150,6 +151,10 @@ export class EventMaker {
       ]
     }
     if (random.chance(0.01)) return [this.order()]
+    if (random.chance(0.02)) {
+      const nextId = random.integer(collection.nextId + 1)
+      return [this.#state.apply({ type: 'IdsReset', collection: name, nextId })]
+    }
     const id = random.chance(0.3) ? random.pick(IDS) : random.integer(this.#integers)
     const types = collection.has(id)
       ? (['ItemReplaced', 'ItemPatched', 'ItemDeleted'] as const)

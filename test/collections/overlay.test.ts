@@ -42,6 +42,7 @@ function anyEvent(random: Random, whole: Views): DomainEvent {
     const some = shuffled.map(({ id }) => id).slice(0, random.chance(0.7) ? ids.length : random.integer(ids.length + 1))
     return { type: 'CollectionOrdered', collection, ids: some }
   }
+  if (random.chance(0.05)) return { type: 'IdsReset', collection, nextId: random.integer(state.nextId + 1) }
   const id = random.pick(IDS)
   const before = state.get(keyOf(id))
   const stamp = { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }

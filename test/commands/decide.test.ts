@@ -4,9 +4,19 @@ import type { Command } from '../../src/commands/command.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 import { viewsOf } from '../support/collections.ts'
-import { accepted, begun, created, deleted, eventsOf, given, patched, RULES, replaced } from '../support/decider.ts'
+import {
+  accepted,
+  begun,
+  created,
+  deleted,
+  eventsOf,
+  given,
+  patched,
+  RULES,
+  replaced,
+  reset,
+} from '../support/decider.ts'
 
 const create = (item: JsonObject): Command => ({ type: 'CreateItem', collection: 'things', item })
 const replace = (key: string, item: JsonObject, conditions: object = {}): Command => ({
@@ -27,7 +37,7 @@ const operate = (key: string, operations: JsonValue): Command => ({
   type: 'PatchItem',
   collection: 'things',
   key,
-  patch: { type: 'operations', operations: atOnce(parsePatch(operations)) },
+  patch: { type: 'operations', operations: parsePatch(operations) },
 })
 const remove = (key: string, conditions: object = {}): Command => ({
   type: 'DeleteItem',
@@ -56,6 +66,29 @@ test('POST assigns the id after the highest one ever used', () => {
   given(...events)
     .when(create({ name: 'Bob' }))
     .then(created({ id: 8, name: 'Bob' }))
+})
+
+test('POST after a reset of ids assigns those of deleted items again, and continues their revisions', () => {
+  const events = [begun, created({ id: 7 }), created({ id: 8 }), deleted(8, { revision: 2, prior: 3 }), reset(7)]
+  given(...events)
+    .when(create({ name: 'Bob' }))
+    .then(created({ id: 8, name: 'Bob' }, { revision: 3, prior: 4 }))
+  given(...events, created({ id: 8 }, { revision: 3, prior: 4 }), deleted(8, { revision: 4, prior: 6 }))
+    .when(create({ name: 'Bob' }))
+    .then(created({ id: 9, name: 'Bob' }))
+})
+
+test('POST after a reset of ids never assigns a text beyond the highest that a client may choose', () => {
+  const text = String(2 ** 52 + 1)
+  given(
+    begun,
+    created({ id: 2 ** 52 }),
+    created({ id: text }),
+    deleted(text, { revision: 2, prior: 3 }),
+    reset(2 ** 52),
+  )
+    .when(create({}))
+    .then(created({ id: 2 ** 52 + 2 }))
 })
 
 test('POST overwrites the id sent by a client, and keeps its place in the item', () => {

@@ -18,7 +18,6 @@ import { project } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
-import { longObjects } from '../support/long-json.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
@@ -306,11 +305,11 @@ test('a handler knows idempotency keys that were answered before it started', as
 test('an edit of the data file is one write, decided when pending flushes are durable', async () => {
   const { handler, handle, journal } = handlerOn(new HeldJournal())
   const before = handle(put('1', 1))
-  const edit = editOf([
+  const edit = await editOf([
     ['things', [{ id: 1, n: 1 }, { id: 2 }]],
     ['more', [{}]],
   ])
-  const taken = handler.merge(edit, { ...ORIGIN, actor: 'data-file' }).rest()
+  const taken = handler.merge(edit, { ...ORIGIN, actor: 'data-file' })
   journal.flush()
   await before
   await until('the edit to be decided', () => journal.waiting > 0)
@@ -329,9 +328,9 @@ test('an edit of the data file is one write, decided when pending flushes are du
 
 test('an edit without changes is confirmed only when the writes it depends on are durable', async () => {
   const { handler, handle, journal } = handlerOn(new HeldJournal())
-  const edit = editOf([['things', [{ id: 1, n: 1 }]]])
+  const edit = await editOf([['things', [{ id: 1, n: 1 }]]])
   const write = handle(put('1', 1))
-  const taken = handler.merge(edit, ORIGIN).rest()
+  const taken = handler.merge(edit, ORIGIN)
   assert.equal(await isSettled(taken), false)
   const answer = refused(write, 'DiskFull')
   journal.fail()
@@ -342,46 +341,60 @@ test('an edit without changes is confirmed only when the writes it depends on ar
   assert.equal((await taken).events, 2)
 })
 
-test('time-sliced writes and others are decided in the order in which they came', async () => {
-  for (const [shape, item] of Object.entries(longObjects(300_000))) {
-    const { handle, journal } = handlerOn(new HeldJournal())
-    const first = handle(put('1', 1))
-    const long = handle({ type: 'ReplaceItem', collection: 'things', key: '1', item: { ...item, id: '1' } })
-    const patch = handle({
-      type: 'PatchItem',
-      collection: 'things',
-      key: '1',
-      patch: { type: 'merge', document: { n: 2 } },
-    })
-    const deletion = handle(remove('1'))
-    const missing = handle(remove('1'))
+for (const count of [1000, 3000]) {
+  test(`writes that come while a batch of ${count} items is decided wait for it, and are decided in their order`, async () => {
+    const { handler, handle, journal } = handlerOn(new HeldJournal())
+    const first = handle(create(1))
+    const items = Array.from({ length: count }, (_, n) => ({ item: { n } }))
+    const batch = handler.bulk({ type: 'CreateItems', collection: 'things', items, isLenient: false }, ORIGIN)
+    const later = [handle(create(2)), handle(put('1', 7)), handle(remove(String(count))), handle(remove(String(count)))]
+    const missing = refused(later.pop() as Promise<unknown>, 'NotFound')
     await turnsUntil('the answer to the last write', async () => {
-      if (await isSettled(missing.catch(() => {}))) return true
+      if (await isSettled(missing)) return true
       journal.flush()
       return false
     })
-    await first
-    const { event, item: kept } = await long
-    assert.equal(event?.revision, 2, shape)
-    assert.ok(kept?.text === JSON.stringify({ ...item, id: 1 }), shape)
-    assert.equal((await patch).item?.value.n, 2, shape)
-    assert.equal((await deletion).event?.revision, 4, shape)
-    await refused(missing, 'NotFound')
-  }
+    const { events } = await batch
+    const ids = Array.from(events, (event) => ('id' in event ? event.id : undefined))
+    const begin = Number((await first).item?.id) + 1
+    assert.deepEqual(
+      ids,
+      Array.from({ length: count }, (_, n) => begin + n),
+    )
+    const [created, replaced, deleted] = await Promise.all(later)
+    assert.equal(created?.item?.id, begin + count)
+    assert.deepEqual([replaced?.event?.revision, deleted?.event?.revision], [2, 2])
+  })
+}
+
+test('a batch is decided again when a write before it fails meanwhile', async () => {
+  const { handler, handle, journal } = handlerOn(new HeldJournal())
+  const failing = refused(handle(create(1)), 'DiskFull')
+  const items = Array.from({ length: 1000 }, (_, n) => ({ item: { n } }))
+  const batch = handler.bulk({ type: 'CreateItems', collection: 'things', items, isLenient: false }, ORIGIN)
+  journal.fail()
+  await failing
+  await turnsUntil('the answer to the batch', async () => {
+    if (await isSettled(batch)) return true
+    journal.flush()
+    return false
+  })
+  const { events } = await batch
+  assert.equal(events.length, 1001)
+  assert.equal(events.at(0)?.type, 'CollectionCreated')
 })
 
-test('a time-sliced write is decided again when the write before it fails', async () => {
-  const { handle, journal } = handlerOn(new HeldJournal())
-  const failing = handle(put('1', 1))
-  const long = handle({
-    type: 'PatchItem',
-    collection: 'things',
-    key: '1',
-    patch: { type: 'merge', document: longObjects(300_000).members ?? {} },
-  })
-  const answer = refused(failing, 'DiskFull')
-  await isSettled(long)
+test('a batch that is refused because of a write that fails meanwhile is decided again', async () => {
+  const { handler, handle, journal } = handlerOn(new HeldJournal(), { clientIdsOnPost: true })
+  const failing = refused(handle({ type: 'CreateItem', collection: 'things', item: { id: 'x' } }), 'DiskFull')
+  const items = Array.from({ length: 1000 }, (_, n) => ({ item: n === 999 ? { id: 'x' } : { id: n } }))
+  const batch = handler.bulk({ type: 'CreateItems', collection: 'things', items, isLenient: false }, ORIGIN)
   journal.fail()
-  await answer
-  await refused(long, 'NotFound')
+  await failing
+  await turnsUntil('the answer to the batch', async () => {
+    if (await isSettled(batch)) return true
+    journal.flush()
+    return false
+  })
+  assert.equal((await batch).events.length, 1001)
 })

@@ -3,7 +3,7 @@ import { appendFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { contentOf, piecesOf } from '../../src/data-file/file-content.ts'
+import { contentOf } from '../../src/data-file/file-content.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { until } from '../support/deadline.ts'
@@ -23,8 +23,12 @@ test('a file that is replaced during a read is read again', async () => {
       if (asked === operation && path === PATH && ++times === 1) disk.put(PATH, Buffer.from('{"a":[{"id":1}]}'))
       return undefined
     })
-    const pieces = await piecesOf(files, PATH)
-    assert.equal(Buffer.concat(pieces ?? []).toString(), '{"a":[{"id":1}]}', operation)
+    const room = Buffer.alloc(1000)
+    let bytes = 0
+    await contentOf(files, PATH, async (read) => {
+      bytes = await read(room)
+    })
+    assert.equal(room.toString('utf8', 0, bytes), '{"a":[{"id":1}]}', operation)
   }
 })
 
@@ -39,7 +43,7 @@ test('a file that is removed during a read counts as missing', async () => {
       return others.open(...args)
     },
   }
-  assert.equal(await piecesOf(files, PATH), undefined)
+  assert.equal(await contentOf(files, PATH), undefined)
 })
 
 test('a file that changes during every read is rejected, and not retried forever', async () => {
@@ -51,7 +55,7 @@ test('a file that changes during every read is rejected, and not retried forever
     if (asked === 'read') change()
     return undefined
   })
-  await assert.rejects(piecesOf(files, PATH), { code: 'Unavailable', message: /db\.json keeps changing/ })
+  await assert.rejects(contentOf(files, PATH), { code: 'Unavailable', message: /db\.json keeps changing/ })
 })
 
 test('a file that grows during every read is rejected, and not read forever', async (t) => {

@@ -15,12 +15,14 @@ const PARTS = ['item', 'events', ',"item":{', '},{"type":"', '\\', '"', '}}]}', 
 
 function event(random: Random): DomainEvent {
   const stamp = { collection: random.pick(PARTS), id: random.pick([...PARTS, 7]), revision: 2, prior: 1 }
-  switch (random.integer(5)) {
+  switch (random.integer(6)) {
     case 0:
       return { type: 'ItemDeleted', ...stamp }
     case 1:
       return { type: 'CollectionOrdered', collection: random.pick(PARTS), ids: [...PARTS, 1] }
     case 2:
+      return { type: 'IdsReset', collection: random.pick(PARTS), nextId: 7 }
+    case 3:
       return { type: 'CollectionCreated', collection: random.pick(PARTS) }
     default:
       return { type: 'ItemReplaced', ...stamp, item: Document.of(anyObject(random, PARTS, 3)) }

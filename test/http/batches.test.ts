@@ -291,6 +291,29 @@ test('a batch may be compressed', async () => {
   assert.equal(unknown.headers['accept-encoding'], 'gzip, deflate, br')
 })
 
+test('a long batch keeps its characters, and is rejected if it is not UTF-8', async () => {
+  const items = ['ä漢', '😀', 'aé'].map((text) => ({ text: text.repeat(100_000) }))
+  for (const [type, body] of [
+    [JSON_TYPE, JSON.stringify(items)],
+    [NDJSON, items.map((one) => JSON.stringify(one)).join('\n')],
+  ] as const) {
+    const name = unused()
+    for (const before of ['', '\ufeff', '\ufeff ']) {
+      const { status, text } = await post(name, type, before + body, {}, byClients.url)
+      assert.equal(status, 201, text)
+    }
+    const stored = (await itemsOf(name, byClients.url)) as readonly { text: string }[]
+    assert.deepEqual(
+      stored.map(({ text }) => text),
+      [...items, ...items, ...items].map(({ text }) => text),
+    )
+    const damaged = Buffer.from(body)
+    damaged[damaged.length - 10] = 0xff
+    const { status, detail } = await problemOf(post(name, type, damaged, {}, byClients.url))
+    assert.deepEqual([status, detail], [400, 'The body is not valid UTF-8.'])
+  }
+})
+
 test('a batch beyond the limits gets 413 and is not inflated any further', async () => {
   const many = await problemOf(post(unused(), JSON_TYPE, longListOf(3001)))
   assert.equal(many.status, 413)

@@ -19,7 +19,7 @@ async function head(server: RunningServer): Promise<number> {
   return Number((await server.fetch('/api')).headers.get('Journal-Position'))
 }
 
-test('a restore of more items than fit into memory is rejected, and is done with the data file', {
+test('a restore or an edit of more items than fit into memory is rejected, and is done in several', {
   skip: ofOneServer('a node sends a restore to the leader, as a message of bounded size'),
 }, async (t) => {
   const flags = ['--DataFile.Write', 'never']
@@ -43,7 +43,16 @@ test('a restore of more items than fit into memory is rejected, and is done with
   const [journal, past] = ['db.journal', 'past.json'].map((name) => join(directory, name)) as [string, string]
   await runToEnd(t, directory, ['replay', '--journal', journal, '--to', String(to), '--out', past])
   await rename(past, join(directory, 'db.json'))
+  const position = await head(server)
   const reloaded = await server.fetch('/admin/reload', { method: 'POST' })
-  assert.equal(((await reloaded.json()) as { events: number }).events, ITEMS - 1)
+  assert.equal(reloaded.status, 422)
+  assert.match(
+    ((await reloaded.json()) as { detail: string }).detail,
+    /fit into memory.*Nothing .* is merged.*several edits/,
+  )
+  assert.equal(await head(server), position)
+  for (let id = 0; id < ITEMS; id++) {
+    assert.ok((await server.fetch('/admin/restore', json('POST', { to, collection: 'long', id }))).ok)
+  }
   assert.deepEqual(await textsOf(server), await textsOf(server, `?asOf=${to}`))
 })

@@ -328,7 +328,13 @@ test('/openapi.json', async (t) => {
 for (const isJsonServer of [false, true]) {
   test(`documents every route but those of its page with every method, and no other${isJsonServer ? ', as json-server' : ''}`, async () => {
     const views = { position: 1, names: () => [], find: () => undefined }
-    const description = new OpenApi({ version: '0', views, schemes: ['token', 'basic', 'apikey'], isJsonServer })
+    const description = new OpenApi({
+      version: '0',
+      views,
+      schemes: ['token', 'basic', 'apikey'],
+      isJsonServer,
+      hasReset: true,
+    })
     const { paths } = JSON.parse(String(await description.text())) as Document
     const routes = [...(await registeredRoutes(isJsonServer))].flatMap(([path, methods]) =>
       (path.startsWith('/swagger') ? [] : [...methods]).map((method) => `${method} ${shape(path)}`),

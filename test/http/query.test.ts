@@ -362,7 +362,15 @@ describe('sort', () => {
     assert.deepEqual(sorted, ['Z', 'z', 'é', '\uff5e', '\u{1f600}'])
   })
 
-  test('more than sixteen sort fields are rejected', () => isRefused(`many?sort=${'a,'.repeat(17)}`))
+  test('more than eight sort fields are rejected', () => isRefused(`many?sort=${'a,'.repeat(9)}`))
+
+  test('more than 32 filters are rejected', () =>
+    isRefused(`many?${Array.from({ length: 33 }, (_, index) => `f${index}=1`).join('&')}`))
+
+  test('texts to search for are rejected beyond four, or 200 characters', async () => {
+    await isRefused('many?q=1&q=2&name_like=3&name_contains=4&name_contains=5')
+    await isRefused(`many?q=${'a'.repeat(201)}`)
+  })
 })
 
 describe('paging', () => {
@@ -544,11 +552,13 @@ describe('an invalid query', () => {
 
 test('that tries to be slow is answered like any other', async () => {
   const a = 'a'.repeat(6000)
+  const longest = 'a'.repeat(199)
   for (const [query, found] of [
-    [`text_contains=${a}b`, 0],
+    [`text_contains=${longest}b`, 0],
+    ['text_contains=aaab&text_contains=aaac&text_contains=aaad&text_contains=aaae', 0],
     [`text_endswith=b${a}`, 0],
-    [`q=${a}b`, 0],
-    [`q=${a}`, 1],
+    [`q=${longest}b`, 0],
+    [`q=${longest}`, 1],
     [`text=${'%20'.repeat(2000)}`, 0],
     [`at_gt=2026-01-01T00:00:00.${'1'.repeat(6000)}`, 0],
     [`at=2026-01-01T00:00:00.${'0'.repeat(6000)}`, 1],

@@ -7,7 +7,7 @@ import { Document } from '../../src/json/document.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
-import { Slices } from '../../src/runtime/time-slices.ts'
+import { Turns } from '../../src/runtime/turns.ts'
 import { apiRequest } from '../support/api.ts'
 import { project, recordOf } from '../support/collections.ts'
 import { storedHistory } from '../support/history.ts'
@@ -18,12 +18,13 @@ const LIMITS = {
   pageSize: 100,
   scanSeconds: 1,
   bodyBytes: 1000,
+  itemValues: 1000,
   batchBytes: 1000,
   batchItems: 1,
 }
 
 /** The routes over views of one collection with one item, whose `n` is the position that it came from. */
-function served(slices = new Slices()) {
+function served(turns = new Turns()) {
   const now = () => new Date()
   const views = Views.temporary()
   const history = storedHistory(views)
@@ -52,7 +53,7 @@ function served(slices = new Slices()) {
     handle: () => Promise.reject(new Error('nothing is written here')),
   }
   const past = new Past(journal, views, history)
-  const queries = new Queries({ views, bytes: 2 ** 20, slices })
+  const queries = new Queries({ views, bytes: 2 ** 20, turns })
   const hints = { check: () => true }
   const resources = apiResources({
     views,
@@ -65,7 +66,7 @@ function served(slices = new Slices()) {
     isJsonServer: false,
     times: new Map(),
     limits: LIMITS,
-    slices,
+    turns,
     useResultObject: false,
     idField: 'id',
   })
@@ -114,7 +115,7 @@ test('a 304 of a collection has the position of the matching ETag', async () => 
 test('a collection that is removed during a scan is returned as it was at the begin of the request', async () => {
   let time = 0
   // Every look at the clock takes a millisecond, so that nothing is done at once.
-  const { apply, ask } = served(new Slices(() => time++))
+  const { apply, ask } = served(new Turns(() => time++))
   for (let id = 2; id < 50; id++) {
     apply({ type: 'ItemCreated', collection: 'things', id, revision: 1, prior: 0, item: Document.of({ id }) })
   }

@@ -160,7 +160,7 @@ describe('POST /admin/restore', async () => {
   }
 
   test('at most twenty unknown members of a request are named', async () => {
-    const members = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`a/${index}`, 0]))
+    const members = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`a/${index}`, 0]))
     const answer = await server.fetch('/admin/restore', json('POST', { to: 0, ...members }))
     assert.equal(answer.status, 422)
     const { errors } = (await answer.json()) as { errors: { pointer: string }[] }

@@ -3,12 +3,11 @@ import { test } from 'node:test'
 import { applyJsonPatch, parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 
-const LIMITS = { operations: 1000, resultBytes: 1024 * 1024 }
+const LIMITS = { operations: 1000, resultBytes: 1024 * 1024, values: 20_000 }
 
 function patched(target: JsonValue, patch: JsonValue, limits = LIMITS): JsonValue {
-  return atOnce(applyJsonPatch(JSON.stringify(target), atOnce(parsePatch(patch)), limits))
+  return applyJsonPatch(JSON.stringify(target), parsePatch(patch), limits)
 }
 
 /** Refused with a code, and the target is as it was. */
@@ -202,16 +201,15 @@ test('a copy is independent of its source', () => {
 })
 
 test('applying a patch does not modify the patch', () => {
-  const reading = parsePatch([
+  const operations = parsePatch([
     { op: 'add', path: '/a', value: { n: 1 } },
     { op: 'replace', path: '/a/n', value: 2 },
     { op: 'add', path: '/a/l', value: [] },
     { op: 'add', path: '/a/l/-', value: 1 },
   ])
-  const operations = atOnce(reading)
-  const first = atOnce(applyJsonPatch('{}', operations, LIMITS))
+  const first = applyJsonPatch('{}', operations, LIMITS)
   assert.deepEqual(first, { a: { n: 2, l: [1] } })
-  assert.deepEqual(atOnce(applyJsonPatch('{}', operations, LIMITS)), first)
+  assert.deepEqual(applyJsonPatch('{}', operations, LIMITS), first)
 })
 
 test('a malformed patch is rejected before any operation is applied', () => {
@@ -454,9 +452,14 @@ test('a patch with too many operations is rejected', () => {
   refused('Unprocessable', { a: 1 }, tests(1001))
 })
 
-test('a patch with very many operations is parsed in many steps', () => {
-  const reading = parsePatch(Array.from({ length: 10_000 }, () => ({ op: 'remove', path: '/a~01/b~1~0c/~00' })))
-  for (let steps = 0; steps < 5; steps++) assert.equal(reading.next().done, false)
-  const operations = atOnce(parsePatch([{ op: 'remove', path: '/a~01/b~1~0c/~00~10' }]))
+test('a patch that copies until its values are too many is rejected', () => {
+  const doubling = Array.from({ length: 12 }, () => ({ op: 'copy', from: '', path: '/-' }))
+  const error = refused('Unprocessable', [[0, 0]], doubling, { ...LIMITS, values: 1000 })
+  assert.match(error.message, /Operation \d+ of the JSON Patch cannot be applied: it exceeds 1000 values/)
+  assert.equal(JSON.stringify(patched([[0, 0]], doubling.slice(0, 2))), '[[0,0],[[0,0]],[[0,0],[[0,0]]]]')
+})
+
+test('the escapes of a pointer are decoded in the order of RFC 6901', () => {
+  const operations = parsePatch([{ op: 'remove', path: '/a~01/b~1~0c/~00~10' }])
   assert.deepEqual(operations, [{ op: 'remove', path: ['a~1', 'b/~c', '~0/0'] }])
 })

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { mergePatch } from '../../src/json/merge-patch.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 
-const merged = (target: JsonValue, patch: JsonValue): JsonValue => atOnce(mergePatch(target, patch))
+const merged = (target: JsonValue, patch: JsonValue): JsonValue => mergePatch(target, patch)
 
 /** RFC 7396, appendix A, every row: original, patch, result. */
 const APPENDIX_A: readonly (readonly [JsonValue, JsonValue, JsonValue])[] = [

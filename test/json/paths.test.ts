@@ -2,14 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { firstAt, formatPath, parsePath, select, selectionOf, splitList, valuesAt } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 
 function values(item: JsonValue, path: string): readonly JsonValue[] {
   return Array.from(valuesAt(item, parsePath(path))).filter((value) => value !== undefined)
 }
 
 function selected(item: JsonObject, ...paths: string[]): JsonObject {
-  return atOnce(select(item, selectionOf(paths.map(parsePath))))
+  return select(item, selectionOf(paths.map(parsePath)))
 }
 
 test('a path leads into objects, and gives undefined when a name is missing', () => {

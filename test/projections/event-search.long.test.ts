@@ -20,7 +20,7 @@ class Counted {
   readonly views = Views.temporary()
   readonly #history = storedHistory(this.views)
   readonly history = () => this.#history
-  readonly turns = new Semaphore(2)
+  readonly searches = new Semaphore(2)
   readonly times: string[] = []
   read = 0
   ms = Date.parse('2026-11-20T12:00:00.000Z')

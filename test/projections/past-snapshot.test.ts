@@ -57,6 +57,7 @@ class World {
     if (random.chance(0.2)) {
       if (writer.collection.item(String(id))) writer.remove(id)
     } else if (random.chance(0.01)) writer.order(id, random.integer(300))
+    else if (random.chance(0.03)) writer.resetIds(random.integer(300))
     else writer.put({ id, a: random.integer(8), b: random.integer(1000), tags: this.tags() })
     const snapshot = writer.views.snapshot()
     this.snapshots.set(snapshot.position, snapshot)

@@ -646,3 +646,14 @@ test('random readings give the result of a naive model, with an index and withou
     { seed: SEED, numRuns: 40 },
   )
 })
+
+test('aggregates take at most 20,000 values of one item together', async () => {
+  const items = [{ n: Array.from({ length: 10_000 }, (_, index) => index) }]
+  assert.deepEqual(await rowsOf(items, 'aggregate=count,max(n),count(n)'), [
+    { count: 1, 'max(n)': 9999, 'count(n)': 10_000 },
+  ])
+  await assert.rejects(rowsOf(items, 'aggregate=max(n),count(n),p50(n)'), {
+    code: 'Invalid',
+    message: /more than 20000 values of one item/,
+  })
+})

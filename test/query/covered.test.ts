@@ -7,7 +7,6 @@ import { Past } from '../../src/projections/past.ts'
 import { AccessPaths } from '../../src/query/index/access.ts'
 import { Queries, type QuerySource } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 import { collectionOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { storedHistory } from '../support/history.ts'
@@ -109,7 +108,7 @@ class World {
   /** Builds the index that a question would get by itself, or any other. */
   async index(search: string): Promise<void> {
     const { views, collection } = this.indexed
-    const { ideal } = atOnce(AccessPaths.of(queryOf(search)))
+    const { ideal } = AccessPaths.of(queryOf(search))
     const any = this.random.pick(['time,mac,n', 'mac,time,n', 'n,mac,time', 'mac,time,n,data.t', 'mac', 'time'])
     const paths = this.random.chance(0.7) && ideal.length > 0 ? ideal : any.split(',').map(parsePath)
     const built = views.indexes.build(collection.facts.table, collection.name, paths)

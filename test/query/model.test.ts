@@ -6,7 +6,6 @@ import { AccessPaths } from '../../src/query/index/access.ts'
 import { pageLinks } from '../../src/query/paging.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 import { type CollectionWriter, collectionOf } from '../support/collections.ts'
 import { SEED } from '../support/random.ts'
 import { whole } from '../support/whole.ts'
@@ -218,7 +217,7 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   const query = parseQuery(parameters, LIMITS)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const { text: body, total } = await queries.answer(collection, query)
-  const { ideal } = atOnce(AccessPaths.of(query))
+  const { ideal } = AccessPaths.of(query)
   if (ideal.length > 0) await views.indexes.build(collection.facts.table, collection.name, ideal)
   const again = await queries.answer(collection, query)
   assert.deepEqual([again.text, again.total], [body, total], search)

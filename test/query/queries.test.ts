@@ -10,7 +10,7 @@ import type { Snapshot } from '../../src/projections/snapshot.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { Slices } from '../../src/runtime/time-slices.ts'
+import { Turns } from '../../src/runtime/turns.ts'
 import { Store } from '../../src/store/store.ts'
 import { CollectionWriter, collectionOf, project, recordOf, type WithId } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
@@ -216,25 +216,25 @@ class World {
   }
 }
 
-/** The clock advances with every look at it; between any two slices something may be written. */
-function hurried(random: Random, between: () => void): Slices {
+/** The clock advances with every look at it; between any two turns something may be written. */
+function hurried(random: Random, between: () => void): Turns {
   let time = 0
-  return new Slices(
+  return new Turns(
     () => {
       time += random.pick([0, 0.1, 3])
       return time
     },
-    (slice) =>
+    (turn) =>
       setImmediate(() => {
         between()
-        slice()
+        turn()
       }),
   )
 }
 
 describe('a result from indexes equals that of a scan, byte for byte', () => {
   const times = Number(process.env.QUERIES_TIMES ?? 1)
-  // In the larger one looking through an index takes several slices, too.
+  // In the larger one looking through an index takes several turns, too.
   const sizes = Array.from({ length: Math.ceil(times / 2) }, () => [1200, 6000]).flat()
 
   test('with writes between queries, in a small collection', async () => {
@@ -250,16 +250,16 @@ describe('a result from indexes equals that of a scan, byte for byte', () => {
     }
   })
 
-  test('with writes between the time slices of index builds and scans', async () => {
+  test('with writes between the turns of index builds and scans', async () => {
     for (const [round, size] of sizes.entries()) {
       const world = new World(SEED + round, 0.002)
       let writes = 0
       const write = () => {
         for (let count = world.random.integer(3); count > 0; count--, writes++) world.write()
       }
-      const slices = hurried(world.random, write)
+      const turns = hurried(world.random, write)
       world.grow(size)
-      const queries = new Queries({ views: world.views, bytes: world.random.pick([ROOM, 1]), slices })
+      const queries = new Queries({ views: world.views, bytes: world.random.pick([ROOM, 1]), turns })
       for (let asked = 0; asked < Math.max(2, 4000 / size); asked++) {
         world.remember()
         let isBuilt = false
@@ -335,7 +335,7 @@ describe('the choice of indexes', () => {
   test('the most wanted of several indexes is built next, without another query', async () => {
     const { views, collection } = collectionOf(readings(2000))
     // The clock stands still, so that all queries are answered before the first index is built.
-    const queries = new Queries({ views, bytes: ROOM, slices: new Slices(() => 0) })
+    const queries = new Queries({ views, bytes: ROOM, turns: new Turns(() => 0) })
     for (const sort of ['n', 'n', 'mac', 'mac', 'at', 'at', 'at', 'id']) {
       await queries.answer(collection, queryOf(`sort=${sort}`))
     }

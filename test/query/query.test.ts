@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { fold } from '../../src/query/filter.ts'
 import { DEFAULT_PAGE_SIZE, pageLinks } from '../../src/query/paging.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
@@ -72,8 +73,36 @@ test('every syntax of sort is parsed', () => {
 })
 
 test('a sort by too many fields is rejected', () => {
-  assert.equal(query(`sort=${'a,'.repeat(16)}`).sort.length, 16)
-  isRefused(`sort=${'a,'.repeat(17)}`)
+  assert.equal(query(`sort=${'a,'.repeat(8)}`).sort.length, 8)
+  isRefused(`sort=${'a,'.repeat(9)}`)
+})
+
+test('filters are limited in number, in all and of one field', () => {
+  const filters = (count: number) => Array.from({ length: count }, (_, index) => `a${index}=1`).join('&')
+  assert.equal(query(filters(32)).filters.length, 32)
+  assert.throws(() => query(filters(33)), { code: 'Invalid', message: /33 filters; at most 32/ })
+  assert.equal(query('a.b=1&a.b_ne=2&a.b_gt=0&a.b:lt=9&a=1').filters.length, 5)
+  assert.throws(() => query('a.b=1&a.b_ne=2&a.b_gt=0&a.b:lt=9&a.b_eq=1'), {
+    message: /5 filters of the field a\.b; at most 4/,
+  })
+  assert.equal(query(`id_in=${'a,'.repeat(500)}`).filters.length, 1)
+})
+
+test('texts to search for, begin or end with are limited in number and length, over all filters and q', () => {
+  assert.equal(query('q=a&q=b&t_contains=c&u:contains=d').mentioned.length, 2)
+  assert.throws(() => query('q=a&q=b&t_contains=c&u:contains=d&u:contains=e'), {
+    code: 'Invalid',
+    message: /5 texts to search for .*at most 4/,
+  })
+  for (const name of ['q', 't_contains', 't_like']) {
+    query(`${name}=${'x'.repeat(200)}`)
+    assert.throws(() => query(`${name}=${'x'.repeat(201)}`), { message: /201 characters .*at most 200/ })
+  }
+  const ends = (count: number) =>
+    Array.from({ length: count }, (_, index) => `t_${index % 2 ? 'startswith' : 'iendswith'}=${index}`).join('&')
+  query(ends(10))
+  query(`t_startswith=${'x'.repeat(1000)}`)
+  assert.throws(() => query(ends(11)), { message: /11 texts to begin or end with; at most 10/ })
 })
 
 test('each family of paging parameters gives the same page', () => {
@@ -220,4 +249,16 @@ test("json-server's page counts are supported, and links use its parameters", ()
   assert.equal(links('_start=1&_end=5', 6).prev, '_end=1&_start=0')
   assert.equal(links('_page=1', 30).next, '_page=2')
   assert.equal(links('_page=1&_limit=5', 30).last, '_limit=5&_page=6')
+})
+
+test('case is folded alike in the middle of a text and at its end', () => {
+  for (const [one, other] of [
+    ['ΟΔΟΣ', 'οδος'],
+    ['straße', 'STRASSE'],
+    ['K', 'k'],
+    ['\u{10400}', '\u{10428}'],
+  ] as const) {
+    assert.ok(fold(`x${one}`).includes(fold(other)), one)
+    assert.ok(fold(`x${one}x`).includes(fold(other)), one)
+  }
 })

@@ -4,7 +4,6 @@ import { type Path, select } from '../../src/json/paths.ts'
 import { isArray, isObject, type JsonValue, own } from '../../src/json/value.ts'
 import type { Filter } from '../../src/query/filter.ts'
 import type { Query } from '../../src/query/query.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 
 /** The result of a query by looking at every item: short enough to be right, and the reference for indexes. */
 export function scan(items: Iterable<Item>, query: Query): { readonly text: string; readonly total: number } {
@@ -12,9 +11,7 @@ export function scan(items: Iterable<Item>, query: Query): { readonly text: stri
   const { offset, size } = query.page
   const page = matching.slice(offset, offset + size)
   const { fields } = query
-  const texts = fields
-    ? page.map(({ value }) => JSON.stringify(atOnce(select(value, fields))))
-    : page.map(({ text }) => text)
+  const texts = fields ? page.map(({ value }) => JSON.stringify(select(value, fields))) : page.map(({ text }) => text)
   return { text: `[${texts.join(',')}]`, total: matching.length }
 }
 

@@ -71,6 +71,7 @@ const TABLE: readonly Row[] = [
   { route: '/admin/verify', path: '/admin/verify', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/admin/snapshot', path: '/admin/snapshot', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/admin/restore', path: '/admin/restore', ...ADMIN, get: 405, others: { POST: 400 } },
+  { route: '/admin/reset', path: '/admin/reset', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/metrics', path: '/metrics', ...READ, get: 200, others: {} },
   { route: '/logout', path: '/logout', ...READ, get: 405, others: { POST: 400 } },
   { route: '/token', path: '/token', get: 405, others: { POST: 415 } },
@@ -197,7 +198,7 @@ for (const schemes of SCHEMES) {
     const ends: (() => Promise<unknown>)[] = []
     before(async () => {
       const scope = { after: (end: () => Promise<unknown>) => void ends.push(end) }
-      const flags = authentication(schemes, ['--Limits.FailuresPerMinute', '1000000'])
+      const flags = authentication(schemes, ['--Limits.FailuresPerMinute', '1000000', '--Api.Reset', 'true'])
       server = await startServer(scope, { data: DATA, flags })
       all = await everybody(server, schemes)
     })

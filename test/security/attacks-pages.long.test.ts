@@ -116,6 +116,7 @@ test('pages of other origins change nothing when authentication is off, even wit
       '/admin/verify',
       '/admin/snapshot',
       '/admin/restore',
+      '/admin/reset',
       '/token',
       '/logout',
       '/api/c',

@@ -7,9 +7,8 @@ import { HEADER_REQUESTS } from './cost-headers.ts'
 import { OPERATIONS, subjectOf } from './cost-operations.ts'
 import type { Cost } from './cost-report.ts'
 import { REQUESTS } from './cost-requests.ts'
+import { ITEM_BYTES } from './cost-shapes.ts'
 
-/** Within `Limits.BodyBytes`, with what stands around the field. */
-export const ITEM_BYTES = 2 ** 20 - 64
 /** A block of so many milliseconds is measured again, as a garbage collection may have been part of it. */
 const MUCH_MS = 25
 const TIMES = 3

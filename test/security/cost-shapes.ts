@@ -1,13 +1,19 @@
+import { DEFAULT_ITEM_VALUES, sizeOf } from '../../src/json/item-size.ts'
 import type { Random } from '../support/random.ts'
 
 /** Makes the JSON text of a value of about so many bytes. */
 export type Shape = (bytes: number, random: Random) => string
 
+/** Within `Limits.BodyBytes`, with what stands around the field. */
+export const ITEM_BYTES = 2 ** 20 - 64
+/** Within `Limits.ItemValues`, with the other fields. */
+const ITEM_VALUES = DEFAULT_ITEM_VALUES - 100
+
 /** An item nests a value once more, and no body may nest deeper than 100. */
 const DEPTH = 97
 
 /** The values that clients may put into a field, and that are expensive to search. */
-export const SHAPES: Readonly<Record<string, Shape>> = {
+const OF_ANY_VALUES: Readonly<Record<string, Shape>> = {
   text: (bytes) => JSON.stringify('a'.repeat(bytes - 2)),
   zeros: (bytes) => list(bytes, () => '0'),
   'empty texts': (bytes) => list(bytes, () => '""'),
@@ -50,6 +56,18 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   'long fractions': (bytes) => list(bytes, () => `0.${'1'.repeat(500)}`),
   'one long number': (bytes) => `0.${'1'.repeat(bytes - 2)}`,
 }
+
+/** The same, with as large a part of the values that an item may have as of the bytes. */
+export const SHAPES: Readonly<Record<string, Shape>> = Object.fromEntries(
+  Object.entries(OF_ANY_VALUES).map(([name, make]): [string, Shape] => [
+    name,
+    (bytes, random) => {
+      const text = make(bytes, random)
+      const part = (ITEM_VALUES * bytes) / ITEM_BYTES / sizeOf(text).values
+      return part >= 1 ? text : make(Math.floor(bytes * part), random)
+    },
+  ]),
+)
 
 function list(bytes: number, element: (index: number) => string): string {
   return `[${pieces(bytes, element).join(',')}]`

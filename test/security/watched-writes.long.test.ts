@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { longValues } from '../support/long-items.ts'
+import { LONG_VALUES } from '../support/long-items.ts'
 import { startServer } from '../support/server.ts'
 import { watchedWrites } from './watched-writes.ts'
-
-/** The size of an item; up to Limits.BodyBytes. */
-const BYTES = Number(process.env.LONG_ITEM_BYTES ?? 60_000)
 
 test('subscribers to a hundred queries are told of a write of a huge item of any structure', async (t) => {
   const { url } = await startServer(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
   let changes = 0
-  for (const [what, json] of Object.entries(longValues(BYTES))) {
+  for (const [what, json] of Object.entries(LONG_VALUES)) {
     const writes = await watchedWrites(t, url, what, json)
     await writes.deaf()
     await writes.watched()

@@ -7,7 +7,7 @@ import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { Slices } from '../../src/runtime/time-slices.ts'
+import { Turns } from '../../src/runtime/turns.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
@@ -26,13 +26,13 @@ const client: Subscriber = {
   whenDrained: (work) => work(),
 }
 
-/** Subscriptions to a collection, with the number of writes that were read, and of slices that were run. */
+/** Subscriptions to a collection, with the number of writes that were read, and of turns of the event loop that work took. */
 function place() {
   const writer = new CollectionWriter('a')
   const { views, records } = writer
   const history = storedHistory(views)
   writer.putAll(Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(100) })))
-  const done = { read: 0, slices: 0 }
+  const done = { read: 0, turns: 0 }
   const journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'> = {
     id: ID,
     head: records.length,
@@ -45,19 +45,19 @@ function place() {
       }
     },
   }
-  // Each look at the clock ends the slice, as if every step took long.
+  // Each look at the clock ends the turn, as if every item took long.
   let ms = 0
-  const slices = new Slices(
+  const turns = new Turns(
     () => (ms += 5),
-    (slice) => {
-      done.slices++
-      setImmediate(slice)
+    (next) => {
+      done.turns++
+      setImmediate(next)
     },
   )
   const subscriptions = new Subscriptions({
     views,
     past: new Past(journal, views, history),
-    queries: new Queries({ views, bytes: 2 ** 20, slices }),
+    queries: new Queries({ views, bytes: 2 ** 20, turns }),
     journal,
     log: new LimitedLog(pino({ level: 'silent' }), () => 0),
     now: () => new Date(),
@@ -81,10 +81,10 @@ test('items are not searched on for a client that went away before its subscript
   for (const resuming of [{}, { after: 0, journal: ID }]) {
     const { subscriptions, done } = place()
     const subscribed = subscriptions.subscribe(client, { collection: 'a', query: 'q=y', ...resuming }, () => {})
-    await turnsUntil('the third slice', () => done.slices >= 3)
+    await turnsUntil('the third turn', () => done.turns >= 3)
     subscriptions.leave(client)
     await subscribed
-    assert.ok(done.slices < 10 && done.read === 0, `${done.slices} slices, ${done.read} writes`)
+    assert.ok(done.turns < 10 && done.read === 0, `${done.turns} turns, ${done.read} writes`)
   }
 })
 
@@ -100,7 +100,7 @@ test('a client is told whether changes follow the items with which its subscript
     const subscribed = subscriptions.subscribe(listener, { collection: 'a', query: 'q=y' }, (response) =>
       sent.push('behind' in response && response.behind),
     )
-    await turnsUntil('the third slice', () => done.slices >= 3)
+    await turnsUntil('the third turn', () => done.turns >= 3)
     if (isLate) writer.putAll([{ id: 1, text: 'y' }])
     await subscribed
     const expected = [true, { position: ITEMS + 2, id: 1 }, { current: ITEMS + 2 }]

@@ -288,7 +288,7 @@ async function run(
     const kind = random.integer(30)
     const client = clients.length > 0 ? random.pick(clients) : undefined
     if (kind < 17) begin(write(random, handler))
-    else if (kind === 17) begin(handler.merge(edit(random, snapshotOf(views)), ORIGIN).rest())
+    else if (kind === 17) begin(edit(random, snapshotOf(views)).then((edit) => handler.merge(edit, ORIGIN)))
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
       const collections = new Map<string, RestoredCollection | undefined>()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Position } from '../../src/events/event.ts'
-import { atOnce } from '../../src/runtime/steps.ts'
+import { ENDLESS } from '../../src/runtime/turns.ts'
 import { POSITION_BYTES, putPosition } from '../../src/store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
 import { MergedTree } from '../../src/store/merged-tree.ts'
@@ -112,9 +112,9 @@ class World {
   }
 }
 
-function check(tree: OrderedKeys, keys: readonly string[], random: Random): void {
-  assert.deepEqual(all(atOnce(tree.seek(FIRST)), 'next'), keys)
-  const last = atOnce(tree.seek(FIRST, keys.length))
+async function check(tree: OrderedKeys, keys: readonly string[], random: Random): Promise<void> {
+  assert.deepEqual(all(await tree.seek(FIRST, ENDLESS), 'next'), keys)
+  const last = await tree.seek(FIRST, ENDLESS, keys.length)
   assert.equal(last.key, undefined)
   last.previous()
   assert.deepEqual(all(last, 'previous'), [...keys].reverse())
@@ -124,9 +124,9 @@ function check(tree: OrderedKeys, keys: readonly string[], random: Random): void
     const [from, to] = [anyKey(), anyKey()]
     const start = keys.filter((key) => key < from).length
     const end = keys.filter((key) => key < to).length
-    assert.equal(atOnce(tree.count(bytesOf(from), bytesOf(to))), Math.max(0, end - start))
+    assert.equal(await tree.count(bytesOf(from), bytesOf(to), ENDLESS), Math.max(0, end - start))
     const skipped = random.integer(keys.length + 2)
-    const cursor = atOnce(tree.seek(bytesOf(from), skipped))
+    const cursor = await tree.seek(bytesOf(from), ENDLESS, skipped)
     assert.equal(cursor.key?.toString('latin1'), keys[start + skipped])
     cursor.previous()
     assert.equal(cursor.key?.toString('latin1'), keys[Math.min(start + skipped, keys.length) - 1])
@@ -134,7 +134,7 @@ function check(tree: OrderedKeys, keys: readonly string[], random: Random): void
 }
 
 /** As if some keys had been others before. */
-function checkMerged(world: World, tree: Tree, keys: readonly string[]): void {
+async function checkMerged(world: World, tree: Tree, keys: readonly string[]): Promise<void> {
   const { random } = world
   const changed = random.pick([0.01, 0.1, 0.9])
   const without = keys.filter(() => random.chance(changed))
@@ -143,7 +143,7 @@ function checkMerged(world: World, tree: Tree, keys: readonly string[]): void {
   const same = without.filter(() => random.chance(0.5))
   const added = [...new Set([...others.filter((key) => !world.keys.has(key)), ...same])].sort()
   const merged = [...keys.filter((key) => !without.includes(key)), ...added].sort()
-  check(MergedTree.of(tree, without.map(bytesOf), added.map(bytesOf)), merged, random)
+  await check(MergedTree.of(tree, without.map(bytesOf), added.map(bytesOf)), merged, random)
 }
 
 function placeOf(key: string): number {
@@ -151,7 +151,7 @@ function placeOf(key: string): number {
 }
 
 describe('a tree in the store', () => {
-  test('finds each key by its number and each number by its key, at any position, after random writes and failures', () => {
+  test('finds each key by its number and each number by its key, at any position, after random writes and failures', async () => {
     for (let run = 0; run < RUNS; run++) {
       const world = new World(SEED + run)
       const { store, random } = world
@@ -160,20 +160,20 @@ describe('a tree in the store', () => {
         world.write()
         if (random.chance(0.1)) world.fail()
         const keys = [...world.keys].sort()
-        check(world.tree.at(world.position), keys, random)
+        await check(world.tree.at(world.position), keys, random)
         const below = random.integer(world.position * 100)
         const earlier = keys.filter((key) => placeOf(key) < below)
-        check(world.tree.at(world.position, below), earlier, random)
-        checkMerged(world, world.tree.at(world.position, below), earlier)
-        checkMerged(world, world.tree.at(world.position), keys)
+        await check(world.tree.at(world.position, below), earlier, random)
+        await checkMerged(world, world.tree.at(world.position, below), earlier)
+        await checkMerged(world, world.tree.at(world.position), keys)
         if (random.chance(0.2)) pins.push({ pin: store.pin(world.position), keys })
-        for (const { pin, keys } of pins) check(world.tree.at(pin.position), keys, random)
+        for (const { pin, keys } of pins) await check(world.tree.at(pin.position), keys, random)
         if (pins.length > 3) pins.shift()?.pin.release()
       }
     }
   })
 
-  test('takes keys into a leaf that a long key made too large even after its split', () => {
+  test('takes keys into a leaf that a long key made too large even after its split', async () => {
     const store = Store.temporary()
     const tree = new StoredTree(store, 1, new NodeCache())
     const keys = Array.from({ length: 36 }, (_, at) => keyOf(`${10 + at}`.padEnd(100, '.'), at))
@@ -185,10 +185,10 @@ describe('a tree in the store', () => {
       tree.save(1, true)
     })
     const names = [...keys, long, last].map(nameOf).sort()
-    assert.deepEqual(all(atOnce(tree.at(1).seek(FIRST)), 'next'), names)
+    assert.deepEqual(all(await tree.at(1).seek(FIRST, ENDLESS), 'next'), names)
   })
 
-  test('reuses the space of removed keys', () => {
+  test('reuses the space of removed keys', async () => {
     const store = Store.temporary()
     const tree = new StoredTree(store, 1, new NodeCache())
     const nodes = (): number => store.rows(tableKey(TAG.node, 1), prefixEnd(tableKey(TAG.node, 1))).length
@@ -221,6 +221,6 @@ describe('a tree in the store', () => {
     write(() => {
       for (let at = 0; at < 2000; at++) tree.remove(keyOf(`reading${1e6 + 9 * 2000 + at}`, 9 * 2000 + at))
     })
-    assert.equal(atOnce(tree.at(1).seek(FIRST)).key, undefined)
+    assert.equal((await tree.at(1).seek(FIRST, ENDLESS)).key, undefined)
   })
 })

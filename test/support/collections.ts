@@ -5,7 +5,6 @@ import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { Views, type ViewsOptions } from '../../src/projections/views.ts'
-import { atOnce } from '../../src/runtime/steps.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
 
@@ -75,6 +74,10 @@ export class CollectionWriter {
     project(this.views, this.#write({ type: 'CollectionOrdered', collection: this.collection.name, ids }))
   }
 
+  resetIds(nextId: number): void {
+    project(this.views, this.#write({ type: 'IdsReset', collection: this.collection.name, nextId }))
+  }
+
   #stamp(id: ItemId, isThere: boolean) {
     const before = this.#entries.get(keyOf(id))
     const stamp = {
@@ -98,7 +101,7 @@ export class CollectionWriter {
 export function sliceOf(collection: Collection, offset: number, size: number): Item[] {
   const held = collection.held()
   const found: Item[] = []
-  for (let place = atOnce(held.nth(offset)); found.length < size && place < held.places; place = held.seek(place + 1)) {
+  for (let place = held.nth(offset); found.length < size && place < held.places; place = held.seek(place + 1)) {
     found.push(held.itemAt(place) as Item)
   }
   held.release()

@@ -7,7 +7,6 @@ import type { Rules } from '../../src/commands/rules.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
-import { atOnce } from '../../src/runtime/time-slices.ts'
 import { viewsOf, type WithId } from './collections.ts'
 
 export const RULES: Rules = {
@@ -15,6 +14,7 @@ export const RULES: Rules = {
   upsertOnPut: false,
   clientIdsOnPost: false,
   itemBytes: 1024 * 1024,
+  itemValues: 20_000,
   patchOperations: 1000,
   heldCharacters: 2 ** 30,
   keyFields: new Map(),
@@ -33,7 +33,7 @@ export function accepted(events: readonly DomainEvent[]): AcceptedState {
 
 /** The events that a command makes. */
 export function eventsOf(command: Command, accepted: AcceptedState, rules: Rules): readonly DomainEvent[] {
-  const decision = atOnce(decide(command, accepted, rules))
+  const decision = decide(command, accepted, rules)
   assert.ok(isEvents(decision), 'nothing happened')
   return decision
 }
@@ -86,6 +86,10 @@ export function replaced(item: WithId, stamp: Stamp): DomainEvent {
 
 export function patched(item: WithId, stamp: Stamp): DomainEvent {
   return { type: 'ItemPatched', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
+}
+
+export function reset(nextId: number): DomainEvent {
+  return { type: 'IdsReset', collection: 'things', nextId }
 }
 
 export function deleted(id: ItemId, stamp: Stamp): DomainEvent {

@@ -20,11 +20,13 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   common: { eagerDataReload: false },
   dataStore: { idField: 'id' },
   dataFile: { write: 'auto', maxDelaySeconds: undefined },
+  edits: { mode: 'merge', bytes: 8 * 1024 * 1024 },
   api: {
     readOnly: false,
     useResultObject: false,
     upsertOnPut: true,
     clientIdsOnPost: false,
+    reset: false,
     strictQuery: false,
     compatibility: 'none',
     schemas: {},
@@ -45,6 +47,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   collections: {},
   limits: {
     bodyBytes: 1024 * 1024,
+    itemValues: 20_000,
     batchBytes: 10 * 1024 * 1024,
     batchItems: 10_000,
     headerBytes: 16 * 1024,

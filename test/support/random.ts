@@ -45,12 +45,20 @@ function seeded(seed: number): (bound: number) => number {
 
 /** Checks a property with fast-check for `runs` sequences of choices, and reduces one that fails. */
 export function forAll(runs: number, property: (random: Random) => void): void {
+  fc.assert(fc.property(choices(), property), { seed: SEED, numRuns: runs })
+}
+
+/** `forAll` of a property that takes time. */
+export async function forAllAsync(runs: number, property: (random: Random) => Promise<void>): Promise<void> {
+  await fc.assert(fc.asyncProperty(choices(), property), { seed: SEED, numRuns: runs })
+}
+
+function choices(): fc.Arbitrary<Random> {
   const integers = new Map<number, fc.Arbitrary<number>>()
   const below = (bound: number): fc.Arbitrary<number> => {
     const integer = integers.get(bound) ?? fc.integer({ min: 0, max: Math.max(bound, 1) - 1 })
     integers.set(bound, integer)
     return integer
   }
-  const choices = fc.gen().map((generate) => new Random((bound) => generate(below, bound)))
-  fc.assert(fc.property(choices, property), { seed: SEED, numRuns: runs })
+  return fc.gen().map((generate) => new Random((bound) => generate(below, bound)))
 }

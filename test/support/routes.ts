@@ -19,7 +19,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { Semaphore } from '../../src/runtime/semaphore.ts'
-import { Slices } from '../../src/runtime/time-slices.ts'
+import { Turns } from '../../src/runtime/turns.ts'
 import { storedHistory } from './history.ts'
 import { memoryJournal } from './memory-journal.ts'
 
@@ -35,6 +35,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
     upsertOnPut: false,
     clientIdsOnPost: false,
     itemBytes: 1,
+    itemValues: 1,
     patchOperations: 1,
     heldCharacters: 1,
     keyFields: new Map(),
@@ -47,7 +48,16 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
     faultsOf: () => [],
   }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
-  const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1, bodyBytes: 1, batchBytes: 1, batchItems: 1 }
+  const limits = {
+    bytes: 1,
+    parameters: 1,
+    pageSize: 1,
+    scanSeconds: 1,
+    bodyBytes: 1,
+    itemValues: 1,
+    batchBytes: 1,
+    batchItems: 1,
+  }
   const store = { read: async () => [], write: async () => {} }
   const tokens = await Tokens.open(Buffer.alloc(32), 1, now, store)
   const gate = new Gate({
@@ -71,7 +81,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
         hints: { check: () => true },
         isJsonServer,
         limits,
-        slices: new Slices(),
+        turns: new Turns(),
         useResultObject: false,
         idField: 'id',
         times: new Map(),
@@ -82,7 +92,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
         arrivals: new Arrivals(),
         gate,
         limits,
-        turns: new Semaphore(2),
+        searches: new Semaphore(2),
         streams: new PerAddress(64),
         waitSeconds: 0,
       }),
@@ -98,6 +108,7 @@ export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMa
       reload,
       reloadSettings: async () => ({ users: 0, apiKeys: 0, schemas: [], restartRequired: [] }),
       snapshot: async () => views.position,
+      reset: async () => ({ position: 0, events: [] }),
       verify: async () => {},
       handler,
       views,

@@ -1,10 +1,14 @@
 /** Parses the items of a batch: a JSON list, NDJSON or CSV. */
 import type { BatchItem } from '../../commands/command.ts'
 import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
-import { parseJsonText } from '../../json/parse.ts'
+import { elementsOf } from '../../json/elements.ts'
+import { checkValues } from '../../json/item-size.ts'
+import { parseChecked, parseJsonText } from '../../json/parse.ts'
+import { Malformed } from '../../json/parse-text.ts'
 import type { JsonValue } from '../../json/value.ts'
+import { Syntax } from '../../json/where-malformed.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import { parseItem } from '../bodies.ts'
 import { csvItems } from './csv-items.ts'
 
@@ -13,71 +17,94 @@ export interface BatchLimits {
   readonly items: number
   /** Highest size of their JSON. */
   readonly bytes: number
+  /** Highest size of one item. */
+  readonly itemBytes: number
+  /** Highest weighted number of values of one item. */
+  readonly itemValues: number
   /** Invalid items are rejected individually instead of rejecting the batch. */
   readonly isLenient: boolean
 }
 
-/** Items processed in one step. */
-const STEP = 256
-
-export function* itemsOfList(list: readonly JsonValue[], limits: BatchLimits): Steps<readonly BatchItem[]> {
+/** The elements of a JSON list. */
+export async function itemsOfList(text: string, limits: BatchLimits, turn: Turn): Promise<readonly BatchItem[]> {
   const items = new Items(limits)
-  items.check(list.length)
-  for (const [index, value] of list.entries()) {
-    if (index % STEP === STEP - 1) yield
-    items.add(undefined, value)
+  const elements: string[] = []
+  try {
+    for (const element of elementsOf(text)) {
+      if (turn.isOver) await turn.next()
+      if (element === undefined) continue
+      elements.push(element)
+      items.check(elements.length)
+    }
+    for (const element of elements) {
+      if (turn.isOver) await turn.next()
+      items.add(undefined, () => {
+        checkLength(element, limits)
+        checkValues(element, limits.itemValues, 'It')
+        return parseChecked(element)
+      })
+    }
+  } catch (error) {
+    throw error instanceof Malformed ? await malformed(text, turn) : error
   }
   return items.all
 }
 
+const CHUNK_CHARACTERS = 64 * 1024
+
+/** The refusal of a list that is not well-formed, with the place. */
+async function malformed(text: string, turn: Turn): Promise<Refusal> {
+  const syntax = new Syntax()
+  let where: string | undefined
+  for (let from = 0; from < text.length && where === undefined; from += CHUNK_CHARACTERS) {
+    if (turn.isOver) await turn.next()
+    where = syntax.errorIn(text.slice(from, from + CHUNK_CHARACTERS))
+  }
+  return new Refusal('Invalid', `The body is not well-formed JSON: ${where ?? syntax.errorAtEnd()}.`)
+}
+
 /** One JSON text per line; empty lines are skipped. */
-export function* itemsOfLines(text: string, limits: BatchLimits): Steps<readonly BatchItem[]> {
+export async function itemsOfLines(text: string, limits: BatchLimits, turn: Turn): Promise<readonly BatchItem[]> {
   const items = new Items(limits)
   let line = 0
   for (let from = 0; from < text.length; ) {
+    if (turn.isOver) await turn.next()
     const end = text.indexOf('\n', from)
     const json = text.slice(from, end < 0 ? text.length : end)
     from = end < 0 ? text.length : end + 1
     line++
-    if (line % STEP === 0) yield
     if (json.trim() === '') continue
-    let value: JsonValue
-    try {
-      value = yield* parseJsonText(json, 'It')
-    } catch (error) {
-      items.reject(line, error)
-      continue
-    }
-    items.add(line, value)
+    items.add(line, () => {
+      checkLength(json, limits)
+      return parseJsonText(json, 'It', limits.itemValues)
+    })
   }
   return items.all
 }
 
-/** Rows of cells, after a header row if there is one. */
-export function* itemsOfCsv(
+/** Rows of cells, after a header row if there is one. The number of their values is checked with the items. */
+export async function itemsOfCsv(
   papa: typeof import('papaparse'),
   text: string,
   hasHeader: boolean,
   limits: BatchLimits,
-): Steps<readonly BatchItem[]> {
+  turn: Turn,
+): Promise<readonly BatchItem[]> {
   const items = new Items(limits)
-  let rows = 0
   for (const row of csvItems(papa, text, { hasHeader, mostCharacters: limits.bytes })) {
-    if (!row) {
-      yield
-      continue
-    }
-    if (++rows % STEP === 0) yield
-    let item: JsonValue
-    try {
-      item = row.item()
-    } catch (error) {
-      items.reject(row.line, error)
-      continue
-    }
-    items.add(row.line, item)
+    if (turn.isOver) await turn.next()
+    if (row) items.add(row.line, row.item)
   }
   return items.all
+}
+
+/** The id of an item does not count towards its size. */
+const ID_CHARACTERS = 4096
+
+/** Rejects JSON that is too long for an item before it is parsed. */
+function checkLength(json: string, { itemBytes }: BatchLimits): void {
+  if (json.length <= itemBytes + ID_CHARACTERS) return
+  throw new Refusal('Unprocessable', `It has ${json.length} characters; an item may have ${itemBytes} bytes.`)
 }
 
 class Items {
@@ -93,26 +120,17 @@ class Items {
     if (count > items) throw new Refusal('TooLarge', `A batch has at most ${items} items (Limits.BatchItems).`)
   }
 
-  add(line: number | undefined, value: JsonValue): void {
+  /** Adds an item, or its rejection if `parse` throws a Refusal. */
+  add(line: number | undefined, parse: () => JsonValue): void {
     this.check(this.all.length + 1)
     const at = line === undefined ? {} : { line }
     try {
-      this.all.push({ ...at, item: parseItem({ json: value }) })
+      this.all.push({ ...at, item: parseItem({ json: parse() }) })
     } catch (error) {
-      this.#reject(at, error)
+      if (!(error instanceof Refusal)) throw error
+      const rejection = rejectionOf(error)
+      if (!this.#limits.isLenient) throw refusalAt(this.all.length, { ...at, rejection }, rejection)
+      this.all.push({ ...at, rejection })
     }
-  }
-
-  /** Records a line that cannot be parsed. */
-  reject(line: number, error: unknown): void {
-    this.check(this.all.length + 1)
-    this.#reject({ line }, error)
-  }
-
-  #reject(at: { readonly line?: number }, error: unknown): void {
-    if (!(error instanceof Refusal)) throw error
-    const rejection = rejectionOf(error)
-    if (!this.#limits.isLenient) throw refusalAt(this.all.length, { ...at, rejection }, rejection)
-    this.all.push({ ...at, rejection })
   }
 }

@@ -1,5 +1,5 @@
-import { checkParsed, violationOfError } from '../../json/parse.ts'
-import { parseText } from '../../json/parse-text.ts'
+import { parseChecked, ViolationError } from '../../json/parse.ts'
+import { Malformed } from '../../json/parse-text.ts'
 import { isArray, isWellFormed, type JsonValue } from '../../json/value.ts'
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
@@ -49,11 +49,9 @@ function listIn(cell: string, depth: number): JsonValue | undefined {
 /** Undefined for text that is no JSON, or that a body may not contain. */
 function parsed(text: string, depth: number): JsonValue | undefined {
   try {
-    const value = parseText(text)
-    checkParsed({ value, text, depth, path: () => [], skipped: 0 })
-    return value
+    return parseChecked(text, depth)
   } catch (error) {
-    if (error instanceof SyntaxError || violationOfError(error)) return undefined
+    if (error instanceof Malformed || error instanceof ViolationError) return undefined
     throw error
   }
 }

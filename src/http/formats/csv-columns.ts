@@ -1,8 +1,6 @@
 import type { Path, Selection } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
-import { stringifySteps } from '../../json/value-steps.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
 import { cellOf } from './csv-cells.ts'
 
 /** Limited, because each item gets a row with all columns. */
@@ -49,30 +47,18 @@ export class CsvColumns {
   }
 
   /** The cells of an item whose columns were noted. */
-  *row(item: JsonObject): Steps<readonly string[]> {
+  row(item: JsonObject): readonly string[] {
     const cells: string[] = []
-    /** Arrays are stringified last and in steps, as they may be long. */
-    const arrays: { readonly at: number; readonly value: JsonValue }[] = []
     const add = (columns: Columns, object: JsonObject | undefined): void => {
       for (const [name, column] of columns) {
         const { inner } = column
         const value = object && own(object, name)
         const isBranch = isObject(value) && hasMembers(value)
-        if (isShown(column)) {
-          if (typeof value === 'object' && value !== null && !isBranch) arrays.push({ at: cells.length, value })
-          cells.push(
-            typeof value === 'string'
-              ? cellOf(value)
-              : typeof value === 'object' || value === undefined
-                ? ''
-                : String(value),
-          )
-        }
+        if (isShown(column)) cells.push(isBranch ? '' : cellWith(value))
         if (inner.size > 0) add(inner, isBranch ? value : undefined)
       }
     }
     add(this.#columns, item)
-    for (const { at, value } of arrays) cells[at] = yield* stringifySteps(value)
     return cells
   }
 
@@ -106,6 +92,11 @@ export class CsvColumns {
     columns.set(name, column)
     return column
   }
+}
+
+function cellWith(value: JsonValue | undefined): string {
+  if (value === undefined || value === null) return ''
+  return typeof value === 'string' ? cellOf(value) : JSON.stringify(value)
 }
 
 function isShown({ hasValue, isWanted, inner }: Column): boolean {

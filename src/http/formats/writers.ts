@@ -1,10 +1,8 @@
 import type Papa from 'papaparse'
-import { parseSteps } from '../../json/parse-steps.ts'
 import { parseText } from '../../json/parse-text.ts'
 import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { stringifySteps } from '../../json/value-steps.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import { cellOf } from './csv-cells.ts'
 import type { CsvColumns } from './csv-columns.ts'
 import type { ItemShapes } from './item-shapes.ts'
@@ -20,16 +18,16 @@ export interface ItemsWriter {
   /** Separates two parts. */
   readonly between: string
   readonly end: string
-  part(items: readonly ItemText[]): Steps<string>
+  part(items: readonly ItemText[], turn: Turn): Promise<string>
 }
 
-/** Items written in one step. */
-const STEP = 32
-/** A shorter text is parsed without steps. */
-const SHORT_CHARACTERS = 4096
-
 export function jsonWriter(fields: Selection | undefined): ItemsWriter {
-  return { begin: '[', between: ',', end: ']', part: (items) => joined(items, fields, ',') }
+  return {
+    begin: '[',
+    between: ',',
+    end: ']',
+    part: (items, turn) => joined(items, fields, ',', turn),
+  }
 }
 
 export function linesWriter(fields: Selection | undefined): ItemsWriter {
@@ -37,8 +35,8 @@ export function linesWriter(fields: Selection | undefined): ItemsWriter {
     begin: '',
     between: '',
     end: '',
-    *part(items) {
-      return `${yield* joined(items, fields, '\n')}\n`
+    async part(items, turn) {
+      return `${await joined(items, fields, '\n', turn)}\n`
     },
   }
 }
@@ -57,11 +55,11 @@ export function csvWriter(
     begin: names.length > 0 ? papa.unparse([names.map(cellOf)], config) + NEWLINE : '',
     between: '',
     end: '',
-    *part(items) {
+    async part(items, turn) {
       const rows: (readonly string[])[] = []
-      for (const [index, item] of items.entries()) {
-        if (index % STEP === STEP - 1) yield
-        rows.push(shapes.rowOf(item.text, places) ?? (yield* columns.row(yield* selected(item, fields))))
+      for (const item of items) {
+        if (turn.isOver) await turn.next()
+        rows.push(shapes.rowOf(item.text, places) ?? columns.row(selected(item, fields)))
       }
       return papa.unparse(rows as string[][], config) + NEWLINE
     },
@@ -71,31 +69,37 @@ export function csvWriter(
 const NEWLINE = '\r\n'
 
 /** The columns of some items. */
-export function* noteColumns(
+export async function noteColumns(
   columns: CsvColumns,
   shapes: ItemShapes,
   items: readonly ItemText[],
   fields: Selection | undefined,
-): Steps<void> {
-  for (const [index, item] of items.entries()) {
-    if (index % STEP === STEP - 1) yield
+  turn: Turn,
+): Promise<void> {
+  for (const item of items) {
+    if (turn.isOver) await turn.next()
     if (shapes.isKnown(item.text)) continue
-    const value = yield* selected(item, undefined)
-    columns.note(fields ? yield* select(value, fields) : value)
+    const value = selected(item, undefined)
+    columns.note(fields ? select(value, fields) : value)
     shapes.note(item.text, value)
   }
 }
 
-function* joined(items: readonly ItemText[], fields: Selection | undefined, separator: string): Steps<string> {
+async function joined(
+  items: readonly ItemText[],
+  fields: Selection | undefined,
+  separator: string,
+  turn: Turn,
+): Promise<string> {
   const texts: string[] = []
-  for (const [index, item] of items.entries()) {
-    if (index % STEP === STEP - 1) yield
-    texts.push(fields ? yield* stringifySteps(yield* selected(item, fields)) : item.text)
+  for (const item of items) {
+    if (turn.isOver) await turn.next()
+    texts.push(fields ? JSON.stringify(selected(item, fields)) : item.text)
   }
   return texts.join(separator)
 }
 
-function* selected({ text }: ItemText, fields: Selection | undefined): Steps<JsonObject> {
-  const value = (text.length <= SHORT_CHARACTERS ? parseText(text) : yield* parseSteps(text)) as JsonObject
-  return fields ? yield* select(value, fields) : value
+function selected({ text }: ItemText, fields: Selection | undefined): JsonObject {
+  const value = parseText(text) as JsonObject
+  return fields ? select(value, fields) : value
 }

@@ -3,7 +3,7 @@ import type { Position } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { collectionPath } from '../../projections/address.ts'
 import type { Views } from '../../projections/views.ts'
-import { Slices, type Steps } from '../../runtime/time-slices.ts'
+import { type Turn, Turns } from '../../runtime/turns.ts'
 import { changesNoData } from '../read-only.ts'
 import { requirements, securedComponents, securedPaths, tokenPaths } from './access.ts'
 import { headers } from './headers.ts'
@@ -16,7 +16,7 @@ import { responses } from './responses.ts'
 import { withResultObjects } from './result-object.ts'
 import { schemaOf } from './schema-of.ts'
 import { itemSchemasWith, schemas, withId } from './schemas.ts'
-import { servicePaths } from './service-paths.ts'
+import { resetPath, servicePaths } from './service-paths.ts'
 
 type Collection = NonNullable<ReturnType<Views['find']>>
 
@@ -26,6 +26,8 @@ export interface OpenApiOptions {
   /** The authentication schemes; none if authentication is off. */
   readonly schemes: readonly Scheme[]
   readonly isReadOnly?: boolean
+  /** Whether `POST /admin/reset` is offered. */
+  readonly hasReset?: boolean
   /** Responses are those of json-server where they differ. */
   readonly isJsonServer?: boolean
   /** As `Api.UseResultObject` says. */
@@ -68,7 +70,7 @@ const SERVERS: JsonObject[] = [{ url: '.' }]
 /** The OpenAPI document: the routes, and the collections with the fields of their first items. */
 export class OpenApi {
   readonly #options: OpenApiOptions
-  readonly #slices = new Slices()
+  readonly #turns = new Turns()
   #made: { readonly position: Position; readonly text: Buffer } | undefined
   #making: Promise<void> | undefined
 
@@ -77,7 +79,7 @@ export class OpenApi {
   }
 
   /**
-   * The document as JSON. It is cached until the next event, and created in time slices. Concurrent requests share one
+   * The document as JSON. It is cached until the next event, and created in turns. Concurrent requests share one
    * creation, or wait for the next one if an event came in between.
    */
   async text(): Promise<Buffer> {
@@ -94,15 +96,15 @@ export class OpenApi {
 
   async #make(): Promise<void> {
     const { position } = this.#options.views
-    const text = await this.#slices.run(() => describing(this.#options))
+    const text = await this.#turns.run((turn) => describing(this.#options, turn))
     this.#made = { position, text: Buffer.from(text) }
   }
 }
 
 /** Creates the document in OpenAPI 3.1. */
-function* describing(options: OpenApiOptions): Steps<string> {
+async function describing(options: OpenApiOptions, turn: Turn): Promise<string> {
   const { version, views, schemes, isReadOnly = false, isJsonServer = false } = options
-  const { useResultObject = false, idField = 'id' } = options
+  const { hasReset = false, useResultObject = false, idField = 'id' } = options
   const served = (all: JsonObject): JsonObject => {
     const compatible = isJsonServer ? asJsonServer(all) : all
     const paths = useResultObject ? withResultObjects(compatible) : compatible
@@ -114,16 +116,17 @@ function* describing(options: OpenApiOptions): Steps<string> {
   const itemSchemas: string[] = []
   for (const name of views.names().slice(0, COLLECTIONS)) {
     if (name.length > NAME) continue
-    const collection = yield* describe(name, names.nameOf(name), views, idField)
+    const collection = await describe(name, names.nameOf(name), views, idField, turn)
     tags.push(collection.tag)
     paths.push(members(served(collection.paths)))
     itemSchemas.push(members(collection.schemas))
-    yield
+    if (turn.isOver) await turn.next()
   }
   paths.push(members(served(GENERIC)))
+  if (hasReset) paths.push(members(served(resetPath)))
   // A replay server cannot be written to, but issues tokens.
   if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
-  yield
+  if (turn.isOver) await turn.next()
   const shared = { schemas: { ...schemas, ...itemSchemasWith(idField) }, headers, parameters }
   const { schemas: general = {}, ...components } = usedComponents(
     { ...shared, ...securedComponents({ responses }, schemes) },
@@ -174,10 +177,10 @@ function readable(paths: JsonObject): JsonObject {
 }
 
 /** The tag is the path, which no other tag can equal. */
-function* describe(collection: string, name: string, views: OpenApiOptions['views'], idField: string) {
+async function describe(collection: string, name: string, views: OpenApiOptions['views'], idField: string, turn: Turn) {
   const path = collectionPath(collection)
   const found = views.find(collection)
-  const sample = yield* sampleOf(found)
+  const sample = await sampleOf(found, turn)
   const item = ref('schemas', `Item_${name}`)
   const described = { path, tag: path, name: `_${name}`, item, parameters: [] }
   if (found?.isObject) {
@@ -195,7 +198,7 @@ function* describe(collection: string, name: string, views: OpenApiOptions['view
 }
 
 /** The schema of the first items. */
-function* sampleOf(found: Collection | undefined): Steps<JsonObject> {
+async function sampleOf(found: Collection | undefined, turn: Turn): Promise<JsonObject> {
   const values: JsonObject[] = []
   let left = CHARACTERS
   let seen = 0
@@ -203,7 +206,7 @@ function* sampleOf(found: Collection | undefined): Steps<JsonObject> {
   for (const item of found?.items() ?? []) {
     if (seen++ === ITEMS || read > READ_CHARACTERS) break
     read += item.text.length
-    yield
+    if (turn.isOver) await turn.next()
     if (item.text.length > left) continue
     left -= item.text.length
     values.push(item.value)

@@ -1,6 +1,7 @@
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { OAUTH_ERRORS, PROBLEMS } from '../problems.ts'
+import { RESET_SCHEMA } from '../reset.ts'
 import { RESTORE_SCHEMA } from '../restoration.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
 import { anyObject, type Components, idSchema, ref } from './references.ts'
@@ -86,6 +87,11 @@ export const schemas = {
         ...ITEM_EVENT,
         ids: { type: 'array', items: idSchema },
       }),
+      object({
+        type: { type: 'string', const: 'IdsReset' },
+        ...ITEM_EVENT,
+        nextId: { type: 'integer', minimum: 0, description: 'The id that the next POST gets.' },
+      }),
     ],
   },
   Health: object(
@@ -141,6 +147,7 @@ export const schemas = {
     ['state', 'position', 'behind', 'nextWrite'],
   ),
   Restore: RESTORE_SCHEMA,
+  Reset: RESET_SCHEMA,
   Restored: object({
     position: { ...position, description: 'Of the last event.' },
     dryRun: { type: 'boolean' },

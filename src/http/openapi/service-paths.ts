@@ -7,6 +7,30 @@ import { anyObject, content, ref } from './references.ts'
 
 const EVENTS = (Object.keys(EVENT_PARAMETERS) as EventParameterName[]).map((name) => `events.${name}` as const)
 
+/** Only offered with `Api.Reset` or json-server compatibility. */
+const RESET: Readonly<Record<string, Resource>> = {
+  '/admin/reset': {
+    tag: 'Service',
+    name: 'Reset',
+    operations: {
+      POST: {
+        summary: 'Return to the first data',
+        description:
+          'Appends the events that return everything to the first import of the data file, and the next ids that followed it. History is not changed.',
+        requestBody: { content: content(ref('schemas', 'Reset'), JSON_TYPE) },
+        responses: {
+          200: {
+            description: 'The changes, also for a dry run.',
+            headers: ['Journal-Position'],
+            content: content(ref('schemas', 'Restored'), JSON_TYPE),
+          },
+        },
+        problems: [400, 409, 413, 415, 422, 503, 504, 507],
+      },
+    },
+  },
+}
+
 const RESOURCES: Readonly<Record<string, Resource>> = {
   '/events': {
     tag: 'Journal',
@@ -194,6 +218,9 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
 }
 
 /** All paths that are not under `/api`, without the pages. */
-export const servicePaths: JsonObject = Object.fromEntries(
-  Object.entries(RESOURCES).map(([path, resource]) => [path, pathItem(path, resource)]),
-)
+export const servicePaths = pathsOf(RESOURCES)
+export const resetPath = pathsOf(RESET)
+
+function pathsOf(resources: Readonly<Record<string, Resource>>): JsonObject {
+  return Object.fromEntries(Object.entries(resources).map(([path, resource]) => [path, pathItem(path, resource)]))
+}

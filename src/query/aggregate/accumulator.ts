@@ -1,19 +1,21 @@
 import { RANK } from '../../json/order.ts'
 import { rankOfKey, scalarKey } from '../../json/order-key.ts'
 import type { JsonValue } from '../../json/value.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import type { Aggregate } from './aggregation.ts'
 import type { Budget } from './budget.ts'
 import { ExactSum } from './exact-sum.ts'
 import { CHUNK, Numbers, sortedNumbers } from './numbers.ts'
 import type { Scalar, Unspelled } from './scalars.ts'
 
+type Result = JsonValue | Unspelled
+
 /** Accumulates the values of a group. */
 export interface Accumulator {
   /** `time` is the event time of the item, 0 in a collection without, undefined if it is no instant; `place` is its place. */
   add(value: Scalar | Unspelled, time: number | undefined, place: number): void
   /** Null without values. `before` is that of the group's previous window with items, whose result was taken. */
-  result(before?: Accumulator): Steps<JsonValue | Unspelled>
+  result(turn: Turn, before?: Accumulator): Result | Promise<Result>
 }
 
 function lengthOf(value: Scalar | Unspelled | undefined): number {
@@ -64,8 +66,7 @@ export class Count implements Accumulator {
     this.#count += items
   }
 
-  // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<number> {
+  result(): number {
     return this.#count
   }
 }
@@ -86,8 +87,7 @@ class Sum implements Accumulator {
     this.#count++
   }
 
-  // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<number | null> {
+  result(): number | null {
     if (this.#count === 0) return null
     return this.#isMean ? this.#sum.total / this.#count : this.#sum.total
   }
@@ -106,8 +106,7 @@ class Deviation implements Accumulator {
     this.#count++
   }
 
-  // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<number | null> {
+  result(): number | null {
     const count = this.#count
     if (count < 2) return null
     // The difference of these sums may be much smaller than they are, so it is exact, too.
@@ -148,8 +147,7 @@ class Extreme implements Accumulator {
     }
   }
 
-  // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<number | string | Unspelled | null> {
+  result(): number | string | Unspelled | null {
     return this.#number ?? this.#text ?? null
   }
 }
@@ -180,8 +178,7 @@ class ByTime implements Accumulator {
     this.#value = value
   }
 
-  // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<Scalar | Unspelled> {
+  result(): Scalar | Unspelled {
     return this.#value
   }
 }
@@ -213,14 +210,14 @@ class Increase implements Accumulator {
     this.#isOrdered &&= index === 0 || this.#compare(index - 1, index) <= 0
   }
 
-  *result(before?: Accumulator): Steps<number | null> {
+  async result(turn: Turn, before?: Accumulator): Promise<number | null> {
     const values = this.#values
-    const order = this.#isOrdered ? undefined : yield* this.#order()
+    const order = this.#isOrdered ? undefined : await this.#order(turn)
     const increase = new ExactSum()
     let last = before instanceof Increase ? before.#last : undefined
     const isKnown = values.length >= (last === undefined ? 2 : 1)
     for (let index = 0; index < values.length; index++) {
-      if (index % CHUNK === CHUNK - 1) yield
+      if (index % CHUNK === CHUNK - 1 && turn.isOver) await turn.next()
       const value = values.at(order?.[index] ?? index)
       if (last !== undefined) {
         increase.add(value)
@@ -233,9 +230,9 @@ class Increase implements Accumulator {
   }
 
   /** The indexes of the values by time; those of one item keep their order. */
-  #order(): Steps<Float64Array> {
+  async #order(turn: Turn): Promise<Float64Array> {
     const indexes = Float64Array.from({ length: this.#values.length }, (_, index) => index)
-    return sortedNumbers(indexes, (a, b) => this.#compare(a, b) || a - b)
+    return sortedNumbers(indexes, turn, (a, b) => this.#compare(a, b) || a - b)
   }
 
   #compare(a: number, b: number): number {
@@ -260,8 +257,8 @@ class Percentile implements Accumulator {
     this.#values.push(value)
   }
 
-  *result(): Steps<number | null> {
-    const sorted = yield* sortedNumbers(this.#values.all)
+  async result(turn: Turn): Promise<number | null> {
+    const sorted = await sortedNumbers(this.#values.all, turn)
     const last = sorted.length - 1
     if (last < 0) return null
     // 0.29 is no double, so that 0.29 * 100 is less than 29.

@@ -4,7 +4,7 @@ import { orderKey, timeKey } from '../../json/order-key.ts'
 import { formatPath } from '../../json/paths.ts'
 import type { JsonObject, JsonValue } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { matches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
@@ -17,22 +17,20 @@ import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
 import { timeBounds } from './time-bounds.ts'
 
-/** Items of a page read in one step. */
-const STEP = 16
-
 /** Answers a query for groups, which must have at most as many rows in total as a page may have. */
-export function* groupText(
+export async function groupText(
   snapshot: CollectionSnapshot,
   query: Query,
   grouping: Grouping,
   plan: IndexPlan | undefined,
-): Steps<PageText> {
+  turn: Turn,
+): Promise<PageText> {
   const most = query.page.largest
   if (grouping.kind === 'newest') {
     const newest = new NewestItems(grouping.path, grouping.time, most)
-    if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest)
-    else yield* matches(snapshot, query, plan, (item, place) => newest.add(item, place))
-    return yield* itemsText(snapshot, query, newest.places())
+    if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest, turn)
+    else await matches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
+    return itemsText(snapshot, query, newest.places(), turn)
   }
   const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping)
   const rows = new Rows({
@@ -41,16 +39,16 @@ export function* groupText(
     mostRows: most,
     itemAt: (place) => snapshot.items.uncachedAt(place),
   })
-  if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation)
-  else yield* matches(snapshot, query, plan, (item, place) => rows.add(item, place))
-  const found = yield* sortedRows(yield* rows.rows(), query.sort, aggregation)
+  if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation, turn)
+  else await matches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
+  const found = await sortedRows(await rows.rows(turn), query.sort, aggregation, turn)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []
   for (const row of page) {
-    if (texts.length % STEP === STEP - 1) yield
+    if (turn.isOver) await turn.next()
     texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
   }
-  return { text: yield* textOf(texts, undefined), total: found.length }
+  return { text: await textOf(texts, undefined, turn), total: found.length }
 }
 
 /** One row for each value of a field. */
@@ -58,27 +56,29 @@ function distinctValues({ path, time }: Extract<Grouping, { kind: 'distinct' }>)
   return { kind: 'rows', time, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
-function* itemsText(
+async function itemsText(
   { items }: CollectionSnapshot,
   { page, fields, sort }: Query,
   places: readonly number[],
-): Steps<PageText> {
+  turn: Turn,
+): Promise<PageText> {
   if (sort.length > 0)
     throw new Refusal('Invalid', 'The parameter newestBy sorts by its groups, and cannot be combined with sort.')
   const found: Item[] = []
   for (const place of places.slice(page.offset, page.offset + page.size)) {
-    if (found.length % STEP === STEP - 1) yield
+    if (turn.isOver) await turn.next()
     found.push(items.uncachedAt(place) as Item)
   }
-  return { text: yield* textOf(found, fields), total: places.length }
+  return { text: await textOf(found, fields, turn), total: places.length }
 }
 
 /** Sorts by columns. */
-function* sortedRows(
+async function sortedRows(
   rows: JsonObject[],
   asked: readonly Sort[],
   aggregation: Aggregation,
-): Steps<readonly JsonObject[]> {
+  turn: Turn,
+): Promise<readonly JsonObject[]> {
   const [first] = rows
   if (asked.length === 0 || !first) return rows
   const columns = asked.map(({ path }) => formatPath(path))
@@ -93,10 +93,11 @@ function* sortedRows(
   }
   const entries: SortEntry[] = []
   for (const [place, row] of rows.entries()) {
+    if (turn.isOver) await turn.next()
     const keys: string[] = []
     for (const [index, column] of columns.entries()) {
       const value = row[column] as JsonValue
-      keys.push(sort[index]?.isTime ? timeKey(value) : yield* orderKey(value))
+      keys.push(sort[index]?.isTime ? timeKey(value) : orderKey(value))
     }
     entries.push({ place, keys })
   }

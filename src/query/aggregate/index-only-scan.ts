@@ -1,7 +1,7 @@
 import { RANK } from '../../json/order.ts'
 import { AFTER_INSTANTS, keyOfRanked } from '../../json/order-key.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { othersOf } from '../index/finder.ts'
 import { KeyScan } from '../index/key-scan.ts'
@@ -16,15 +16,15 @@ import type { NewestItems } from './newest.ts'
 import type { Group, Rows } from './rows.ts'
 import type { Scalar } from './scalars.ts'
 
-/** How many keys are read between two yields. */
+/** How many keys are read between two looks at the turn. */
 const STEP = 64
-/** How many runs are begun between two yields. */
+/** How many runs are begun between two looks at the turn. */
 const RUNS = 8
 /** The keys of longer runs are counted by rank. */
 const MANY = 64
 
 /** Adds an item that was read instead of its key. */
-type AddItem = (item: JsonObject, place: number) => Steps<void> | void
+type AddItem = (item: JsonObject, place: number) => void
 
 /** Answers a question about groups from the keys of an index. Items are read only if their keys lack a value. */
 export class IndexOnlyScan {
@@ -43,24 +43,24 @@ export class IndexOnlyScan {
     this.#parts = new Parts(this.#layout)
   }
 
-  *addTo(rows: Rows, aggregation: Aggregation): Steps<void> {
+  async addTo(rows: Rows, aggregation: Aggregation, turn: Turn): Promise<void> {
     const { shared, time, isTimed, last } = this.#layout
     const { window, aggregates } = aggregation
     const parts = this.#parts
     const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
-    const add = (item: JsonObject, place: number): Steps<void> => rows.add(item, place)
-    const scan = yield* this.#scan()
+    const add = (item: JsonObject, place: number): void => rows.add(item, place)
+    const scan = await this.#scan(turn)
     let group: Group | undefined
     let prefix = ''
-    for (let key = yield* scan.next(); key; key = yield* scan.next()) {
-      if (this.#isStep(RUNS)) yield
+    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
+      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
       if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
-        yield* this.#item(scan, add)
+        await this.#item(scan, add, turn)
         continue
       }
       const at = window ? parts.time(time) : undefined
       if (window && at === undefined) {
-        yield* scan.jump(scan.prefix + END)
+        await scan.jump(scan.prefix + END, turn)
         continue
       }
       let { to } = scan
@@ -71,23 +71,30 @@ export class IndexOnlyScan {
         group ??= rows.groupOf(parts.groups())
         return rows.accumulators(group, at)
       }
-      if (isCount) yield* this.#countRun(scan, to, cell())
-      else yield* this.#addRun(scan, key, to, cell, add)
+      if (isCount) await this.#countRun(scan, to, cell(), turn)
+      else await this.#addRun(scan, key, to, cell, add, turn)
     }
-    yield* this.#others(add)
+    await this.#others(add, turn)
   }
 
   /** Adds the keys of a run up to the bytes `to` after its prefix. The first match creates the accumulators. */
-  *#addRun(scan: KeyScan, first: Buffer, to: string, cell: () => readonly Accumulator[], add: AddItem): Steps<void> {
+  async #addRun(
+    scan: KeyScan,
+    first: Buffer,
+    to: string,
+    cell: () => readonly Accumulator[],
+    add: AddItem,
+    turn: Turn,
+  ): Promise<void> {
     const { shared, time, columns, isOrdered } = this.#layout
     const parts = this.#parts
     const bound = bytesOf(scan.prefix + to)
     let accumulators: readonly Accumulator[] | undefined
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
-      if (this.#isStep(STEP)) yield
+      if (this.#isStep(STEP) && turn.isOver) await turn.next()
       const read = parts.read(key, scan.starts[shared] as number)
       if (read === UNKNOWN) {
-        yield* this.#item(scan, add)
+        await this.#item(scan, add, turn)
         continue
       }
       if (read === READ) {
@@ -105,9 +112,9 @@ export class IndexOnlyScan {
   }
 
   /** Counts the keys of a run up to the bytes `to` after its prefix. */
-  *#countRun(scan: KeyScan, to: string, counts: readonly Accumulator[]): Steps<void> {
+  async #countRun(scan: KeyScan, to: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
     if (counts.length === 0) {
-      yield* scan.jump(scan.prefix + to)
+      await scan.jump(scan.prefix + to, turn)
       return
     }
     const bound = bytesOf(scan.prefix + to)
@@ -116,29 +123,29 @@ export class IndexOnlyScan {
       count++
       scan.cursor.next()
     } while (count < MANY && isBelow(scan.cursor.key, bound))
-    if (isBelow(scan.cursor.key, bound)) count += yield* this.#countTo(bound, scan)
+    if (isBelow(scan.cursor.key, bound)) count += await this.#countTo(bound, scan, turn)
     for (const one of counts) (one as Count).addItems(count)
   }
 
-  *addNewestTo(newest: NewestItems): Steps<void> {
+  async addNewestTo(newest: NewestItems, turn: Turn): Promise<void> {
     const { shared, time, isTimed } = this.#layout
     const parts = this.#parts
     const add = (item: JsonObject, place: number): void => newest.add(item, place)
-    const scan = yield* this.#scan()
-    for (let key = yield* scan.next(); key; key = yield* scan.next()) {
-      if (this.#isStep(RUNS)) yield
+    const scan = await this.#scan(turn)
+    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
+      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
       if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
-        yield* this.#item(scan, add)
+        await this.#item(scan, add, turn)
         continue
       }
       if (parts.time(time) === undefined) {
-        yield* scan.jump(scan.prefix + END)
+        await scan.jump(scan.prefix + END, turn)
         continue
       }
       const group = parts.groups()[0] as Scalar
       if (isTimed && this.#layout.last === shared + 1) {
-        yield* scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS))
-        yield* this.#lastOf(key, group, scan, newest)
+        await scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS), turn)
+        await this.#lastOf(key, group, scan, newest, turn)
         continue
       }
       const bound = bytesOf(scan.prefix + (isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to))
@@ -147,28 +154,28 @@ export class IndexOnlyScan {
         next && (next === key || next.compare(bound) < 0);
         next = scan.cursor.key
       ) {
-        if (this.#isStep(STEP)) yield
+        if (this.#isStep(STEP) && turn.isOver) await turn.next()
         const read = parts.read(next, scan.starts[shared] as number)
         const at = parts.time(time)
         if (read === UNKNOWN) {
-          yield* this.#item(scan, add)
+          await this.#item(scan, add, turn)
           continue
         }
         if (read === READ && at !== undefined) newest.put(group, at, scan.cursor.place)
         scan.cursor.next()
       }
     }
-    yield* this.#others(add)
+    await this.#others(add, turn)
   }
 
   /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
-  *#lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems): Steps<void> {
+  async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
     const { shared, time } = this.#layout
     const { cursor } = scan
     let latest: number | undefined
     let back = 0
     for (let isFirst = false; !isFirst; ) {
-      if (this.#isStep(STEP)) yield
+      if (this.#isStep(STEP) && turn.isOver) await turn.next()
       cursor.previous()
       back++
       const key = cursor.key as Buffer
@@ -181,15 +188,15 @@ export class IndexOnlyScan {
       newest.put(group, at, cursor.place)
     }
     for (; back > 0; back--) {
-      if (this.#isStep(STEP)) yield
+      if (this.#isStep(STEP) && turn.isOver) await turn.next()
       cursor.next()
     }
   }
 
-  #scan(): Steps<KeyScan> {
+  #scan(turn: Turn): Promise<KeyScan> {
     const { tree, access } = this.#plan
     const { shared, checked } = this.#layout
-    return KeyScan.of({ tree, ranges: access.covered ?? [], shared, checked })
+    return KeyScan.of({ tree, ranges: access.covered ?? [], shared, checked }, turn)
   }
 
   #isStep(every: number): boolean {
@@ -199,28 +206,27 @@ export class IndexOnlyScan {
     return true
   }
 
-  *#countTo(bound: Buffer, scan: KeyScan): Steps<number> {
+  async #countTo(bound: Buffer, scan: KeyScan, turn: Turn): Promise<number> {
     const { tree } = this.#plan
-    const count = yield* tree.count(scan.cursor.key as Buffer, bound)
-    scan.cursor = yield* tree.seek(bound)
+    const count = await tree.count(scan.cursor.key as Buffer, bound, turn)
+    scan.cursor = await tree.seek(bound, turn)
     return count
   }
 
   /** Reads the item of the key at the cursor. */
-  *#item(scan: KeyScan, add: AddItem): Steps<void> {
+  async #item(scan: KeyScan, add: AddItem, turn: Turn): Promise<void> {
+    if (turn.isOver) await turn.next()
     const { place } = scan.cursor
     scan.cursor.next()
-    const item = yield* this.#matching.valueAt(place)
-    const more = item && add(item, place)
-    if (more) yield* more
+    const item = this.#matching.valueAt(place)
+    if (item) add(item, place)
   }
 
-  *#others(add: AddItem): Steps<void> {
-    for (const candidate of othersOf(this.#snapshot.items, this.#plan)) {
-      if (this.#isStep(STEP)) yield
-      const item = candidate && (yield* this.#matching.valueAt(candidate.place))
-      const more = item && add(item, candidate.place)
-      if (more) yield* more
+  async #others(add: AddItem, turn: Turn): Promise<void> {
+    for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
+      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
+      const item = candidate && this.#matching.valueAt(candidate.place)
+      if (item) add(item, candidate.place)
     }
   }
 

@@ -1,4 +1,4 @@
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 
 /** A growing list of numbers. */
 export class Numbers {
@@ -27,16 +27,16 @@ export class Numbers {
   }
 }
 
-/** Numbers sorted or merged in one step. */
+/** Numbers sorted or merged between two looks at the turn. */
 export const CHUNK = 4096
 
-/** A merge sort in steps, since sorting millions of numbers would block the event loop. */
-export function* sortedNumbers(values: Float64Array, compare = ascending): Steps<Float64Array> {
+/** A merge sort with pauses, since sorting millions of numbers would block the event loop. */
+export async function sortedNumbers(values: Float64Array, turn: Turn, compare = ascending): Promise<Float64Array> {
   // Without a function the sort is faster.
   const compareInChunk = compare === ascending ? undefined : compare
   for (let start = 0; start < values.length; start += CHUNK) {
     values.subarray(start, start + CHUNK).sort(compareInChunk)
-    yield
+    if (turn.isOver) await turn.next()
   }
   let from = values
   for (let length = CHUNK; length < values.length; length *= 2) {
@@ -49,7 +49,7 @@ export function* sortedNumbers(values: Float64Array, compare = ascending): Steps
       for (let at = start; at < end; at++) {
         const takesLeft = left < middle && (right === end || compare(from[left] as number, from[right] as number) <= 0)
         to[at] = from[takesLeft ? left++ : right++] as number
-        if (at % CHUNK === 0) yield
+        if (at % CHUNK === 0 && turn.isOver) await turn.next()
       }
     }
     from = to

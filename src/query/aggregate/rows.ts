@@ -1,21 +1,22 @@
 import type { Item } from '../../collections/item.ts'
 import { eventTime, instantOf } from '../../json/event-time.ts'
 import { scalarKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
-import { parseSteps } from '../../json/parse-steps.ts'
+import { parseText } from '../../json/parse-text.ts'
 import { firstAt, type Path } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, put } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import { type Accumulator, accumulatorOf } from './accumulator.ts'
 import { type Aggregation, groupNames, isSame } from './aggregation.ts'
 import { Budget } from './budget.ts'
 import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
 import type { TimeBounds } from './time-bounds.ts'
 
-/** Groups or windows processed in one step. */
-const STEP = 256
 /** Highest number of characters of a text that affect the order of groups. */
 const MOST_KEY = 1024
+
+/** Highest number of values of one item that all aggregates take, as they are added without a pause. */
+const MOST_VALUES = 20_000
 
 export interface RowsOptions {
   readonly aggregation: Aggregation
@@ -48,7 +49,7 @@ export class Rows {
     this.#options = options
   }
 
-  *add(item: JsonObject, place: number): Steps<void> {
+  add(item: JsonObject, place: number): void {
     const { aggregation } = this.#options
     const { time } = aggregation
     const at = time ? eventTime(item, time) : 0
@@ -56,22 +57,24 @@ export class Rows {
     if (aggregation.window && at === undefined) return
     const groups = aggregation.groupBy.map((path, index) => this.#groupValue(item, path, index))
     const accumulators = this.accumulators(this.groupOf(groups, place), at)
+    let values = 0
     for (const [index, { path, isTime }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators[index] as Accumulator
       if (!path) accumulator.add(null, 0, place)
       else if (isTime) {
         const key = timeKeyAt(item, path)
         if (key !== undefined) accumulator.add(new Unspelled(key, place), at, place)
-      } else
+      } else {
         for (const value of scalarsAt(item, path)) {
-          if (value === undefined) yield
-          else accumulator.add(value, at, place)
+          if (++values > MOST_VALUES) throw tooManyValues()
+          accumulator.add(value, at, place)
         }
+      }
     }
   }
 
   /** In the order of groups, then of time. */
-  *rows(): Steps<JsonObject[]> {
+  async rows(turn: Turn): Promise<JsonObject[]> {
     const { aggregation } = this.#options
     // Without groups there is one, also of no items.
     if (aggregation.groupBy.length === 0) {
@@ -93,12 +96,12 @@ export class Rows {
       let previous: JsonObject | undefined
       let before: readonly Accumulator[] | undefined
       for (const start of range ? this.#between(range) : [...group.windows.keys()].sort((a, b) => a - b)) {
-        const row = yield* this.#rowOf(group, start, previous, before)
+        if (turn.isOver) await turn.next()
+        const row = await this.#rowOf(group, start, previous, before, turn)
         before = group.windows.get(start) ?? before
         rows.push(row)
         if (rows.length > this.#options.mostRows) throw this.#tooMany()
         previous = row
-        if (rows.length % STEP === 0) yield
       }
     }
     return rows
@@ -145,12 +148,13 @@ export class Rows {
   }
 
   /** `previous` is the row of the window before, and `before` the accumulators of the last one with items. */
-  *#rowOf(
+  async #rowOf(
     { values, windows }: Group,
     start: number,
     previous: JsonObject | undefined,
     before: readonly Accumulator[] | undefined,
-  ): Steps<JsonObject> {
+    turn: Turn,
+  ): Promise<JsonObject> {
     const { aggregation } = this.#options
     const row: Record<string, JsonValue> = {}
     for (const [index, name] of groupNames(aggregation).entries()) put(row, name, values[index] as Scalar)
@@ -158,9 +162,10 @@ export class Rows {
     const accumulators = windows.get(start)
     for (const [index, { name, path, function: function_ }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators?.[index]
-      const found = accumulator && (yield* accumulator.result(before?.[index]))
+      const found = await accumulator?.result(turn, before?.[index])
       if (found instanceof Unspelled) {
-        const item = (yield* parseSteps(this.#options.itemAt(found.place)?.text ?? 'null')) as JsonObject
+        if (turn.isOver) await turn.next()
+        const item = parseText(this.#options.itemAt(found.place)?.text ?? 'null') as JsonObject
         put(row, name, firstScalar(item, path as Path))
       } else if (found !== undefined) put(row, name, found)
       else if (function_ === 'count') put(row, name, 0)
@@ -196,6 +201,13 @@ export class Rows {
       `The answer would have more than ${this.#options.mostRows} rows: ask for longer windows, fewer groups, or with more filters.`,
     )
   }
+}
+
+function tooManyValues(): Refusal {
+  return new Refusal(
+    'Invalid',
+    `The aggregates take more than ${MOST_VALUES} values of one item: ask for fewer at once, or with more filters.`,
+  )
 }
 
 function compareKeys(a: readonly string[], b: readonly string[]): number {

@@ -15,14 +15,14 @@ export class Unspelled {
   }
 }
 
-/** The scalars at a path, including those in arrays. Yields undefined now and then, as a pause. */
-export function* scalarsAt(item: JsonValue, path: Path): Generator<Scalar | undefined, void> {
-  for (const value of valuesAt(item, path)) if (value === undefined || isScalar(value)) yield value
+/** The scalars at a path, including those in arrays. */
+export function* scalarsAt(item: JsonValue, path: Path): Generator<Scalar, void> {
+  for (const value of valuesAt(item, path)) if (isScalar(value)) yield value
 }
 
 /** The first scalar at a path; null if there is none. */
 export function firstScalar(item: JsonValue, path: Path): Scalar {
-  for (const value of valuesAt(item, path)) if (value !== undefined && isScalar(value)) return value
+  for (const value of valuesAt(item, path)) if (isScalar(value)) return value
   return null
 }
 

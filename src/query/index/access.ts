@@ -1,6 +1,5 @@
 import type { Sort } from '../../json/order.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
 import { type Needs, needsOf } from '../aggregate/aggregation.ts'
 import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
@@ -44,9 +43,6 @@ export interface Order {
 /** Combining several filters stops at this number of ranges. */
 const MOST_RANGES = 256
 
-/** How many filters are processed between two yields. */
-const STEP = 16
-
 /** The filters on one path. */
 interface OfPath {
   readonly ranges: readonly Range[]
@@ -74,15 +70,11 @@ export class AccessPaths {
     this.#needs = needs
   }
 
-  /** Time-sliced, as a query may have a thousand filters. */
-  static *of({ filters, mentioned, sort, grouping }: UnplannedQuery): Steps<AccessPaths> {
+  static of({ filters, mentioned, sort, grouping }: UnplannedQuery): AccessPaths {
     // A question about groups sorts its rows, not its items.
     const [sorts, needs] = grouping ? [[], needsOf(grouping)] : [sort, undefined]
     const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sorts, needs)
-    for (const [index, filter] of filters.entries()) {
-      if (index % STEP === STEP - 1) yield
-      paths.#add(filter)
-    }
+    for (const filter of filters) paths.#add(filter)
     return paths
   }
 

@@ -3,7 +3,7 @@ import { Item, type Tombstone } from '../../collections/item.ts'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import { HIGHEST } from '../../store/bytes.ts'
 import { SpaceRetry } from '../../store/space-retry.ts'
 import type { Store } from '../../store/store.ts'
@@ -79,7 +79,8 @@ export class IndexBuild {
     while (!this.#space.isEnded) {
       this.#from = this.#to
       this.#isRunInserted = false
-      const keys = await this.#inTurns(mergeSort(await this.#inTurns(this.#runOf())))
+      const turn = new BuildTurn()
+      const keys = await mergeSort(await this.#runOf(turn), turn)
       let at = 0
       while (at < keys.length && !this.#space.isEnded) {
         let next = at
@@ -127,11 +128,11 @@ export class IndexBuild {
     return false
   }
 
-  /** Reads the items of the next run. */
-  *#runOf(): Steps<string[]> {
+  /** The keys of the items of the next run. */
+  async #runOf(turn: Turn): Promise<string[]> {
     const keys: string[] = []
     let characters = 0
-    while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS) {
+    while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS && !this.#space.isEnded) {
       const entry = this.#table.uncachedEntryAt(this.#to, HIGHEST)
       if (!entry) break
       for (const key of this.#keysOf(entry, this.#to)) {
@@ -139,7 +140,7 @@ export class IndexBuild {
         characters += key.length
       }
       this.#to++
-      yield
+      if (turn.isOver) await turn.next()
     }
     return keys
   }
@@ -167,17 +168,20 @@ export class IndexBuild {
       committed()
     })
   }
+}
 
-  async #inTurns(steps: Steps<readonly string[]>): Promise<readonly string[]> {
-    while (!this.#space.isEnded) {
-      const until = performance.now() + STEP_MS
-      do {
-        const step = steps.next()
-        if (step.done) return step.value
-      } while (performance.now() < until)
-      await rest()
-    }
-    return []
+/** The turns of a build, which leave more time to requests than those of a query. */
+class BuildTurn implements Turn {
+  estimatedMs = 0
+  #end = performance.now() + STEP_MS
+
+  get isOver(): boolean {
+    return performance.now() >= this.#end
+  }
+
+  async next(): Promise<void> {
+    await rest()
+    this.#end = performance.now() + STEP_MS
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Item } from '../../collections/item.ts'
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
+import type { KeyCursor } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Query } from '../query.ts'
 import { Matching, type Places } from './matcher.ts'
@@ -15,33 +16,41 @@ export interface PageItems {
   readonly total: number
 }
 
-/** Keys processed in one step. */
+/** Keys processed between two looks at the turn. */
 const STEP = 256
-/** Items of a page read in one step. */
-const READ = 16
 
 /** Executes a query, with an index if one helps. */
-export function* findPage(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<PageItems> {
-  const { places, total } = yield* placesOf(snapshot, query, plan)
+export async function findPage(
+  snapshot: CollectionSnapshot,
+  query: Query,
+  plan: IndexPlan | undefined,
+  turn: Turn,
+): Promise<PageItems> {
+  const { places, total } = await placesOf(snapshot, query, plan, turn)
   const items: Item[] = []
   for (const place of places) {
-    if (items.length % READ === READ - 1) yield
+    if (turn.isOver) await turn.next()
     items.push(snapshot.items.itemAt(place) as Item)
   }
   return { items, total }
 }
 
-function* placesOf({ items }: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<Places> {
+async function placesOf(
+  { items }: CollectionSnapshot,
+  query: Query,
+  plan: IndexPlan | undefined,
+  turn: Turn,
+): Promise<Places> {
   const { filters, mentioned, sort, page } = query
-  if (filters.length + mentioned.length + sort.length === 0) return yield* asTheyStand(items, page)
-  if (plan?.isInOrder) return yield* inOrder(items, query, plan)
-  if (plan) return yield* first(() => candidatesOf(items, plan), items, query)
-  if (sort.length > 0) return yield* first(() => all(items), items, query)
+  if (filters.length + mentioned.length + sort.length === 0) return asTheyStand(items, page, turn)
+  if (plan?.isInOrder) return inOrder(items, query, plan, turn)
+  if (plan || sort.length > 0) return first(items, query, plan, turn)
   const places: number[] = []
   const matching = new Matching(items, query)
   let total = 0
   for (const { place } of all(items)) {
-    if (!(yield* matching.valueAt(place))) continue
+    if (turn.isOver) await turn.next()
+    if (!matching.valueAt(place)) continue
     if (total >= page.offset && places.length < page.size) places.push(place)
     total++
   }
@@ -49,33 +58,33 @@ function* placesOf({ items }: CollectionSnapshot, query: Query, plan: IndexPlan 
 }
 
 /** Visits each item that meets the conditions, in any order. */
-export function* matches(
+export async function matches(
   { items }: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
-  each: (item: JsonObject, place: number) => Steps<void> | void,
-): Steps<void> {
+  each: (item: JsonObject, place: number) => void,
+  turn: Turn,
+): Promise<void> {
   const matching = new Matching(items, query)
   let steps = 0
-  for (const candidate of plan ? candidatesOf(items, plan) : all(items)) {
-    if (++steps % STEP === 0) yield
+  for (const candidate of await candidatesOf(items, plan, turn)) {
+    if ((candidate || ++steps % STEP === 0) && turn.isOver) await turn.next()
     if (!candidate) continue
-    const value = yield* matching.valueAt(candidate.place, candidate.matches)
-    const more = value && each(value, candidate.place)
-    if (more) yield* more
+    const value = matching.valueAt(candidate.place, candidate.matches)
+    if (value) each(value, candidate.place)
   }
 }
 
 /** Without filters and sorts: the items in order. */
-function* asTheyStand(items: CollectionItems, { offset, size }: Query['page']): Steps<Places> {
+async function asTheyStand(items: CollectionItems, { offset, size }: Query['page'], turn: Turn): Promise<Places> {
   const places: number[] = []
   for (
-    let place = yield* items.nth(offset);
+    let place = await items.nth(offset, turn);
     place < items.places && places.length < size;
     place = items.seek(place + 1)
   ) {
     places.push(place)
-    if (places.length % STEP === 0) yield
+    if (places.length % STEP === 0 && turn.isOver) await turn.next()
   }
   return { places, total: items.size }
 }
@@ -87,51 +96,58 @@ export interface Candidate {
   readonly matches: boolean
 }
 
-export function* all(items: CollectionItems): Generator<Candidate> {
+function* all(items: CollectionItems): Generator<Candidate> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
 }
 
 /** Each item once, however many keys it has. */
-export function* candidatesOf(items: CollectionItems, plan: IndexPlan): Generator<Candidate | undefined> {
+export async function candidatesOf(
+  items: CollectionItems,
+  plan: IndexPlan | undefined,
+  turn: Turn,
+): Promise<Iterable<Candidate | undefined>> {
+  if (!plan) return all(items)
   const { tree, access, single } = plan
-  for (const { range, size } of single) {
-    const cursor = yield* tree.seek(bytesOf(range.from))
-    for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
-  }
-  yield* othersOf(items, plan)
+  const runs: { readonly cursor: KeyCursor; readonly size: number }[] = []
+  for (const { range, size } of single) runs.push({ cursor: await tree.seek(bytesOf(range.from), turn), size })
+  const others = await othersOf(items, plan, turn)
+  return (function* () {
+    for (const { cursor, size } of runs)
+      for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
+    yield* others
+  })()
 }
 
-/** The items whose values the index does not know completely. */
-export function* othersOf(
+/** The items whose values the index does not know completely; undefined for a further key of one. */
+export async function othersOf(
   items: CollectionItems,
   { tree, access, others }: IndexPlan,
-): Generator<Candidate | undefined> {
-  if (others === 0) return
-  const seen = new PlaceSet(items.places)
-  for (const { from, to } of access.others) {
-    const cursor = yield* tree.seek(bytesOf(from))
-    const end = bytesOf(to)
-    for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
-      if (seen.add(cursor.place)) yield { place: cursor.place, matches: false }
-      else yield undefined
-      cursor.next()
+  turn: Turn,
+): Promise<Iterable<Candidate | undefined>> {
+  if (others === 0) return []
+  const runs: { readonly cursor: KeyCursor; readonly end: Buffer }[] = []
+  for (const { from, to } of access.others)
+    runs.push({ cursor: await tree.seek(bytesOf(from), turn), end: bytesOf(to) })
+  return (function* () {
+    const seen = new PlaceSet(items.places)
+    for (const { cursor, end } of runs) {
+      for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
+        yield seen.add(cursor.place) ? { place: cursor.place, matches: false } : undefined
+        cursor.next()
+      }
     }
-  }
+  })()
 }
 
 /** The page of matching items in the query's order. Candidates are scanned several times if not all fit in memory. */
-function* first(
-  candidates: () => Generator<Candidate | undefined>,
-  items: CollectionItems,
-  query: Query,
-): Steps<Places> {
+async function first(items: CollectionItems, query: Query, plan: IndexPlan | undefined, turn: Turn): Promise<Places> {
   const { page } = query
   const places: number[] = []
   let passed = 0
   let last: SortEntry | undefined
   for (;;) {
     const most = page.offset + page.size - passed
-    const { found, total }: Following = yield* following(candidates(), items, query, most, last)
+    const { found, total }: Following = await following(items, query, plan, most, last, turn)
     for (const [index, { place }] of found.entries()) if (passed + index >= page.offset) places.push(place)
     passed += found.length
     last = found.at(-1)
@@ -146,36 +162,38 @@ interface Following {
 }
 
 /** The matching items after a given one in the query's order, up to a limit of number and memory. */
-export function* following(
-  candidates: Iterable<Candidate | undefined>,
+export async function following(
   items: CollectionItems,
   query: Query,
+  plan: IndexPlan | undefined,
   most: number,
   last: SortEntry | undefined,
-): Steps<Following> {
+  turn: Turn,
+): Promise<Following> {
   const { sort } = query
   const compare = comparing(sort)
   const matching = new Matching(items, query)
   const firsts = new Firsts(most, compare)
   let total = 0
   let steps = 0
-  for (const candidate of candidates) {
-    if (++steps % STEP === 0) yield
+  for (const candidate of await candidatesOf(items, plan, turn)) {
+    const isRead = candidate && !(candidate.matches && sort.length === 0)
+    if ((isRead || ++steps % STEP === 0) && turn.isOver) await turn.next()
     if (!candidate) continue
     const { place, matches } = candidate
-    if (matches && sort.length === 0) {
+    if (!isRead) {
       total++
       const ranked = { place, keys: [] }
       if (!last || compare(ranked, last) > 0) firsts.add(ranked)
       continue
     }
-    const value = yield* matching.valueAt(place, matches)
+    const value = matching.valueAt(place, matches)
     if (!value) continue
     total++
-    const ranked = yield* sortEntryOf(value, place, sort)
+    const ranked = sortEntryOf(value, place, sort)
     if (!last || compare(ranked, last) > 0) firsts.add(ranked)
   }
-  return { found: yield* firsts.take(), total }
+  return { found: await firsts.take(turn), total }
 }
 
 /** A bitmap of places. */

@@ -1,5 +1,5 @@
 import { partEnd } from '../../json/order-key-parts.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import { bytesOf } from './plan.ts'
 import { END, type Range } from './ranges.ts'
@@ -40,31 +40,31 @@ export class KeyScan {
     this.cursor = cursor
   }
 
-  static *of(options: ScanOptions): Steps<KeyScan> {
-    return new KeyScan(options, yield* options.tree.seek(Buffer.from([KIND.single])))
+  static async of(options: ScanOptions, turn: Turn): Promise<KeyScan> {
+    return new KeyScan(options, await options.tree.seek(Buffer.from([KIND.single]), turn))
   }
 
   /** The first key of the next run, at the cursor or after it; undefined after the last run. */
-  *next(): Steps<Buffer | undefined> {
+  async next(turn: Turn): Promise<Buffer | undefined> {
     for (;;) {
       const { key } = this.cursor
       if (!key) return undefined
       const beyond = this.#check(key)
       if (beyond === undefined) return key
-      yield* this.jump(beyond)
-      yield
+      await this.jump(beyond, turn)
+      if (turn.isOver) await turn.next()
     }
   }
 
   /** Moves the cursor forward to the first key that is not below these bytes. */
-  *jump(bytes: string): Steps<void> {
+  async jump(bytes: string, turn: Turn): Promise<void> {
     const to = bytesOf(bytes)
     for (let passed = 0; passed < NEAR; passed++) {
       this.cursor.next()
       const { key } = this.cursor
       if (!key || key.compare(to) >= 0) return
     }
-    this.cursor = yield* this.#options.tree.seek(to)
+    this.cursor = await this.#options.tree.seek(to, turn)
   }
 
   /** Undefined if a key matches the filters, else the bytes up to which no key does. */

@@ -1,8 +1,7 @@
 import type { Item } from '../../collections/item.ts'
 import type { CollectionItems } from '../../collections/stored-items.ts'
-import { parseSteps } from '../../json/parse-steps.ts'
+import { parseText } from '../../json/parse-text.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
 import { type Conditions, type Filter, meetsConditions } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { withReceived } from '../virtual-field.ts'
@@ -13,12 +12,7 @@ export interface Places {
   readonly total: number
 }
 
-/** How many characters are parsed between two yields. */
-const STEP_CHARACTERS = 4096
-/** The overhead of reading one item, expressed in characters. */
-const ITEM_CHARACTERS = 100
-
-/** Searching a longer text takes as long as parsing it in steps. */
+/** Searching a longer text takes as long as parsing it. */
 const MOST_SEARCHED = 4096
 /** Filters whose traces are searched in a text. */
 const TRACED_FILTERS = 8
@@ -33,12 +27,10 @@ function isWithoutTrace(text: string, { filters }: Conditions): boolean {
   return false
 }
 
-/** Reads items and checks them against conditions, time-sliced. */
+/** Reads items and checks them against conditions. */
 export class Matching {
   readonly #items: CollectionItems
   readonly #conditions: Conditions & Pick<Query, 'namesReceived'>
-  /** Characters read since the last yield. */
-  #characters = 0
 
   constructor(items: CollectionItems, conditions: Conditions & Pick<Query, 'namesReceived'>) {
     this.#items = items
@@ -46,18 +38,11 @@ export class Matching {
   }
 
   /** The value of the item at a place; undefined if it does not match. With `isKnownTo` nothing is checked. */
-  *valueAt(place: number, isKnownTo = false): Steps<JsonObject | undefined> {
+  valueAt(place: number, isKnownTo = false): JsonObject | undefined {
     const item = this.#items.uncachedAt(place) as Item
     const { text } = item
-    this.#characters += ITEM_CHARACTERS + text.length
-    if (this.#characters >= STEP_CHARACTERS) {
-      this.#characters = 0
-      yield
-    }
     if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
-    const value = (yield* parseSteps(
-      this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text,
-    )) as JsonObject
-    return isKnownTo || (yield* meetsConditions(value, this.#conditions)) ? value : undefined
+    const value = parseText(this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text) as JsonObject
+    return isKnownTo || meetsConditions(value, this.#conditions) ? value : undefined
   }
 }

@@ -1,6 +1,6 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { Sort } from '../../json/order.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
 import { dividedAt, type Order } from './access.ts'
@@ -14,11 +14,11 @@ import { KIND, placeKey } from './tuples.ts'
 const MANY = 64
 
 /** The page of a query in the order of the index keys; the few items that these do not order are merged. */
-export function* inOrder(items: CollectionItems, query: Query, plan: IndexPlan): Steps<Places> {
+export async function inOrder(items: CollectionItems, query: Query, plan: IndexPlan, turn: Turn): Promise<Places> {
   const { offset, size } = query.page
   const order = plan.access.order as Order
-  const runs = yield* runsOf(plan, order)
-  const others = plan.others > 0 ? yield* placedOthers(items, query, plan, runs) : []
+  const runs = await runsOf(plan, order, turn)
+  const others = plan.others > 0 ? await placedOthers(items, query, plan, runs, turn) : []
   const listed = runs.reduce((sum, run) => sum + run.size, 0)
   const total = listed + others.length
   const places: number[] = []
@@ -32,7 +32,7 @@ export function* inOrder(items: CollectionItems, query: Query, plan: IndexPlan):
     const left = end - offset - places.length
     const wanted = other ? Math.min(left, other.before - at) : left
     if (wanted > 0) {
-      yield* placesIn(plan.tree, runs, at, wanted, places)
+      await placesIn(plan.tree, runs, at, wanted, places, turn)
       at += wanted
     } else {
       places.push((other as Placed).place)
@@ -50,7 +50,7 @@ interface Run {
 }
 
 /** The runs in the order of reading: items without a value come last, in the collection's order. */
-function* runsOf({ tree, single }: IndexPlan, { descending, sort }: Order): Steps<Run[]> {
+async function runsOf({ tree, single }: IndexPlan, { descending, sort }: Order, turn: Turn): Promise<Run[]> {
   if (!descending) return single.map(({ range, size }) => ({ from: bytesOf(range.from), size, descending }))
   const values: Run[] = []
   const missing: Run[] = []
@@ -58,7 +58,7 @@ function* runsOf({ tree, single }: IndexPlan, { descending, sort }: Order): Step
     const [, rest] = dividedAt(String.fromCharCode(KIND.single) + prefix + lastFrom(sort[0] as Sort), range)
     const from = bytesOf(range.from)
     const middle = bytesOf(rest.from)
-    const count = yield* tree.count(from, middle)
+    const count = await tree.count(from, middle, turn)
     values.push({ from, size: count, descending: true })
     missing.push({ from: middle, size: size - count, descending: false })
   }
@@ -66,13 +66,14 @@ function* runsOf({ tree, single }: IndexPlan, { descending, sort }: Order): Step
 }
 
 /** Appends `count` places of the runs, starting at rank `from`. */
-function* placesIn(
+async function placesIn(
   tree: OrderedKeys,
   runs: readonly Run[],
   from: number,
   count: number,
   places: number[],
-): Steps<void> {
+  turn: Turn,
+): Promise<void> {
   const end = places.length + count
   let passed = 0
   for (const run of runs) {
@@ -80,36 +81,43 @@ function* placesIn(
     const wanted = Math.min(run.size - start, end - places.length)
     passed += run.size
     if (wanted <= 0) continue
-    if (run.descending) yield* takeDown(tree, run, start, wanted, places)
-    else yield* take(yield* tree.seek(run.from, start), wanted, places)
+    if (run.descending) await takeDown(tree, run, start, wanted, places, turn)
+    else await take(await tree.seek(run.from, turn, start), wanted, places, turn)
   }
 }
 
-function* take(cursor: KeyCursor, count: number, places: number[]): Steps<void> {
+async function take(cursor: KeyCursor, count: number, places: number[], turn: Turn): Promise<void> {
   for (let left = count; left > 0; left--, cursor.next()) {
     places.push(cursor.place)
-    if (left % STEP === 0) yield
+    if (left % STEP === 0 && turn.isOver) await turn.next()
   }
 }
 
 const STEP = 256
 
 /** Descending, but within one tuple in the collection's order. */
-function* takeDown(tree: OrderedKeys, run: Run, start: number, count: number, places: number[]): Steps<void> {
+async function takeDown(
+  tree: OrderedKeys,
+  run: Run,
+  start: number,
+  count: number,
+  places: number[],
+  turn: Turn,
+): Promise<void> {
   const end = places.length + count
   // Ranks are numbers of keys of the run before a key.
   let rank = run.size - 1 - start
-  let cursor = yield* tree.seek(run.from, rank + 1)
+  let cursor = await tree.seek(run.from, turn, rank + 1)
   const above = start > 0 ? cursor.key : undefined
   cursor.previous()
   if (above && cursor.hasTupleOf(above)) {
     // The page begins within the keys of one tuple.
-    const first = yield* tree.count(run.from, tupleOf(above))
-    const next = yield* tree.count(run.from, aboveTuple(tupleOf(above)))
+    const first = await tree.count(run.from, tupleOf(above), turn)
+    const next = await tree.count(run.from, aboveTuple(tupleOf(above)), turn)
     const from = first + start - (run.size - next)
-    yield* take(yield* tree.seek(run.from, from), Math.min(next - from, count), places)
+    await take(await tree.seek(run.from, turn, from), Math.min(next - from, count), places, turn)
     rank = first - 1
-    cursor = yield* tree.seek(run.from, first)
+    cursor = await tree.seek(run.from, turn, first)
     cursor.previous()
   }
   while (places.length < end) {
@@ -124,14 +132,15 @@ function* takeDown(tree: OrderedKeys, run: Run, start: number, count: number, pl
       for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
       rank -= group.length
     } else {
-      const lowest = yield* tree.count(run.from, tupleOf(last))
-      yield* take(yield* tree.seek(run.from, lowest), Math.min(rank + 1 - lowest, end - places.length), places)
+      const lowest = await tree.count(run.from, tupleOf(last), turn)
+      const left = Math.min(rank + 1 - lowest, end - places.length)
+      await take(await tree.seek(run.from, turn, lowest), left, places, turn)
       if (places.length === end) return
       rank = lowest - 1
-      cursor = yield* tree.seek(run.from, lowest)
+      cursor = await tree.seek(run.from, turn, lowest)
       cursor.previous()
     }
-    yield
+    if (turn.isOver) await turn.next()
   }
 }
 
@@ -146,11 +155,17 @@ interface Placed {
 }
 
 /** Those of the items to be read individually that match, in the query's order. */
-function* placedOthers(items: CollectionItems, query: Query, plan: IndexPlan, runs: readonly Run[]): Steps<Placed[]> {
+async function placedOthers(
+  items: CollectionItems,
+  query: Query,
+  plan: IndexPlan,
+  runs: readonly Run[],
+  turn: Turn,
+): Promise<Placed[]> {
   const { tree, access } = plan
   const seen = new Set<number>()
   for (const { from, to } of access.others) {
-    const cursor = yield* tree.seek(bytesOf(from))
+    const cursor = await tree.seek(bytesOf(from), turn)
     const end = bytesOf(to)
     for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
       seen.add(cursor.place)
@@ -161,25 +176,27 @@ function* placedOthers(items: CollectionItems, query: Query, plan: IndexPlan, ru
   const order = access.order as Order
   const matching = new Matching(items, query)
   for (const place of seen) {
-    const value = yield* matching.valueAt(place)
-    if (value) matches.push(yield* sortEntryOf(value, place, order.sort))
+    if (turn.isOver) await turn.next()
+    const value = matching.valueAt(place)
+    if (value) matches.push(sortEntryOf(value, place, order.sort))
   }
   matches.sort(comparing(order.sort))
   const placed: Placed[] = []
   for (const match of matches) {
-    placed.push({ place: match.place, before: yield* keysBefore(match, order.sort, plan, runs) })
-    yield
+    placed.push({ place: match.place, before: await keysBefore(match, order.sort, plan, runs, turn) })
+    if (turn.isOver) await turn.next()
   }
   return placed
 }
 
 /** The number of keys of the runs before an item. */
-function* keysBefore(
+async function keysBefore(
   { keys, place }: SortEntry,
   [sort]: readonly Sort[],
   { tree, single }: IndexPlan,
   runs: readonly Run[],
-): Steps<number> {
+  turn: Turn,
+): Promise<number> {
   const isLast = sort !== undefined && (keys[0] as string) >= lastFrom(sort)
   const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
   let count = 0
@@ -188,12 +205,12 @@ function* keysBefore(
       count += size
       continue
     }
-    const own = Math.min(size, yield* tree.count(from, bytesOf(tuple + placeKey(place))))
+    const own = Math.min(size, await tree.count(from, bytesOf(tuple + placeKey(place)), turn))
     count += own
     if (!descending) continue
     // Keys of higher tuples, and those of its own tuple before it.
-    const lower = Math.min(size, yield* tree.count(from, bytesOf(tuple)))
-    const notHigher = Math.min(size, yield* tree.count(from, aboveTuple(bytesOf(tuple))))
+    const lower = Math.min(size, await tree.count(from, bytesOf(tuple), turn))
+    const notHigher = Math.min(size, await tree.count(from, aboveTuple(bytesOf(tuple)), turn))
     count += size - notHigher - lower
   }
   return count

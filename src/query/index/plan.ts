@@ -1,4 +1,4 @@
-import type { Steps } from '../../runtime/time-slices.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import type { OrderedKeys } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Access, AccessPaths, KeyRange } from './access.ts'
@@ -12,6 +12,9 @@ const FEW_OTHERS = 1000
 
 /** How many keys can be read in the time that reading one item takes, roughly. */
 const KEYS_PER_ITEM = 16
+
+/** About how long reading an item takes, in milliseconds. */
+export const ITEM_MS = 0.005
 
 /** The prefix of keys of items that the index orders. */
 const SINGLE = Buffer.from([KIND.single])
@@ -41,30 +44,34 @@ export interface Counted {
 }
 
 /** The index with the fewest items to read; undefined if scanning all items is as good. */
-export function* planOf(snapshot: CollectionSnapshot, accessPaths: AccessPaths): Steps<IndexPlan | undefined> {
+export async function planOf(
+  snapshot: CollectionSnapshot,
+  accessPaths: AccessPaths,
+  turn: Turn,
+): Promise<IndexPlan | undefined> {
   let best: IndexPlan | undefined
   for (const index of snapshot.indexes) {
     const access = accessPaths.by(index.paths)
     if (!access) continue
-    const plan = yield* counted(index, yield* snapshot.keysOf(index), access)
+    const plan = await counted(index, await snapshot.keysOf(index, turn), access, turn)
     if (plan.isInOrder) return plan
     if (plan.cost < (best?.cost ?? snapshot.items.size)) best = plan
   }
   return best
 }
 
-function* counted(index: StoredIndex, tree: OrderedKeys, access: Access): Steps<IndexPlan> {
+async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, turn: Turn): Promise<IndexPlan> {
   const single: Counted[] = []
   let size = 0
   for (const [at, range] of access.single.entries()) {
-    const within = yield* tree.count(bytesOf(range.from), bytesOf(range.to))
+    const within = await tree.count(bytesOf(range.from), bytesOf(range.to), turn)
     if (within > 0) single.push({ range, prefix: access.prefixes[at] as string, size: within })
     size += within
-    yield
+    if (turn.isOver) await turn.next()
   }
   let others = 0
-  if ((yield* tree.count(Buffer.alloc(0), SINGLE)) > 0) {
-    for (const { from, to } of access.others) others += yield* tree.count(bytesOf(from), bytesOf(to))
+  if ((await tree.count(Buffer.alloc(0), SINGLE, turn)) > 0) {
+    for (const { from, to } of access.others) others += await tree.count(bytesOf(from), bytesOf(to), turn)
   }
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
   const most = access.order?.leavesOut ? 0 : FEW_OTHERS

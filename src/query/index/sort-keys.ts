@@ -1,8 +1,8 @@
 import type { Sort } from '../../json/order.ts'
-import { AFTER_INSTANTS, orderKey, scalarKey, timeKeyAt } from '../../json/order-key.ts'
-import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
-import { isArray, isObject, type JsonObject } from '../../json/value.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
+import { AFTER_INSTANTS, orderKey, timeKeyAt } from '../../json/order-key.ts'
+import { firstAt } from '../../json/paths.ts'
+import type { JsonObject } from '../../json/value.ts'
+import type { Turn } from '../../runtime/turns.ts'
 import { MISSING } from './tuples.ts'
 
 /** Highest number of units of an order key that are compared. An order key is about as long as the JSON. */
@@ -15,13 +15,8 @@ export interface SortEntry {
   readonly keys: readonly string[]
 }
 
-export function* sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<SortEntry> {
-  const keys: string[] = []
-  for (const { path, isTime } of sort) {
-    if (isTime) keys.push(timeKeyAt(item, path, MOST_UNITS) ?? MISSING)
-    else keys.push(plainKey(item, path) ?? (yield* firstKey(item, path)))
-  }
-  return { place, keys }
+export function sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): SortEntry {
+  return { place, keys: sort.map((one) => keyOf(item, one)) }
 }
 
 /** Keys from this one on come last in both directions: of no value, or of an event time that is no instant. */
@@ -29,19 +24,10 @@ export function lastFrom({ isTime }: Sort): string {
   return isTime ? AFTER_INSTANTS : MISSING
 }
 
-/** The key of a scalar at a path without arrays; undefined if the key takes steps. */
-function plainKey(item: JsonObject, path: Path): string | undefined {
-  const value = plainAt(item, path)
-  if (value === undefined) return MISSING
-  return value === MANY || isArray(value) || isObject(value) ? undefined : scalarKey(value, MOST_UNITS)
-}
-
-function* firstKey(item: JsonObject, path: Path): Steps<string> {
-  for (const value of valuesAt(item, path)) {
-    if (value === undefined) yield
-    else return yield* orderKey(value, MOST_UNITS)
-  }
-  return MISSING
+function keyOf(item: JsonObject, { path, isTime }: Sort): string {
+  if (isTime) return timeKeyAt(item, path, MOST_UNITS) ?? MISSING
+  const value = firstAt(item, path)
+  return value === undefined ? MISSING : orderKey(value, MOST_UNITS)
 }
 
 /** The order of results: by the sorts, items without a value last, then by place. */
@@ -65,7 +51,7 @@ export function comparing(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) =
 const OVERHEAD = 100
 /** Highest memory for a part of the result, in units. */
 const MOST_HELD = 16 * 1024 * 1024
-/** Items processed in one step. */
+/** Items taken between two looks at the turn. */
 const STEP = 256
 
 /** Keeps the first items in an order, limited by number and memory: a heap with the last of them as its root. */
@@ -95,11 +81,11 @@ export class Firsts {
   }
 
   /** Removes and returns all, in order. */
-  *take(): Steps<SortEntry[]> {
+  async take(turn: Turn): Promise<SortEntry[]> {
     const found = new Array<SortEntry>(this.#heap.length)
     for (let index = found.length - 1; index >= 0; index--) {
       found[index] = this.#pop()
-      if (index % STEP === 0) yield
+      if (index % STEP === 0 && turn.isOver) await turn.next()
     }
     return found
   }

@@ -1,5 +1,5 @@
-import { orderKeyAtOnce, timeKeyAt } from '../../json/order-key.ts'
-import { MANY, PAUSE, type Path, plainAt, valuesAt } from '../../json/paths.ts'
+import { orderKey, timeKeyAt } from '../../json/order-key.ts'
+import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { POSITION_BYTES, putPosition } from '../../store/bytes.ts'
 import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
@@ -26,8 +26,6 @@ export const MOST_PATHS = 4
 export const LONG_ITEM = 32 * 1024
 /** Highest number of tuples of one item. */
 const MOST_TUPLES = 1000
-/** Highest number of values visited to find them. */
-const MOST_LOOKED_AT = 16_384
 
 /** The fields from whose values the keys of an index are made. */
 export interface IndexFields {
@@ -87,14 +85,10 @@ function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | 
 /** The order keys of all values at a path, which may be cut after `most + 1`. Undefined if there are too many. */
 function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
   const plain = plainAt(item, path)
-  if (plain !== MANY) return [plain === undefined ? MISSING : orderKeyAtOnce(plain, most + 1)]
+  if (plain !== MANY) return [plain === undefined ? MISSING : orderKey(plain, most + 1)]
   const parts: string[] = []
-  let looked = 0
   for (const value of valuesAt(item, path)) {
-    if (value === undefined) {
-      looked += PAUSE
-      if (looked > MOST_LOOKED_AT) return undefined
-    } else if (parts.push(orderKeyAtOnce(value, most + 1)) > MOST_TUPLES) return undefined
+    if (parts.push(orderKey(value, most + 1)) > MOST_TUPLES) return undefined
   }
   // An empty array has no values.
   return parts.length > 0 ? parts : [MISSING]

@@ -23,6 +23,7 @@ const SIGNS = /** @type {Record<string, string>} */ ({
   ObjectDeleted: '−',
   CollectionRemoved: '⊖',
   CollectionOrdered: '↕',
+  IdsReset: '↺',
 })
 const TODAY_MS = 20 * 3_600_000
 

@@ -19,6 +19,7 @@ export const VERBS = /** @type {Record<string, string>} */ ({
   ObjectDeleted: 'object deleted',
   CollectionRemoved: 'collection removed',
   CollectionOrdered: 'reordered',
+  IdsReset: 'ids reset',
 })
 
 /**

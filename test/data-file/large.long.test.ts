@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -16,7 +16,7 @@ import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
 const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
-/** Long enough that three of them exceed what is held in memory. */
+/** Long enough that the files exceed DataFile.EditBytes. */
 const TEXT = 'reading '.repeat(40)
 
 interface Row {
@@ -85,11 +85,43 @@ test('the first items of an import in parts are there once, after kills at any m
   assert.equal(events, 40_000 + 30_001 + 2, `${context}: nothing was imported twice`)
 })
 
-test('a large edit is merged in parts between other writes, which are kept elsewhere', async (t) => {
+test('part of the first items is not served when the file is invalid or missing afterwards', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const file = join(directory, 'db.json')
+  const text = JSON.stringify({ things: rows(60_000, () => ({})) })
+  await writeFile(file, text)
+  const server = spawnServer(t, directory)
+  await until('a part to be imported', async () => (await bytesIn(join(directory, 'db.journal'))) > 8 * 1024 * 1024)
+  server.process.kill('SIGKILL')
+  await server.ended()
+  await writeFile(file, text.slice(0, -5))
+  const invalid = spawnServer(t, directory)
+  assert.equal((await invalid.ended()).code, 2)
+  assert.match(invalid.stderr(), /The data file is not well-formed JSON/)
+  await rm(file)
+  const missing = spawnServer(t, directory)
+  assert.equal((await missing.ended()).code, 1)
+  assert.match(missing.stderr(), /db\.json is missing\. The first items of .* are not imported completely/)
+  await writeFile(file, text)
+  const again = await startServer(t, { directory })
+  await until('the import to be complete', async () => (await again.fetch('/api/things')).status === 200)
+  const ids = (await itemsOf(again.url, 'things')).map(({ id }) => id)
+  assert.deepEqual(
+    ids,
+    Array.from({ length: 60_000 }, (_, id) => id),
+  )
+})
+
+async function bytesIn(directory: string): Promise<number> {
+  const names = await readdir(directory).catch(() => [])
+  const sizes = await Promise.all(names.map(async (name) => (await stat(join(directory, name))).size))
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+test('a large edit is one write, compared with the version written last; its order is not merged', async (t) => {
   const first = rows(60_000, (n) => ({ id: n }))
-  const server = await startServer(t, { data: { things: first } })
+  const server = await startServer(t, { data: { things: first }, flags: ['--DataFile.Write', 'never'] })
   await until('the import to be complete', async () => (await server.fetch('/api/things/0')).status === 200)
-  await server.fetch('/admin/snapshot', { method: 'POST' })
   const opened = JSON.parse(await readFile(server.file, 'utf8')) as { things: Row[] }
   // The editor changes all but the first thousand items, deletes one, moves one, and adds one.
   const [moved, ...rest] = opened.things as [Row, ...Row[]]
@@ -109,73 +141,48 @@ test('a large edit is merged in parts between other writes, which are kept elsew
   isMerged = true
   await writing
   assert.equal(merged.status, 200)
-  const { events, conflicts } = (await merged.json()) as { events: number; conflicts: unknown[] }
+  const { events, basedOn, conflicts } = (await merged.json()) as Record<string, unknown>
   assert.ok(writes > 2, `${writes} writes meanwhile`)
-  // 58,999 replaced, one deleted, one created, and the order.
-  assert.deepEqual([events, conflicts], [58_999 + 1 + 1 + 1, []])
+  // 58,999 replaced, one deleted, one created.
+  assert.deepEqual([events, basedOn, conflicts], [58_999 + 1 + 1, 60_001, []])
   const found = await itemsOf(server.url, 'things')
-  const expected = edited.map((item) => ((item.id ?? 60_000) < Math.min(writes, 1000) ? { id: item.id, n: -2 } : item))
-  assert.deepEqual(
-    found.map(({ id, n }) => ({ id, n })),
-    expected.map(({ id, n }) => ({ id: id ?? 60_000, n })),
+  const byClient = Math.min(writes, 1000)
+  const expected = [...first.slice(0, 59_999), { id: 60_000, n: -1, text: 'new' }].map(({ id = 0, n, text }) =>
+    id < byClient ? { id, n: -2, text: 'client' } : { id, n, text: id < 1000 || n < 0 ? text : `${text}edited` },
   )
-  assert.ok(
-    found.every(({ id = 0, text }) =>
-      id < 1000 ? !text.endsWith('edited') : id === 60_000 || text.endsWith('edited'),
-    ),
-  )
+  assert.deepEqual(found, expected)
   assert.equal(await server.stop(), 0)
-  assert.ok(
-    (await editsIn(join(server.directory, 'db.journal'))).filter(({ key }) => key?.endsWith(':part')).length > 2,
-  )
-  const shown = JSON.parse(await readFile(server.file, 'utf8')) as { things: Row[] }
-  assert.equal(shown.things.length, 60_000)
+  const edits = await editsIn(join(server.directory, 'db.journal'))
+  assert.deepEqual(edits.filter(({ key }) => !key?.endsWith(':part')).at(-1)?.events, 58_999 + 2)
 })
 
-/** Items of 19 MiB together, which are merged in parts. */
+/** Items of 19 MiB together. */
 const LONG = Array.from({ length: 300 }, (_, id) => ({ id, n: 0, text: 'x'.repeat(64 * 1024) }))
 
-test('an edit that is rejected after a part is reverted by the former file, even after a restart', async () => {
-  for (const isRestarted of [false, true]) {
-    const disk = new SimulatedDisk()
-    disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: LONG })))
-    let writes = Number.POSITIVE_INFINITY
-    const fault = (operation: string, path: string) =>
-      operation === 'write' && path.endsWith('.ndjson') && writes-- <= 0
-        ? ({ type: 'error', code: 'ENOSPC' } as const)
-        : undefined
-    const store = await mkdtemp(join(tmpdir(), 'recollect-parts-'))
-    const settings = { store, segmentBytes: 64 * 2 ** 20 }
-    let { engine } = await openTestEngine(disk.files(fault), settings)
-    await engine.snapshot()
-    const before = disk.bytes(DATA_FILE) as Buffer
-    const edited = LONG.map((item) => ({ ...item, n: 1 }))
-    disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: edited })))
-    // As many writes as the first part takes, and some.
-    writes = 13
-    await assert.rejects(engine.reload(), (error) => {
-      assert.ok(error instanceof Refusal)
-      assert.equal(error.code, 'DiskFull')
-      assert.match(error.message, /Parts of the edit were merged before that/)
-      return true
-    })
-    writes = Number.POSITIVE_INFINITY
-    const changed = () => (snapshotOf(engine.views).get('a') ?? []).filter(({ n }) => n === 1).length
-    assert.ok(changed() > 0 && changed() < LONG.length, `${changed()} changed`)
-    disk.put(DATA_FILE, before)
-    if (isRestarted) {
-      await engine.close().catch(() => {})
-      disk.put(DATA_FILE, before)
-      engine = (await openTestEngine(disk.killed().files(), settings)).engine
-    } else await engine.reload()
-    assert.equal(changed(), 0, `restarted: ${isRestarted}`)
-    await engine.snapshot()
-    await engine.close()
-    await rm(store, { recursive: true })
-  }
+test('a large edit for which the disk has no room is not merged partly, and is merged later', async () => {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: LONG })))
+  let writes = Number.POSITIVE_INFINITY
+  const fault = (operation: string, path: string) =>
+    operation === 'write' && path.endsWith('.ndjson') && writes-- <= 0
+      ? ({ type: 'error', code: 'ENOSPC' } as const)
+      : undefined
+  const store = await mkdtemp(join(tmpdir(), 'recollect-large-'))
+  const { engine } = await openTestEngine(disk.files(fault), { store, segmentBytes: 64 * 2 ** 20 })
+  const { head } = engine.journal
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: LONG.map((item) => ({ ...item, n: 1 })) })))
+  writes = 5
+  await assert.rejects(engine.reload(), (error) => error instanceof Refusal && error.code === 'DiskFull')
+  writes = Number.POSITIVE_INFINITY
+  const changed = () => (snapshotOf(engine.views).get('a') ?? []).filter(({ n }) => n === 1).length
+  assert.deepEqual([engine.journal.head, changed()], [head, 0])
+  assert.equal((await engine.reload()).events, LONG.length)
+  assert.equal(changed(), LONG.length)
+  await engine.close()
+  await rm(store, { recursive: true })
 })
 
-test('a large edit with an item that violates its schema is rejected before any part is merged', async (t) => {
+test('a large edit with an item that violates its schema is rejected as a whole', async (t) => {
   const schema = { properties: { n: { maximum: 5 } }, required: ['id'] }
   const directory = await temporaryDirectory(t)
   const path = join(directory, 'schema.json')
@@ -197,24 +204,22 @@ test('a large edit with an item that violates its schema is rejected before any 
   assert.equal(await server.stop(), 0)
 })
 
-test('an engine that is closed during the merge of a large edit aborts it, and the next one completes it', async () => {
+test('an engine that is closed while it reads a large edit does not merge it, and the next one does', async () => {
   const all = Array.from({ length: 900 }, (_, id) => ({ ...LONG[0], id }))
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
   const settings = { store: await mkdtemp(join(tmpdir(), 'recollect-ending-')), segmentBytes: 64 * 2 ** 20 }
   const { engine } = await openTestEngine(disk.files(), settings)
-  const first = engine.journal.head
+  const { head } = engine.journal
   disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: all })))
   const refused = assert.rejects(engine.reload(), (error) => error instanceof Refusal && error.code === 'Unavailable')
-  await turnsUntil('the first events of the edit', () => engine.journal.head !== first)
-  assert.equal(engine.dataFile.status.state, 'merging')
+  await turnsUntil('the edit to be read', () => engine.dataFile.status.state === 'merging')
   await engine.close()
   await refused
-  const merged = engine.journal.head - first
-  assert.ok(merged > 0 && merged < all.length, `${merged} events`)
+  assert.equal(engine.journal.head, head)
   const again = (await openTestEngine(disk.files(), settings)).engine
   assert.deepEqual(snapshotOf(again.views).get('a'), all)
-  assert.equal(again.journal.head, first + all.length)
+  assert.equal(again.journal.head, head + all.length)
   await again.close()
   await rm(settings.store, { recursive: true })
 })

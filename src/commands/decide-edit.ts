@@ -1,0 +1,158 @@
+import type { CollectionState } from '../collections/collection.ts'
+import { FileMistakes } from '../collections/file-mistakes.ts'
+import { isItem, keyOf } from '../collections/item.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
+import { Document } from '../json/document.ts'
+import { parseText } from '../json/parse-text.ts'
+import type { JsonObject } from '../json/value.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import type { Turn } from '../runtime/turns.ts'
+import { assignedId, isTaken } from './decide.ts'
+import { type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
+import { checkItem } from './edited-items.ts'
+import { stamp, withId } from './item-event.ts'
+import { mergedOrder } from './merged-order.ts'
+import type { Rules } from './rules.ts'
+
+/** An item that both the editor and another write changed. The edit won; the journal holds both. */
+export interface MergeConflict {
+  readonly collection: string
+  readonly id: ItemId
+}
+
+export interface EditDecision {
+  readonly events: List<DomainEvent>
+  readonly conflicts: readonly MergeConflict[]
+}
+
+/**
+ * A three-way merge: only the editor's changes become events.
+ * @throws {Refusal} `Invalid` with the places of the items that are not valid.
+ */
+export async function decideEdit(edit: Edit, accepted: AcceptedState, rules: Rules, turn: Turn): Promise<EditDecision> {
+  const decider = new EditDecider(edit.kind, rules, turn)
+  for (const collection of edit.collections) {
+    if (turn.isOver) await turn.next()
+    await decider.add(collection, accepted.collection(collection.name))
+  }
+  decider.mistakes.throwAny()
+  return decider
+}
+
+class EditDecider implements EditDecision {
+  readonly events = new ChunkedList<DomainEvent>()
+  readonly conflicts: MergeConflict[] = []
+  readonly mistakes = new FileMistakes()
+  readonly #kind: EditKind
+  readonly #rules: Rules
+  readonly #turn: Turn
+  /** Whether the current collection exists before the next event. */
+  #isThere = false
+
+  constructor(kind: EditKind, rules: Rules, turn: Turn) {
+    this.#kind = kind
+    this.#rules = rules
+    this.#turn = turn
+  }
+
+  async add(edit: CollectionEdit, now: CollectionState): Promise<void> {
+    this.#isThere = now.exists
+    const first = this.events.length
+    if (edit.isRemoved) {
+      // With everything that is in it now.
+      if (now.exists) await this.#remove(edit, now)
+      return
+    }
+    // If others replaced a list by an object, or the reverse, and the editor did not touch it, theirs stays.
+    const isTouched = !edit.wasThere || edit.edited.length > 0
+    if (now.exists && now.isObject !== edit.isObject && isTouched) await this.#remove(edit, now)
+    for (const id of edit.removed) {
+      if (this.#turn.isOver) await this.#turn.next()
+      this.#delete(edit, now, id)
+    }
+    const assigned = await this.#items(edit, now)
+    const ids = edit.order && (await mergedOrder(withIds(edit.order, assigned), now, this.events, first, this.#turn))
+    if (ids) this.#event(edit, { type: 'CollectionOrdered', collection: edit.name, ids })
+    if (!edit.wasThere) this.#create(edit)
+  }
+
+  async #remove(edit: CollectionEdit, now: CollectionState): Promise<void> {
+    for (const { id } of now.items()) {
+      if (this.#turn.isOver) await this.#turn.next()
+      this.#delete(edit, now, id)
+    }
+    if (!now.isObject) this.#event(edit, { type: 'CollectionRemoved', collection: edit.name })
+    this.#isThere = false
+  }
+
+  #delete(edit: CollectionEdit, now: CollectionState, id: ItemId): void {
+    const ours = now.get(keyOf(id))
+    if (!isItem(ours)) return
+    if (!this.#isSame(ours.text, edit.before(id)?.text)) this.#conflict(edit, ours.id)
+    const type = ours.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
+    this.#event(edit, { type, ...stamp(edit.name, ours.id, ours) })
+  }
+
+  /**
+   * Items without an id get the integers after the highest one, including those of the file, except integers that exist
+   * as text. Returns these.
+   */
+  async #items(edit: CollectionEdit, now: CollectionState): Promise<readonly ItemId[]> {
+    const assigned: ItemId[] = []
+    let next = Math.max(now.nextId, edit.nextId)
+    for (const item of edit.edited) {
+      if (this.#turn.isOver) await this.#turn.next()
+      if (item.id !== undefined) {
+        this.#item(edit, now, item, item.id)
+        continue
+      }
+      while (isTaken(next, now) || edit.isAdded(next)) next++
+      const id = assignedId(next++)
+      assigned.push(id)
+      const value = withId(parseText(item.text) as JsonObject, id, this.#rules)
+      this.#item(edit, now, { ...item, text: JSON.stringify(value) }, id)
+    }
+    return assigned
+  }
+
+  #item(edit: CollectionEdit, now: CollectionState, item: EditedItem, id: ItemId): void {
+    const key = keyOf(id)
+    const before = edit.before(id)?.text
+    const found = now.get(key)
+    const ours = isItem(found) ? found.text : undefined
+    // An edited item differs from the base, so it need not be compared with the base again.
+    if (ours !== before && this.#isSame(ours, item.text)) return
+    this.mistakes.catching(() => checkItem(this.#rules, edit.name, item, this.#kind))
+    if (!this.#isSame(ours, before)) this.#conflict(edit, id)
+    const created = id === OBJECT_ID ? 'ObjectCreated' : 'ItemCreated'
+    const type = ours === undefined ? created : 'ItemReplaced'
+    this.#event(edit, { type, ...stamp(edit.name, id, found), item: new Document(item.text) })
+  }
+
+  #isSame(a: string | undefined, b: string | undefined): boolean {
+    return isSame(a, b, this.#kind)
+  }
+
+  #conflict({ name }: CollectionEdit, id: ItemId): void {
+    this.conflicts.push({ collection: name, id })
+  }
+
+  #event(edit: CollectionEdit, event: DomainEvent): void {
+    this.#create(edit)
+    this.events.push(event)
+  }
+
+  #create({ name, isObject }: CollectionEdit): void {
+    if (this.#isThere) return
+    this.#isThere = true
+    // A single object is created by the event of its item.
+    if (!isObject) this.events.push({ type: 'CollectionCreated', collection: name })
+  }
+}
+
+/** `assigned` are the ids of the items that had none, in order. */
+function* withIds(order: Iterable<ItemId | undefined>, assigned: readonly ItemId[]): Generator<ItemId> {
+  let next = 0
+  for (const id of order) yield id ?? (assigned[next++] as ItemId)
+}

@@ -1,0 +1,287 @@
+import type { FileItem } from '../collections/file-items.ts'
+import { IdIndex } from '../collections/id-index.ts'
+import { type Item, integerAfter, keyOf } from '../collections/item.ts'
+import { type CollectionItems, holdsObject } from '../collections/stored-items.ts'
+import type { ItemId } from '../events/event.ts'
+import { parseText } from '../json/parse-text.ts'
+import type { JsonObject } from '../json/value.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import type { Turn } from '../runtime/turns.ts'
+import { type CollectionEdit, type Edit, type EditedItem, type EditKind, type HeldCharacters, isSame } from './edit.ts'
+
+export type BaseItems = Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'>
+
+/** The state from which a file was edited, by collection. */
+export type Base = ReadonlyMap<string, BaseItems>
+
+export interface DifferenceOptions {
+  readonly base: Base
+  readonly idField: string
+  readonly held?: HeldCharacters
+  readonly kind: EditKind
+  /** How much of all items is kept: the ids to merge the order and find items that lost them, and the texts for `copyTo`. */
+  readonly keeps: 'nothing' | 'ids' | 'items'
+  /** The ids are known to be different. */
+  readonly hasUniqueIds?: boolean
+}
+
+/** Compares the items of a file with its base, one after the other. Memory holds the items that differ. */
+export class Difference {
+  readonly #options: DifferenceOptions
+  readonly #collections = new Map<string, CollectionDifference>()
+
+  constructor(options: DifferenceOptions) {
+    this.#options = options
+  }
+
+  /** The next collection of the file. */
+  collection(name: string, isObject: boolean): CollectionDifference {
+    const { base, held } = this.#options
+    const before = base.get(name)
+    if (before && holdsObject(before) !== isObject) held?.take(before.size)
+    const collection = new CollectionDifference(name, isObject, before, this.#options)
+    this.#collections.set(name, collection)
+    return collection
+  }
+
+  /** Compares the items with another base. */
+  async copyTo(other: Difference, turn: Turn): Promise<void> {
+    for (const [name, { isObject, items }] of this.#collections) {
+      const collection = other.collection(name, isObject)
+      for (const { id, text } of items) {
+        if (turn.isOver) await turn.next()
+        collection.add(id, text)
+      }
+    }
+  }
+
+  /** The items found since the last call; more will follow. */
+  take(): Edit {
+    return this.#edit(Array.from(this.#collections.values(), (collection) => collection.take()))
+  }
+
+  /** The edit, after all items were added. */
+  async end(turn: Turn): Promise<Edit> {
+    const { base, held } = this.#options
+    const collections: CollectionEdit[] = []
+    for (const [name, { size }] of base) {
+      if (turn.isOver) await turn.next()
+      const collection = this.#collections.get(name)
+      if (!collection) held?.take(size)
+      const ended = collection ? await collection.end(turn) : removedCollection(name, base)
+      collections.push(ended)
+    }
+    for (const [name, collection] of this.#collections)
+      if (!base.has(name)) collections.push(await collection.end(turn))
+    return this.#edit(collections)
+  }
+
+  #edit(collections: readonly CollectionEdit[]): Edit {
+    return { collections, kind: this.#options.kind }
+  }
+}
+
+function removedCollection(name: string, base: Base): CollectionEdit {
+  const before = base.get(name)
+  return {
+    ...{ name, isRemoved: true, isObject: false, wasThere: true, edited: [], removed: [] },
+    ...{ isReordered: false, order: undefined, hasUnnamed: false, nextId: 0, isAdded: () => false },
+    before: (id) => before?.item(keyOf(id)),
+  }
+}
+
+export class CollectionDifference {
+  readonly name: string
+  readonly isObject: boolean
+  /** The items of the file, as far as they are kept. */
+  readonly items = new ChunkedList<FileItem>()
+  readonly #whole: BaseItems | undefined
+  /** The items to compare with: none if the base has another kind. */
+  readonly #base: BaseItems | undefined
+  readonly #options: DifferenceOptions
+  #edited = new ChunkedList<EditedItem>()
+  /** For each place of the base, the index of its item in the file plus one; 0 if the file does not have it. */
+  readonly #indexes: Uint32Array
+  readonly #added = new IdIndex()
+  #length = 0
+  /** Where the next item is in the base, unless items were inserted, removed or moved. */
+  #place: number
+  #found = 0
+  #hasUnnamed = false
+  #nextId = 0
+
+  constructor(name: string, isObject: boolean, whole: BaseItems | undefined, options: DifferenceOptions) {
+    const base = whole && holdsObject(whole) === isObject ? whole : undefined
+    this.name = name
+    this.isObject = isObject
+    this.#whole = whole
+    this.#base = base
+    this.#options = options
+    this.#indexes = new Uint32Array(base?.places ?? 0)
+    this.#place = base?.seek(0) ?? 0
+  }
+
+  /** The item of the base that has this text, if the file has it in its order: it need not be parsed. */
+  known(text: string): Item | undefined {
+    const base = this.#base
+    const item = base && this.#place < base.places ? base.uncachedAt(this.#place) : undefined
+    return item?.text === text ? item : undefined
+  }
+
+  /** Adds the next item of the file. Returns the index of an earlier one with the same id. */
+  add(id: ItemId | undefined, text: string, known: FileItem | undefined = this.known(text)): number | undefined {
+    const { held, kind, keeps } = this.#options
+    const index = this.#length++
+    const before = known ?? (id === undefined ? undefined : this.#base?.item(keyOf(id)))
+    if (!known && !isSame(before?.text, text, kind)) {
+      held?.take(1, text.length)
+      this.#edited.push({ index, id, text })
+    }
+    if (keeps !== 'nothing') this.items.push({ id, text: keeps === 'items' ? text : '' })
+    if (id === undefined) {
+      this.#hasUnnamed = true
+      return undefined
+    }
+    this.#nextId = Math.max(this.#nextId, integerAfter(id))
+    return before ? this.#find(before.id as ItemId, index, known !== undefined) : this.#add(id, index)
+  }
+
+  #find(id: ItemId, index: number, isExpected: boolean): number | undefined {
+    const base = this.#base as BaseItems
+    const place = isExpected ? this.#place : (base.placeOf(id) as number)
+    this.#place = base.seek(place + 1)
+    const earlier = this.#indexes[place] as number
+    if (earlier > 0) return earlier - 1
+    this.#indexes[place] = index + 1
+    this.#found++
+    return undefined
+  }
+
+  #add(id: ItemId, index: number): number | undefined {
+    if (this.#options.hasUniqueIds) return undefined
+    const earlier = this.#added.get(id)
+    if (earlier === undefined) this.#added.set(id, index)
+    return earlier
+  }
+
+  take(): CollectionEdit {
+    const edited = this.#edited
+    this.#edited = new ChunkedList()
+    return { ...this.#edit, edited, removed: [], isReordered: false, order: undefined }
+  }
+
+  async end(turn: Turn): Promise<CollectionEdit> {
+    const removed = new ChunkedList<ItemId>()
+    const named = await this.#compareRest(removed, turn)
+    const isReordered = this.#isReordered()
+    const order = { [Symbol.iterator]: () => this.#order(named) }
+    return {
+      ...this.#edit,
+      edited: named ? await this.#without(named, turn) : this.#edited,
+      removed,
+      isReordered,
+      order: isReordered && this.#options.keeps !== 'nothing' ? order : undefined,
+    }
+  }
+
+  get #edit(): Omit<CollectionEdit, 'edited' | 'removed' | 'isReordered' | 'order'> {
+    return {
+      ...{ name: this.name, isRemoved: false, isObject: this.isObject, wasThere: this.#base !== undefined },
+      ...{
+        hasUnnamed: this.#hasUnnamed,
+        nextId: this.#nextId,
+        isAdded: (id) => this.#added.has(id),
+        before: (id) => this.#whole?.item(keyOf(id)),
+      },
+    }
+  }
+
+  /**
+   * Finds the items of the base that the file does not have. An item without an id that equals one of these is that one:
+   * the editor removed its id, or the file was saved before the id was assigned. Returns, by index, their places plus one.
+   */
+  async #compareRest(removed: ChunkedList<ItemId>, turn: Turn): Promise<Uint32Array | undefined> {
+    const base = this.#base
+    if (!base || this.#found === base.size) return undefined
+    const { keeps, idField, held } = this.#options
+    const unnamed = this.#hasUnnamed && keeps !== 'nothing' ? new UnnamedItems(this.#edited) : undefined
+    await unnamed?.build(turn)
+    const named = unnamed && new Uint32Array(this.items.length)
+    for (let place = base.seek(0); place < base.places; place = base.seek(place + 1)) {
+      if (turn.isOver) await turn.next()
+      if (this.#indexes[place] !== 0) continue
+      const { id, text } = base.uncachedAt(place) as Item
+      const index = unnamed?.take(textWithoutId(text, idField))
+      if (!named || index === undefined) {
+        held?.take(1)
+        removed.push(id)
+        continue
+      }
+      named[index] = place + 1
+      this.#indexes[place] = index + 1
+    }
+    return named
+  }
+
+  #isReordered(): boolean {
+    let next = 1
+    for (const index of this.#indexes) if (index > 0 && index !== next++) return true
+    return false
+  }
+
+  *#order(named: Uint32Array | undefined): Generator<ItemId | undefined> {
+    let index = 0
+    for (const { id } of this.items) {
+      const place = named?.[index++] ?? 0
+      yield place > 0 ? this.#base?.uncachedAt(place - 1)?.id : id
+    }
+  }
+
+  async #without(named: Uint32Array, turn: Turn): Promise<ChunkedList<EditedItem>> {
+    const rest = new ChunkedList<EditedItem>()
+    for (const item of this.#edited) {
+      if (turn.isOver) await turn.next()
+      if (named[item.index] === 0) rest.push(item)
+    }
+    return rest
+  }
+}
+
+/** Finds items without an id by their text. Of equal ones, each is found once. */
+class UnnamedItems {
+  readonly #edited: List<EditedItem>
+  /** For each text, the number of its first item; NONE after the last one was taken. */
+  readonly #first = new IdIndex()
+  /** For each item, the number of the next one with the same text. */
+  readonly #next: Uint32Array
+  readonly #none: number
+
+  constructor(edited: List<EditedItem>) {
+    this.#edited = edited
+    this.#none = edited.length
+    this.#next = new Uint32Array(edited.length)
+  }
+
+  async build(turn: Turn): Promise<void> {
+    for (let number = this.#edited.length - 1; number >= 0; number--) {
+      if (turn.isOver) await turn.next()
+      const { id, text } = this.#edited.at(number) as EditedItem
+      if (id !== undefined) continue
+      this.#next[number] = this.#first.get(text) ?? this.#none
+      this.#first.set(text, number)
+    }
+  }
+
+  /** The index of an item with this text. */
+  take(text: string): number | undefined {
+    const number = this.#first.get(text) ?? this.#none
+    if (number === this.#none) return undefined
+    this.#first.set(text, this.#next[number] as number)
+    return this.#edited.at(number)?.index
+  }
+}
+
+function textWithoutId(text: string, idField: string): string {
+  const { [idField]: _, ...rest } = parseText(text) as JsonObject
+  return JSON.stringify(rest)
+}

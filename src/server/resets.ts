@@ -1,0 +1,58 @@
+import type { RestoreOutcome } from '../commands/outcome.ts'
+import type { RestoredCollection } from '../commands/restore.ts'
+import { readDataFileBody } from '../data-file/file-reader.ts'
+import { FirstImport } from '../data-file/first-import.ts'
+import type { Origin } from '../events/journal.ts'
+import { checkBuilt } from '../http/once-built.ts'
+import { formerCollections } from '../http/restoration.ts'
+import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
+import { Turns } from '../runtime/turns.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Engine } from './engine.ts'
+
+/** Returns all collections to the first data, or to given data, with the next ids of a first start with it. */
+export class Resets {
+  readonly #engine: Engine
+  readonly #idField: string
+  readonly #itemValues: number
+  readonly #firstImport: FirstImport
+  readonly #turns = new Turns()
+
+  constructor(engine: Engine, { dataStore, limits }: Pick<Settings, 'dataStore' | 'limits'>) {
+    this.#engine = engine
+    this.#idField = dataStore.idField
+    this.#itemValues = limits.itemValues
+    this.#firstImport = new FirstImport(engine.journal)
+  }
+
+  /** The first data is what the journal's first import of the data file left, or nothing. */
+  async toFirstData(origin: Origin, isDryRun = false): Promise<RestoreOutcome> {
+    const { handler, views, past } = this.#engine
+    checkBuilt(this.#engine.building())
+    const to = await this.#firstImport.end()
+    const snapshots: CollectionSnapshot[] = []
+    try {
+      const collections = await formerCollections(views.namesEver(), to, past, snapshots)
+      return await handler.restore({ type: 'reset', collections }, origin, isDryRun)
+    } finally {
+      for (const snapshot of snapshots) snapshot.release()
+    }
+  }
+
+  /**
+   * The data is the JSON of a data file.
+   * @throws {Refusal} with the places of all mistakes; nothing has changed then.
+   */
+  async toData(data: Buffer, origin: Origin): Promise<RestoreOutcome> {
+    const { handler, views } = this.#engine
+    checkBuilt(this.#engine.building())
+    const collections = new Map<string, RestoredCollection | undefined>(
+      views.namesEver().map((name) => [name, undefined]),
+    )
+    const read = await this.#turns.run((turn) =>
+      readDataFileBody(data, { idField: this.#idField, mostValues: this.#itemValues }, turn),
+    )
+    for (const [name, items] of read) collections.set(name, { items: () => items })
+    return handler.restore({ type: 'import', collections }, origin, false)
+  }
+}
