@@ -25,6 +25,9 @@ export interface DifferenceOptions {
   readonly hasUniqueIds?: boolean
 }
 
+/** Places between two looks at the turn. */
+const STEP_PLACES = 65_536
+
 /** Compares the items of a file with its base, one after the other. Memory holds the items that differ. */
 export class Difference {
   readonly #options: DifferenceOptions
@@ -173,7 +176,7 @@ export class CollectionDifference {
   async end(turn: Turn): Promise<CollectionEdit> {
     const removed = new ChunkedList<ItemId>()
     const named = await this.#compareRest(removed, turn)
-    const isReordered = this.#isReordered()
+    const isReordered = await this.#isReordered(turn)
     const order = { [Symbol.iterator]: () => this.#order(named) }
     return {
       ...this.#edit,
@@ -223,9 +226,13 @@ export class CollectionDifference {
     return named
   }
 
-  #isReordered(): boolean {
+  async #isReordered(turn: Turn): Promise<boolean> {
     let next = 1
-    for (const index of this.#indexes) if (index > 0 && index !== next++) return true
+    for (let place = 0; place < this.#indexes.length; place++) {
+      if (place % STEP_PLACES === 0 && turn.isOver) await turn.next()
+      const index = this.#indexes[place] as number
+      if (index > 0 && index !== next++) return true
+    }
     return false
   }
 

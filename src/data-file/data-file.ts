@@ -4,7 +4,6 @@ import type { Projection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Ended, JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import { Turns } from '../runtime/turns.ts'
 import { openBase } from './base.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
@@ -60,7 +59,6 @@ export class DataFile implements Projection {
       ...options,
       checked,
       onDisk: this.#onDisk,
-      turns: new Turns(),
       connection: () => this.#connected,
       confirm: (mark) => this.#writer.confirm(mark),
     })

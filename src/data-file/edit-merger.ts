@@ -5,7 +5,7 @@ import { type Edit, HeldCharacters } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, partKey } from '../events/journal.ts'
-import type { Turn, Turns } from '../runtime/turns.ts'
+import { type Turn, Turns } from '../runtime/turns.ts'
 import { type OpenBase, openBase } from './base.ts'
 import { type BaseSearchResult, type DoubtfulItem, findOrigin, LAST } from './base-search.ts'
 import type { DataFileOptions } from './data-file-options.ts'
@@ -21,7 +21,6 @@ import { isDataFileEdit } from './merged-edits.ts'
 export interface EditMergerOptions
   extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits' | 'edits'> {
   readonly onDisk: FileOnDisk
-  readonly turns: Turns
   readonly connection: () => JournalConnection
   /** Reports how many bytes of the file were read and compared, or merged. */
   readonly progress: (bytes: number, of: number) => void
@@ -50,6 +49,7 @@ interface FoundEdit extends BaseSearchResult {
 /** Finds the base of an edited data file, and merges the edit. */
 export class EditMerger {
   readonly #options: EditMergerOptions
+  readonly #turns = new Turns()
 
   constructor(options: EditMergerOptions) {
     this.#options = options
@@ -64,16 +64,16 @@ export class EditMerger {
   }
 
   async #merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
-    const { onDisk, turns, files, path, edits } = this.#options
+    const { onDisk, files, path, edits } = this.#options
     const last = await this.#last()
     const opened: OpenBase[] = []
     try {
       const size = (await files.stat(path))?.size ?? 0
       if (isStart && size > edits.bytes && (await this.#isFirst())) {
-        return await turns.run((turn) => this.#importParts(last, first, turn))
+        return await this.#turns.run((turn) => this.#importParts(last, first, turn))
       }
       const known = first && 'edit' in first && last.size === 0 ? { ...LAST, ...first } : undefined
-      const found = known ?? (await turns.run((turn) => this.#find(last, size > edits.bytes, opened, turn)))
+      const found = known ?? (await this.#turns.run((turn) => this.#find(last, size > edits.bytes, opened, turn)))
       const { content, edit, origin, doubtful } = found
       const { edited, ...merged } = await this.#options.connection().merge(edit, content.hash)
       const isShown = edit.collections.every(

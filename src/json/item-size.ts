@@ -57,19 +57,19 @@ export function sizeOf(json: string): Size {
 
 /**
  * Refuses a JSON text with more values than `most`: parsing, comparing and writing it would block the event loop for too
- * long. Each value takes at least a character. `idValues` are those of an id, which are not counted; before it is parsed,
- * any text may have one.
+ * long. Each value takes at least a character. The id is not counted: `idValues` are its values, undefined for a text that
+ * may have one.
  * @throws {Refusal} `Unprocessable` with the place of the largest container; `Invalid` if it is nested too deeply.
  */
-export function checkValues(json: string, most: number, what: string, idValues = MEMBER_VALUES): void {
+export function checkValues(json: string, most: number, what: string, idValues?: number): void {
   if (json.length <= most) return
   const { values, nesting, end } = sizeOf(json)
   if (nesting > MAX_NESTING) {
     const place = pointer(pathAt(json, end))
     throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
   }
-  const counted = values - idValues
-  if (counted <= most) return
+  const counted = values - (idValues ?? 0)
+  if (counted <= most + (idValues === undefined ? MEMBER_VALUES : 0)) return
   const place = placeOfMost(json)
   const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
   throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])

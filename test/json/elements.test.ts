@@ -67,3 +67,12 @@ function parsed(text: string): unknown {
     return undefined
   }
 }
+
+test('a list of elements that are nested too deeply is refused where that begins', () => {
+  const refused = { code: 'Invalid', message: /^Nesting deeper than 100 is not accepted/ }
+  assert.throws(() => [...elementsOf('['.repeat(10_000_000))], refused)
+  assert.throws(() => [...elementsOf(`[${'{"a":'.repeat(1_000_000)}`)], refused)
+  // Deeper elements than items may be are left to the check of each item.
+  const deep = '['.repeat(105) + ']'.repeat(105)
+  assert.deepEqual([...elementsOf(`[${deep},1]`)], [deep, '1'])
+})
