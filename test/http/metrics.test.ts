@@ -167,6 +167,7 @@ test('metrics report a subscription that lags until it has caught up', async () 
   const create = () => handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
   await create()
   await create()
+  await until('it lags', () => subscriptions.figures().lagging === 1)
   assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 1, laggedEver: 1 })
   slow = false
   drained()
