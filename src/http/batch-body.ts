@@ -6,6 +6,9 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { bodyRefusal, normalizeCoding, tooLarge } from './koa-body.ts'
 
+/** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
+const JOINED_CHUNKS = 1024
+
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
 
 /** Highest size of a body after decompression. */
@@ -30,11 +33,12 @@ export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyL
     const largest = Math.max(bytes, listBytes)
     if (announced > largest) throw tooLarge(largest)
     const source = decoder ? request.pipe(decoder) : request
+    const parts: Buffer[] = []
     const chunks: Buffer[] = []
     let length = 0
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
-      chunks.push(chunk)
+      if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
       length += chunk.length
       limit ??= limitOf(chunk)
       const most = limit ?? listBytes
@@ -57,7 +61,8 @@ export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyL
     source.on('data', take)
     source.on('end', () => {
       endDecoder()
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length))
+      const all = [...parts, ...chunks]
+      resolve(all.length === 1 ? (all[0] as Buffer) : Buffer.concat(all, length))
     })
     source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
     if (decoder) request.on('error', gone)

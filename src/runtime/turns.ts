@@ -46,7 +46,7 @@ export class Turns {
   readonly #waiting: TaskTurn[] = []
   #isScheduled = false
   #isForShortest = false
-  /** Time spent in this turn of the event loop on new tasks that were not completed. */
+  /** Time spent on new tasks in this turn of the event loop. */
   #spentMs = 0
 
   constructor(now: () => number = () => performance.now(), later: (turn: () => void) => void = setImmediate) {
@@ -54,22 +54,24 @@ export class Turns {
     this.#later = later
   }
 
-  /** Resolves with the result of a task. A short one is completed before the event loop continues. */
+  /** Resolves with the result of a task. A short one is completed before the event loop continues, if the turn has room. */
   async run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
     while (this.#spentMs >= TURN_MS) await new Promise<void>((resolve) => this.#later(resolve))
     if (asker?.isGone()) throw new Abandoned()
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
-    return task(new TaskTurn(this.#now, firstMs, asker, (turn, isNew) => this.#wait(turn, isNew)))
-  }
-
-  #wait(turn: TaskTurn, isNew: boolean): void {
-    if (isNew) this.#spentMs += turn.spentMs
-    this.#waiting.push(turn)
+    const turn = new TaskTurn(this.#now, firstMs, asker, (isNew) => {
+      if (isNew) this.#spentMs += turn.takeUncounted()
+      this.#waiting.push(turn)
+      this.#schedule()
+    })
+    const result = task(turn)
+    this.#spentMs += turn.takeUncounted()
     this.#schedule()
+    return result
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#waiting.length === 0) return
+    if (this.#isScheduled || (this.#waiting.length === 0 && this.#spentMs === 0)) return
     this.#isScheduled = true
     this.#later(() => this.#continue())
   }
@@ -77,6 +79,7 @@ export class Turns {
   #continue(): void {
     this.#isScheduled = false
     this.#spentMs = 0
+    if (this.#waiting.length === 0) return
     this.#isForShortest = !this.#isForShortest
     const rank = (turn: TaskTurn): number => (this.#isForShortest ? turn.estimatedMs : turn.arrivedMs)
     const next = this.#waiting.reduce((best, turn) =>
@@ -95,17 +98,18 @@ class TaskTurn implements Turn {
   spentMs = 0
   readonly #now: () => number
   readonly #asker: Asker | undefined
-  readonly #wait: (turn: TaskTurn, isNew: boolean) => void
+  readonly #wait: (isNew: boolean) => void
   #began: number
+  #countedTo: number
   #end: number
   #settle: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined
 
-  constructor(now: () => number, ms: number, asker: Asker | undefined, wait: (turn: TaskTurn, isNew: boolean) => void) {
+  constructor(now: () => number, ms: number, asker: Asker | undefined, wait: (isNew: boolean) => void) {
     this.#now = now
     this.#asker = asker
     this.#wait = wait
     this.arrivedMs = now()
-    this.#began = this.arrivedMs
+    this.#began = this.#countedTo = this.arrivedMs
     this.#end = this.arrivedMs + ms
   }
 
@@ -118,8 +122,15 @@ class TaskTurn implements Turn {
     this.spentMs += this.#now() - this.#began
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
-      this.#wait(this, isNew)
+      this.#wait(isNew)
     })
+  }
+
+  /** How long the task has taken since the last call. */
+  takeUncounted(): number {
+    const from = this.#countedTo
+    this.#countedTo = this.#now()
+    return this.#countedTo - from
   }
 
   begin(ms: number): void {

@@ -104,19 +104,24 @@ test('a long work is not passed for ever by shorter ones that come after it', as
   await Promise.all(all)
 })
 
-test('works of the same tick block the event loop for a turn, however many there are', async () => {
-  const world = new World()
-  const all = Promise.all(Array.from({ length: 100 }, (_, index) => world.run(`${index}`, 20)))
-  await nextTick()
-  assert.ok(world.items.length < 20, `${world.items.length} items before the first turn of the event loop`)
-  for (let turn = 0; turn < 50; turn++) {
-    const before = world.items.length
-    await world.turn()
-    assert.ok(world.items.length - before < 20, `${world.items.length - before} items in a turn of the event loop`)
-  }
-  await world.end()
-  await all
-})
+for (const [what, items] of [
+  ['works of the same tick', 20],
+  ['short works of the same tick', 3],
+] as const) {
+  test(`${what} block the event loop for a turn, however many there are`, async () => {
+    const world = new World()
+    const all = Promise.all(Array.from({ length: 100 }, (_, index) => world.run(`${index}`, items)))
+    await nextTick()
+    assert.ok(world.items.length < 20, `${world.items.length} items before the first turn of the event loop`)
+    for (let turn = 0; turn < 50; turn++) {
+      const before = world.items.length
+      await world.turn()
+      assert.ok(world.items.length - before < 20, `${world.items.length - before} items in a turn of the event loop`)
+    }
+    await world.end()
+    await all
+  })
+}
 
 test('short work is done at once even during long works', async () => {
   const world = new World()
