@@ -131,7 +131,7 @@ export class Reply {
     if (typeof text === 'string') this.body = text
     else {
       this.set('Content-Length', String(text.bytes))
-      this.body = Readable.from(text.pieces)
+      this.body = Readable.from(text.inTurns())
     }
   }
 

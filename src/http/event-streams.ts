@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Principal } from '../access/accounts.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
@@ -53,6 +54,8 @@ export async function* stream(options: StreamOptions, streamed: StreamRequest): 
     const found = search(options, { ...wanted, from }, upTo, { isGone, most: left })
     for await (const { text, count } of parts(found, form, left)) {
       yield text
+      // A client that reads without delay does not keep the event loop.
+      await setImmediate()
       saidAt = performance.now()
       left -= count
       if (left === 0 || (follows && !mayRead())) return

@@ -53,34 +53,34 @@ export class Hints {
   ): boolean {
     const absent = paths.filter((_, index) => known[index] === false)
     if (absent.length === 0) return known.every((one) => one === true)
-    const { isStrict, log } = this.#options
+    const { fields, isStrict, log } = this.#options
+    const similar = fields.similarTo(collection, absent)
     const hint = absent
       .slice(0, MOST_NAMED)
-      .map((path) => this.#hintOf(collection, path))
+      .map((path, index) => hintOf(collection.name, path, similar[index]))
       .join(' ')
     const isParameter = absent.some((path) => path.length === 1 && insteadOf(path[0] as string) !== undefined)
     if (isStrict || isParameter) throw new Refusal('Invalid', hint)
     // Names of fields in queries are not logged, because they may be misplaced secrets.
-    const didYouMean = absent.flatMap((path) => this.#options.fields.similarTo(collection, path) ?? [])
+    const didYouMean = similar.filter((one) => one !== undefined)
     const logged = { collection: collection.name, absent: absent.length, ...(didYouMean.length > 0 && { didYouMean }) }
     log.warn(logged, 'a query names fields that no item has', TEN_IN_TEN_SECONDS)
     addHint(reply, hint)
     return false
   }
+}
 
-  #hintOf(collection: PresentCollection, path: Path): string {
-    const field = formatPath(path)
-    const name = JSON.stringify(field)
-    const instead = path.length === 1 ? insteadOf(field) : undefined
-    const where = JSON.stringify(collection.name)
-    if (instead !== undefined) {
-      return `There is no parameter ${name}, and no item of ${where} has such a field; instead: ${instead}.`
-    }
-    const similar = this.#options.fields.similarTo(collection, path)
-    const parameter = mostSimilar(field, PARAMETERS)
-    const meant = similar !== undefined ? JSON.stringify(similar) : parameter && `the parameter ${parameter}`
-    return `No item of ${where} has the field ${name}${meant === undefined ? '.' : `; did you mean ${meant}?`}`
+function hintOf(collection: string, path: Path, similar: string | undefined): string {
+  const field = formatPath(path)
+  const name = JSON.stringify(field)
+  const instead = path.length === 1 ? insteadOf(field) : undefined
+  const where = JSON.stringify(collection)
+  if (instead !== undefined) {
+    return `There is no parameter ${name}, and no item of ${where} has such a field; instead: ${instead}.`
   }
+  const parameter = mostSimilar(field, PARAMETERS)
+  const meant = similar !== undefined ? JSON.stringify(similar) : parameter && `the parameter ${parameter}`
+  return `No item of ${where} has the field ${name}${meant === undefined ? '.' : `; did you mean ${meant}?`}`
 }
 
 /** The fields that a query names, up to a limit. */

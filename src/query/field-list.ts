@@ -85,13 +85,19 @@ export class FieldList implements Projection {
     }
   }
 
-  /** A field of the collection's first items whose name resembles that of an absent one. */
-  similarTo(collection: PresentCollection, path: Path): string | undefined {
-    const name = formatPath(path)
-    const field = this.#fields.get(collection.name)?.get(name)
-    if (!field) return undefined
-    if (field.similar === null) field.similar = mostSimilar(name, this.#sample(collection))
-    return field.similar
+  /** For each absent field, one of the collection's first items whose name resembles it. */
+  similarTo(collection: PresentCollection, paths: readonly Path[]): readonly (string | undefined)[] {
+    let sample: readonly string[] | undefined
+    return paths.map((path) => {
+      const name = formatPath(path)
+      const field = this.#fields.get(collection.name)?.get(name)
+      if (!field) return undefined
+      if (field.similar === null) {
+        sample ??= this.#sample(collection)
+        field.similar = mostSimilar(name, sample)
+      }
+      return field.similar
+    })
   }
 
   #sample(collection: PresentCollection): readonly string[] {

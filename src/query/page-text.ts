@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Item } from '../collections/item.ts'
 import { parseText } from '../json/parse-text.ts'
 import { type Selection, select } from '../json/paths.ts'
@@ -16,6 +17,14 @@ export class LongText {
   constructor(pieces: readonly string[], bytes: number) {
     this.pieces = pieces
     this.bytes = bytes
+  }
+
+  /** The event loop continues after each piece, even if a client reads without delay. */
+  async *inTurns(): AsyncGenerator<string> {
+    for (const piece of this.pieces) {
+      yield piece
+      await setImmediate()
+    }
   }
 }
 

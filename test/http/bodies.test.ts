@@ -342,6 +342,14 @@ test('names of built-in methods in a value neither bypass nor break a schema', a
   }
 })
 
+test('a body in chunks of a byte each does not use up the memory', async (t) => {
+  const small = await startServer(t, { data: { spaced: [] }, env: { NODE_OPTIONS: '--max-old-space-size=96' } })
+  const head = 'POST /api/spaced HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n'
+  const body = `1\r\n[\r\n${'1\r\n \r\n'.repeat(1_500_000)}3\r\n{}]\r\n0\r\n\r\n`
+  assert.match(await sendBytes(small.url, `${head}Transfer-Encoding: chunked\r\n\r\n${body}`), /^HTTP\/1\.1 20/)
+  assert.equal((await send(small.url, 'GET', '/api/spaced')).json<unknown[]>().length, 1)
+})
+
 test('the server logged no unexpected error', () => {
   assert.doesNotMatch(stderr(), /unexpectedly|a response failed/)
 })

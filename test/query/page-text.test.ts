@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as nextTick } from 'node:timers/promises'
 import { Item } from '../../src/collections/item.ts'
 import { Document } from '../../src/json/document.ts'
 import { selectionOf } from '../../src/json/paths.ts'
@@ -47,4 +48,19 @@ test('a very long page is sent in pieces of known length', async () => {
     assert.equal(text.bytes, Buffer.byteLength(whole(text)))
     assert.ok(text.pieces.length >= count / 3, `${text.pieces.length} pieces of ${count} items`)
   }
+})
+
+test('a very long page leaves the event loop between its pieces, even to a reader without delay', async () => {
+  const text = new LongText(['[1', ',2', ',3', ',4]'], 9)
+  let read = ''
+  const reading = (async () => {
+    for await (const piece of text.inTurns()) read += piece
+  })()
+  for (const expected of ['[1', '[1,2', '[1,2,3']) {
+    await Promise.resolve()
+    assert.ok(read.length <= expected.length, `${read} was read before ${expected}`)
+    await nextTick()
+  }
+  await reading
+  assert.equal(read, '[1,2,3,4]')
 })
