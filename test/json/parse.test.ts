@@ -75,6 +75,14 @@ test('arrays and objects may be nested a hundred deep, and no deeper', () => {
   refused(nested(101), 'Invalid')
   refused(`${'{"a":'.repeat(101)}1${'}'.repeat(101)}`, 'Invalid')
   refused(nested(100_000), 'Invalid')
+  for (const [name, opening] of [
+    ['0', '['],
+    ['a', '{"a":'],
+  ] as const)
+    assert.throws(
+      () => parseJson(Buffer.from(opening.repeat(2000)), 1000),
+      (error) => error instanceof Refusal && error.faults[0]?.pointer === `/${name}`.repeat(100),
+    )
 })
 
 test('a member named __proto__ is rejected everywhere, in every spelling', () => {
