@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { holdsObject, itemsIn } from '../collections/stored-items.ts'
 import type { Base } from '../commands/difference.ts'
 import { type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
-import { indented } from '../json/indented.ts'
+import { parseText } from '../json/parse-text.ts'
 
 /** Whether a crash may have left this file when a state was written in place: its first bytes, some of them zero. */
 export async function isBeginningOf(files: Files, path: string, snapshot: Base): Promise<boolean> {
@@ -69,19 +69,21 @@ function* chunksOf(snapshot: Base): Generator<Buffer> {
   let collections = 0
   for (const [name, collection] of snapshot) {
     const isObject = holdsObject(collection)
-    const indent = isObject ? '  ' : '    '
+    const newLine = isObject ? '\n  ' : '\n    '
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: ${isObject ? '' : '['}`
     let count = 0
     for (const item of itemsIn(collection)) {
       if (!isObject) text += `${count++ ? ',' : ''}\n    `
-      for (const piece of collection.size < MANY_ITEMS ? indented(item.text, indent) : [item.text]) {
-        text += piece
-        if (text.length < CHUNK_CHARACTERS) continue
-        yield Buffer.from(text)
-        text = ''
-      }
+      text += collection.size < MANY_ITEMS ? indented(item.text, newLine) : item.text
+      if (text.length < CHUNK_CHARACTERS) continue
+      yield Buffer.from(text)
+      text = ''
     }
     if (!isObject) text += count ? '\n  ]' : ']'
   }
   yield Buffer.from(`${text}${collections ? '\n}' : '}'}\n`)
+}
+
+function indented(json: string, newLine: string): string {
+  return JSON.stringify(parseText(json), null, 2).replaceAll('\n', newLine)
 }
