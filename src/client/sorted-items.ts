@@ -1,6 +1,7 @@
-import { compareRanked, compareSortKeys, ranked, type Sort, type SortKeys, sortKeys } from '../json/order.ts'
+import { comparingKeys, type Sort, sortKeys } from '../json/order.ts'
+import { orderKey } from '../json/order-key.ts'
 import { formatPath } from '../json/paths.ts'
-import { compareText, equal, type JsonObject, type JsonValue } from '../json/value.ts'
+import { equal, type JsonObject, type JsonValue } from '../json/value.ts'
 
 type ItemId = string | number
 
@@ -9,12 +10,14 @@ export interface Entry<T> {
   readonly id: ItemId
   /** The item with the selected fields. */
   readonly item: T
-  readonly keys: SortKeys
+  /** Its sort keys, then those of the id, as items that compare as equal are ordered by id. */
+  readonly keys: readonly string[]
 }
 
-/** Items by key and in the order of a query. Items that compare as equal are ordered by id. */
+/** Items by key and in the order of a query. */
 export class SortedItems<T> {
   #sort: readonly Sort[]
+  #compareKeys: ReturnType<typeof comparingKeys>
   readonly #idOf: (item: JsonObject) => ItemId
   readonly #shown: (item: JsonObject) => T
   readonly #byKey = new Map<string, Entry<T>>()
@@ -22,6 +25,7 @@ export class SortedItems<T> {
 
   constructor(sort: readonly Sort[], idOf: (item: JsonObject) => ItemId, shown: (item: JsonObject) => T) {
     this.#sort = sort
+    this.#compareKeys = comparingKeys(sort)
     this.#idOf = idOf
     this.#shown = shown
   }
@@ -41,6 +45,7 @@ export class SortedItems<T> {
   /** The field of the event time, whose values are compared as instants. To be set before the items are replaced. */
   set eventTime(field: string | undefined) {
     this.#sort = this.#sort.map((sort) => ({ ...sort, isTime: formatPath(sort.path) === field }))
+    this.#compareKeys = comparingKeys(this.#sort)
   }
 
   /** Replaces all items. An item with equal content stays the same object. */
@@ -77,7 +82,8 @@ export class SortedItems<T> {
   }
 
   #entryOf(id: ItemId, item: JsonObject): Entry<T> {
-    return { key: String(id), id, item: this.#shown(item), keys: sortKeys(item, this.#sort) }
+    const key = String(id)
+    return { key, id, item: this.#shown(item), keys: [...sortKeys(item, this.#sort), orderKey(id), key] }
   }
 
   /** The index of an entry, or the one to insert it at. */
@@ -92,8 +98,5 @@ export class SortedItems<T> {
     return low
   }
 
-  readonly #compare = (a: Entry<T>, b: Entry<T>): number =>
-    compareSortKeys(a.keys, b.keys, this.#sort) ||
-    compareRanked(ranked(a.id), ranked(b.id)) ||
-    compareText(a.key, b.key)
+  readonly #compare = (a: Entry<T>, b: Entry<T>): number => this.#compareKeys(a.keys, b.keys)
 }

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { instantOf } from '../json/event-time.ts'
-import { RANK } from '../json/order.ts'
-import { keyOfRanked, orderKey } from '../json/order-key.ts'
+import { instantKey, orderKey } from '../json/order-key.ts'
 import { firstAt, formatPath, type Path } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 
@@ -34,7 +33,7 @@ export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey)
     const value = firstAt(item, path)
     if (value === undefined || value === null) return undefined
     const instant = index === timePart ? instantOf(value) : undefined
-    key += instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : orderKey(value)
+    key += instant ? instantKey(instant) : orderKey(value)
   }
   return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
 }

@@ -1,4 +1,4 @@
-import { RANK } from './order.ts'
+import { RANK } from './order-key.ts'
 
 /*
  * Reads order keys (order-key.ts) inside other bytes. Arrays and objects are not read. The key of an instant does not

@@ -1,12 +1,14 @@
 import { instantOf } from './event-time.ts'
-import { parseInstant } from './instant.ts'
-import { RANK, type Ranked } from './order.ts'
+import { type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path } from './paths.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'
 
+/** The types in the order of their values. */
+export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
+
 /*
  * An order key is text of units up to 255, so that V8 keeps it as bytes and compares it as such. It begins with the
- * value's rank (order.ts); then come
+ * value's rank; then come
  *
  *   boolean   1 or 2
  *   number    the bytes of the double, in an order of their own (`#number`)
@@ -35,9 +37,17 @@ export function scalarKey(value: null | boolean | number | string, most = Number
   return scalars.key()
 }
 
-export function keyOfRanked(value: Ranked): string {
+export function instantKey(instant: Instant): string {
   scalars.begin(Number.POSITIVE_INFINITY)
-  scalars.ranked(value)
+  scalars.instant(instant)
+  return scalars.key()
+}
+
+/** The key of a text as such, even if it is an instant. */
+export function textKey(text: string): string {
+  scalars.begin(Number.POSITIVE_INFINITY)
+  scalars.byte(RANK.text)
+  scalars.text(text)
   return scalars.key()
 }
 
@@ -50,16 +60,11 @@ export function timeKeyAt(item: JsonValue, path: Path, most?: number): string | 
 /** The order key of a value as an event time: that of its instant, or one above those of all instants. */
 export function timeKey(value: JsonValue, most?: number): string {
   const instant = instantOf(value)
-  return instant ? keyOfRanked({ rank: RANK.instant, value: instant }) : unreadableKey(orderKey(value, most))
+  return instant ? instantKey(instant) : textKey(orderKey(value, most))
 }
 
 /** Above the order keys of all instants. */
 export const AFTER_INSTANTS = String.fromCharCode(RANK.instant + 1)
-
-/** The key of an event time that is no instant, from its order key: that key as a text. */
-export function unreadableKey(key: string): string {
-  return keyOfRanked({ rank: RANK.text, value: key })
-}
 
 export function rankOfKey(key: string): number {
   return key.charCodeAt(0)
@@ -105,9 +110,25 @@ const NAME = 1
 /** Largest buffer in bytes that a writer reuses for its next key. */
 const REUSED_BYTES = 4096
 
+interface NodeBytes extends Uint8Array {
+  toString(encoding?: 'latin1', start?: number, end?: number): string
+}
+/** Undefined in browsers, where the client sorts. */
+declare const Buffer: { allocUnsafe(size: number): NodeBytes } | undefined
+const isNode = typeof Buffer !== 'undefined'
+
+function allocate(size: number): Uint8Array {
+  return isNode ? Buffer.allocUnsafe(size) : new Uint8Array(size)
+}
+
+function latin1(bytes: Uint8Array, length: number): string {
+  if (isNode) return (bytes as NodeBytes).toString('latin1', 0, length)
+  return Array.from(bytes.subarray(0, length), (byte) => String.fromCharCode(byte)).join('')
+}
+
 class KeyWriter {
   #most: number
-  #bytes = Buffer.allocUnsafe(32)
+  #bytes = allocate(32)
   #length = 0
 
   constructor(most = 0) {
@@ -118,7 +139,7 @@ class KeyWriter {
   begin(most: number): void {
     this.#most = most
     this.#length = 0
-    if (this.#bytes.length > REUSED_BYTES) this.#bytes = Buffer.allocUnsafe(REUSED_BYTES)
+    if (this.#bytes.length > REUSED_BYTES) this.#bytes = allocate(REUSED_BYTES)
   }
 
   get isFull(): boolean {
@@ -126,7 +147,7 @@ class KeyWriter {
   }
 
   key(): string {
-    return this.#bytes.toString('latin1', 0, this.#length)
+    return latin1(this.#bytes, this.#length)
   }
 
   scalar(value: null | boolean | number | string): void {
@@ -135,7 +156,7 @@ class KeyWriter {
     else if (typeof value === 'number') this.#number(RANK.number, value)
     else {
       const instant = parseInstant(value)
-      if (instant) this.ranked({ rank: RANK.instant, value: instant })
+      if (instant) this.instant(instant)
       else {
         this.byte(RANK.text)
         this.text(value)
@@ -143,39 +164,10 @@ class KeyWriter {
     }
   }
 
-  ranked(one: Ranked): void {
-    switch (one.rank) {
-      case RANK.null:
-        this.byte(RANK.null)
-        return
-      case RANK.boolean:
-        this.#boolean(one.value)
-        return
-      case RANK.number:
-        this.#number(RANK.number, one.value)
-        return
-      case RANK.instant:
-        this.#number(RANK.instant, one.value.ms)
-        this.byte(one.value.micros >>> 8)
-        this.byte(one.value.micros & 0xff)
-        return
-      case RANK.text:
-        this.byte(RANK.text)
-        this.text(one.value)
-        return
-      case RANK.array:
-        this.byte(RANK.array)
-        for (const element of one.value) this.ranked(element)
-        this.byte(END)
-        return
-      default:
-        this.byte(RANK.object)
-        for (const [index, part] of one.value.entries()) {
-          if (index % 2 === 0) this.name((part as { readonly value: string }).value)
-          else this.ranked(part)
-        }
-        this.byte(END)
-    }
+  instant({ ms, micros }: Instant): void {
+    this.#number(RANK.instant, ms)
+    this.byte(micros >>> 8)
+    this.byte(micros & 0xff)
   }
 
   byte(byte: number): void {
@@ -250,8 +242,8 @@ class KeyWriter {
   }
 
   #grow(more: number): void {
-    const larger = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#length + more))
-    this.#bytes.copy(larger, 0, 0, this.#length)
+    const larger = allocate(Math.max(this.#bytes.length * 2, this.#length + more))
+    larger.set(this.#bytes)
     this.#bytes = larger
   }
 }

@@ -1,77 +1,6 @@
-import { instantOf } from './event-time.ts'
-import { compareInstants, type Instant, parseInstant } from './instant.ts'
+import { AFTER_INSTANTS, orderKey, timeKeyAt } from './order-key.ts'
 import { firstAt, type Path, parsePath } from './paths.ts'
-import { compareText, isArray, type JsonObject, type JsonValue } from './value.ts'
-
-/** The types in the order of their values. */
-export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
-type Rank = typeof RANK
-
-/** A value with the rank of its type. Values of different types compare by rank, values of one type by content. */
-export type Ranked =
-  | { readonly rank: Rank['null'] }
-  | { readonly rank: Rank['boolean']; readonly value: boolean }
-  | { readonly rank: Rank['number']; readonly value: number }
-  | { readonly rank: Rank['instant']; readonly value: Instant }
-  | { readonly rank: Rank['text']; readonly value: string }
-  /** The elements of an array, or the members of an object: names sorted, each followed by its value. */
-  | { readonly rank: Rank['array' | 'object']; readonly value: readonly Ranked[] }
-
-export function ranked(value: JsonValue): Ranked {
-  switch (typeof value) {
-    case 'boolean':
-      return { rank: RANK.boolean, value }
-    case 'number':
-      return { rank: RANK.number, value }
-    case 'string': {
-      const instant = parseInstant(value)
-      return instant ? { rank: RANK.instant, value: instant } : { rank: RANK.text, value }
-    }
-    default:
-      if (value === null) return { rank: RANK.null }
-      if (isArray(value)) return { rank: RANK.array, value: value.map(ranked) }
-      return { rank: RANK.object, value: members(value) }
-  }
-}
-
-/** A value as an event time: an instant in any spelling, or in a list, which comes after all instants. */
-function rankedTime(value: JsonValue): Ranked {
-  const instant = instantOf(value)
-  return instant ? { rank: RANK.instant, value: instant } : { rank: RANK.array, value: [ranked(value)] }
-}
-
-function members(object: JsonObject): readonly Ranked[] {
-  return Object.keys(object)
-    .sort(compareText)
-    .flatMap((name) => [{ rank: RANK.text, value: name }, ranked(object[name] as JsonValue)])
-}
-
-export function compareRanked(a: Ranked, b: Ranked): number {
-  if (a.rank !== b.rank) return a.rank - b.rank
-  switch (a.rank) {
-    case RANK.null:
-      return 0
-    case RANK.boolean:
-    case RANK.number:
-      return Number(a.value) - Number((b as typeof a).value)
-    case RANK.instant:
-      return compareInstants(a.value, (b as typeof a).value)
-    case RANK.text:
-      return compareText(a.value, (b as typeof a).value)
-    default:
-      return compareSequences(a.value, (b as typeof a).value)
-  }
-}
-
-/** Lexicographic order. */
-function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
-  for (const [index, left] of a.entries()) {
-    const right = b[index]
-    const order = right ? compareRanked(left, right) : 1
-    if (order !== 0) return order
-  }
-  return a.length - b.length
-}
+import type { JsonValue } from './value.ts'
 
 /** Sorts by the value at a path. Items without a value come last in both directions. */
 export interface Sort {
@@ -90,25 +19,35 @@ export function parseSort(text: string): Sort {
   return { path: parsePath(field), descending: direction === 'desc' }
 }
 
-/** The values by which an item is sorted, one for each sort; undefined where the item has none. */
-export type SortKeys = readonly (Ranked | undefined)[]
+/** The order key of a missing value, above those of all values. */
+export const MISSING = '\x08'
 
-export function sortKeys(item: JsonValue, sort: readonly Sort[]): SortKeys {
+/** Keys from this one on come last in both directions: of no value, or of an event time that is no instant. */
+export function lastFrom({ isTime }: Sort): string {
+  return isTime ? AFTER_INSTANTS : MISSING
+}
+
+/** For each sort, the order key of the first value at its path; a key longer than `most` may be cut. */
+export function sortKeys(item: JsonValue, sort: readonly Sort[], most?: number): readonly string[] {
   return sort.map(({ path, isTime }) => {
-    const found = firstAt(item, path)
-    if (found === undefined) return undefined
-    return isTime ? rankedTime(found) : ranked(found)
+    if (isTime) return timeKeyAt(item, path, most) ?? MISSING
+    const value = firstAt(item, path)
+    return value === undefined ? MISSING : orderKey(value, most)
   })
 }
 
-export function compareSortKeys(a: SortKeys, b: SortKeys, sort: readonly Sort[]): number {
-  for (const [index, { descending, isTime }] of sort.entries()) {
-    const left = a[index]
-    const right = b[index]
-    const order = !left || !right ? Number(!left) - Number(!right) : compareRanked(left, right)
-    // An event time that is no instant comes last in both directions.
-    const isLast = (one: Ranked | undefined): boolean => !one || (isTime === true && one.rank > RANK.instant)
-    if (order !== 0) return descending && !isLast(left) && !isLast(right) ? -order : order
+/** Compares the keys of two items by the sorts. Keys behind those of the sorts are ascending. */
+export function comparingKeys(sort: readonly Sort[]): (a: readonly string[], b: readonly string[]) => number {
+  const last = sort.map(lastFrom)
+  return (a, b) => {
+    for (let index = 0; index < a.length; index++) {
+      const left = a[index] as string
+      const right = b[index] as string
+      if (left === right) continue
+      const order = left < right ? -1 : 1
+      const isReversed = sort[index]?.descending && left < (last[index] as string) && right < (last[index] as string)
+      return isReversed ? -order : order
+    }
+    return 0
   }
-  return 0
 }

@@ -1,5 +1,4 @@
-import { RANK } from '../json/order.ts'
-import { orderKey, rankOfKey, timeKeyAt } from '../json/order-key.ts'
+import { orderKey, RANK, rankOfKey, timeKeyAt } from '../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { type Operand, operandOf } from './literal.ts'

@@ -1,4 +1,4 @@
-import { RANK } from '../json/order.ts'
+import { RANK, rankOfKey } from '../json/order-key.ts'
 import type { Path } from '../json/paths.ts'
 import type { Operand } from './literal.ts'
 
@@ -11,12 +11,13 @@ const MOST_CHARACTERS = 256
 export function traceOf(path: Path, operator: string, operands: readonly Operand[]): RegExp | undefined {
   if (operands.length > MOST_TRACED) return undefined
   const values: string[] = []
-  for (const { text, interpretations } of operands) {
+  for (const { text, keys } of operands) {
     // Instants and containers can equal differently written values.
-    if (interpretations[RANK.instant] || interpretations[RANK.array] || interpretations[RANK.object]) return undefined
+    const ranks = keys.map(rankOfKey)
+    if (ranks.some((rank) => rank === RANK.instant || rank >= RANK.array)) return undefined
     const quoted = JSON.stringify(text)
     if (operator === 'eq' || operator === 'in')
-      values.push(quoted, interpretations[RANK.number] ? String(Number(text)) : text)
+      values.push(quoted, ranks.includes(RANK.number) ? String(Number(text)) : text)
     else if (operator === 'startswith') values.push(quoted.slice(0, -1))
     else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
     else return undefined

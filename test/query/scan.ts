@@ -1,9 +1,10 @@
 import type { Item } from '../../src/collections/item.ts'
-import { compareRanked, compareSortKeys, ranked, type Sort, sortKeys } from '../../src/json/order.ts'
+import type { Sort } from '../../src/json/order.ts'
 import { type Path, select } from '../../src/json/paths.ts'
 import { isArray, isObject, type JsonValue, own } from '../../src/json/value.ts'
 import type { Filter } from '../../src/query/filter.ts'
 import type { Query } from '../../src/query/query.ts'
+import { compareRanked, compareSortValues, interpretations, ranked, sortValues } from '../support/ranked.ts'
 
 /** The result of a query by looking at every item: short enough to be right, and the reference for indexes. */
 export function scan(items: Iterable<Item>, query: Query): { readonly text: string; readonly total: number } {
@@ -26,9 +27,9 @@ function filtered(items: Iterable<Item>, { filters, mentioned }: Query): readonl
 
 function sorted(items: readonly Item[], sort: readonly Sort[]): readonly Item[] {
   if (sort.length === 0) return items
-  const keyed = items.map((item) => ({ item, keys: sortKeys(item.value, sort) }))
-  keyed.sort((a, b) => compareSortKeys(a.keys, b.keys, sort))
-  return keyed.map(({ item }) => item)
+  const valued = items.map((item) => ({ item, values: sortValues(item.value, sort) }))
+  valued.sort((a, b) => compareSortValues(a.values, b.values, sort))
+  return valued.map(({ item }) => item)
 }
 
 function matches(item: JsonValue, { path, operator, operands }: Filter): boolean {
@@ -49,13 +50,14 @@ function matches(item: JsonValue, { path, operator, operands }: Filter): boolean
       return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).startsWith(text)))
     case 'iendswith':
       return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).endsWith(text)))
-    default:
+    default: {
+      const wanted = texts.flatMap(interpretations)
       return found.map(ranked).some((value) => {
-        const interpretations = operands.flatMap((one) => one.interpretations[value.rank] ?? [])
-        const orders = interpretations.map((one) => compareRanked(value, one))
+        const orders = wanted.filter(({ rank }) => rank === value.rank).map((one) => compareRanked(value, one))
         if (operator === 'ne') return orders.length > 0 && orders.every((order) => order !== 0)
         return orders.some((order) => HOLDS[operator](order))
       })
+    }
   }
 }
 

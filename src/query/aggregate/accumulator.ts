@@ -1,5 +1,4 @@
-import { RANK } from '../../json/order.ts'
-import { rankOfKey, scalarKey } from '../../json/order-key.ts'
+import { RANK, rankOfKey, scalarKey } from '../../json/order-key.ts'
 import type { JsonValue } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { Aggregate } from './aggregation.ts'

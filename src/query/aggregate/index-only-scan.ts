@@ -1,5 +1,4 @@
-import { RANK } from '../../json/order.ts'
-import { AFTER_INSTANTS, keyOfRanked } from '../../json/order-key.ts'
+import { AFTER_INSTANTS, instantKey } from '../../json/order-key.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
@@ -64,7 +63,7 @@ export class IndexOnlyScan {
         continue
       }
       let { to } = scan
-      if (window && isTimed) to = lower(to, instantKey(window.until(at as number)))
+      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
       const cell = (): readonly Accumulator[] => {
@@ -235,11 +234,6 @@ export class IndexOnlyScan {
     const { shared } = this.#layout
     return key.toString('latin1', starts[shared], starts[shared + 1]) + END
   }
-}
-
-/** The order key of an instant in milliseconds. */
-function instantKey(ms: number): string {
-  return keyOfRanked({ rank: RANK.instant, value: { ms: Math.floor(ms), micros: 0 } })
 }
 
 function isBelow(key: Buffer | undefined, bound: Buffer): boolean {

@@ -1,9 +1,9 @@
-import { RANK } from '../../json/order.ts'
+import { MISSING } from '../../json/order.ts'
+import { RANK } from '../../json/order-key.ts'
 import { type KeyPart, partEnd, readPart } from '../../json/order-key-parts.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { IndexPlan } from '../index/plan.ts'
 import type { Range } from '../index/ranges.ts'
-import { MISSING } from '../index/tuples.ts'
 import { type Grouping, isByTime, needsOf } from './aggregation.ts'
 import { type Scalar, Unspelled } from './scalars.ts'
 

@@ -1,4 +1,3 @@
-import { RANK } from '../../json/order.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { Filter } from '../filter.ts'
 
@@ -14,7 +13,7 @@ export function timeBounds(filters: readonly Filter[], time: Path | undefined): 
   let to = Number.POSITIVE_INFINITY
   const field = time && formatPath(time)
   for (const { path, operator, operands } of filters) {
-    const instants = operands.flatMap(instantsOf)
+    const instants = operands.flatMap(({ instant }) => (instant ? [instant.ms + instant.micros / 1000] : []))
     if (instants.length === 0 || formatPath(path) !== field) continue
     // Any of several operands may match.
     if (operator === 'gt' || operator === 'gte') from = Math.max(from, Math.min(...instants))
@@ -22,9 +21,4 @@ export function timeBounds(filters: readonly Filter[], time: Path | undefined): 
     else if (operator === 'lt') to = Math.min(to, Math.ceil(Math.max(...instants)) - 1)
   }
   return { from, to }
-}
-
-function instantsOf({ interpretations }: Filter['operands'][number]): readonly number[] {
-  const instant = interpretations[RANK.instant]
-  return instant?.rank === RANK.instant ? [instant.value.ms + instant.value.micros / 1000] : []
 }

@@ -1,5 +1,5 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
-import type { Sort } from '../../json/order.ts'
+import { lastFrom, type Sort } from '../../json/order.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
@@ -7,7 +7,7 @@ import { dividedAt, type Order } from './access.ts'
 import { Matching, type Places } from './matcher.ts'
 import { bytesOf, type IndexPlan } from './plan.ts'
 import { END } from './ranges.ts'
-import { comparing, lastFrom, type SortEntry, sortEntryOf } from './sort-keys.ts'
+import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, placeKey } from './tuples.ts'
 
 /** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */

@@ -1,8 +1,7 @@
-import { RANK } from '../../json/order.ts'
-import { keyOfRanked, rankOfKey } from '../../json/order-key.ts'
+import { MISSING } from '../../json/order.ts'
+import { RANK, rankOfKey, textKey } from '../../json/order-key.ts'
 import { isWellFormed } from '../../json/value.ts'
 import type { Filter } from '../filter.ts'
-import { MISSING } from './tuples.ts'
 
 /** Order keys from `from` to before `to`. */
 export interface Range {
@@ -122,7 +121,7 @@ function beginning({ operands }: Filter): Ranges | undefined {
   if (!operands.every(({ text }) => isWellFormed(text))) return undefined
   const texts = operands.map(({ text }) => {
     // The key without its terminator, as a prefix.
-    const from = keyOfRanked({ rank: RANK.text, value: text }).slice(0, -1)
+    const from = textKey(text).slice(0, -1)
     return { from, to: from + END, isPoint: false }
   })
   const instants = { from: firstOf(RANK.instant), to: firstOf(RANK.instant + 1), isPoint: false }

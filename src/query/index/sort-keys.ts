@@ -1,9 +1,6 @@
-import type { Sort } from '../../json/order.ts'
-import { AFTER_INSTANTS, orderKey, timeKeyAt } from '../../json/order-key.ts'
-import { firstAt } from '../../json/paths.ts'
+import { comparingKeys, type Sort, sortKeys } from '../../json/order.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
-import { MISSING } from './tuples.ts'
 
 /** Highest number of units of an order key that are compared. An order key is about as long as the JSON. */
 const MOST_UNITS = 65_536
@@ -16,35 +13,13 @@ export interface SortEntry {
 }
 
 export function sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): SortEntry {
-  return { place, keys: sort.map((one) => keyOf(item, one)) }
-}
-
-/** Keys from this one on come last in both directions: of no value, or of an event time that is no instant. */
-export function lastFrom({ isTime }: Sort): string {
-  return isTime ? AFTER_INSTANTS : MISSING
-}
-
-function keyOf(item: JsonObject, { path, isTime }: Sort): string {
-  if (isTime) return timeKeyAt(item, path, MOST_UNITS) ?? MISSING
-  const value = firstAt(item, path)
-  return value === undefined ? MISSING : orderKey(value, MOST_UNITS)
+  return { place, keys: sortKeys(item, sort, MOST_UNITS) }
 }
 
 /** The order of results: by the sorts, items without a value last, then by place. */
 export function comparing(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) => number {
-  const last = sort.map(lastFrom)
-  return (a, b) => {
-    for (let index = 0; index < sort.length; index++) {
-      const left = a.keys[index] as string
-      const right = b.keys[index] as string
-      if (left === right) continue
-      const order = left < right ? -1 : 1
-      const isReversed =
-        (sort[index] as Sort).descending && left < (last[index] as string) && right < (last[index] as string)
-      return isReversed ? -order : order
-    }
-    return a.place - b.place
-  }
+  const compare = comparingKeys(sort)
+  return (a, b) => compare(a.keys, b.keys) || a.place - b.place
 }
 
 /** Memory of an item besides its keys, in units. */

@@ -1,3 +1,4 @@
+import { MISSING } from '../../json/order.ts'
 import { orderKey, timeKeyAt } from '../../json/order-key.ts'
 import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
@@ -15,9 +16,6 @@ import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
  */
 export const KIND = { unknown: 0, several: 1, single: 2 } as const
 export type Kind = (typeof KIND)[keyof typeof KIND]
-
-/** The order key of a missing value, above those of all values. */
-export const MISSING = '\x08'
 
 /** Highest number of paths of an index. */
 export const MOST_PATHS = 4
