@@ -1,31 +1,46 @@
 import type { Turn } from '../runtime/turns.ts'
 
 /** Elements sorted, or merged, between two looks at the turn. */
-const CHUNK = 512
+export const CHUNK = 4096
 
-/** A merge sort with pauses, in the order of UTF-16 units. */
-export async function mergeSort(texts: readonly string[], turn: Turn): Promise<readonly string[]> {
-  let from = [...texts]
-  for (let start = 0; start < texts.length; start += CHUNK) {
-    const chunk = texts.slice(start, start + CHUNK).sort()
-    if (chunk.length === texts.length) return chunk
-    for (let index = 0; index < chunk.length; index++) from[start + index] = chunk[index] as string
+type Compare<T> = (a: T, b: T) => number
+
+interface List<T> {
+  readonly length: number
+  [index: number]: T
+  slice(start?: number, end?: number): this
+  sort(compare?: Compare<T>): this
+}
+
+/** A merge sort with pauses. Without a function, numbers are ascending, and texts in the order of UTF-16 units. */
+export async function mergeSort<T, L extends List<T>>(
+  values: L & List<T>,
+  turn: Turn,
+  compare?: Compare<T>,
+): Promise<L> {
+  let from = values.slice()
+  let to = values.slice()
+  for (let start = 0; start < values.length; start += CHUNK) {
+    const chunk = values.slice(start, start + CHUNK).sort(compare)
+    for (let index = 0; index < chunk.length; index++) from[start + index] = chunk[index] as T
     if (turn.isOver) await turn.next()
   }
-  for (let length = CHUNK; length < texts.length; length *= 2) {
-    const to = new Array<string>(texts.length)
-    for (let start = 0; start < texts.length; start += 2 * length) {
-      const middle = Math.min(start + length, texts.length)
-      const end = Math.min(middle + length, texts.length)
+  for (let length = CHUNK; length < values.length; length *= 2) {
+    for (let start = 0; start < values.length; start += 2 * length) {
+      const middle = Math.min(start + length, values.length)
+      const end = Math.min(middle + length, values.length)
       let left = start
       let right = middle
       for (let at = start; at < end; at++) {
-        const takesLeft = left < middle && (right === end || (from[left] as string) <= (from[right] as string))
-        to[at] = from[takesLeft ? left++ : right++] as string
+        const [a, b] = [from[left] as T, from[right] as T]
+        const takesLeft = left < middle && (right === end || (compare ? compare(a, b) <= 0 : a <= b))
+        to[at] = from[takesLeft ? left++ : right++] as T
         if (at % CHUNK === 0 && turn.isOver) await turn.next()
       }
     }
-    from = to
+    const merged = to
+    to = from
+    from = merged
   }
   return from
 }

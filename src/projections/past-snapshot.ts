@@ -251,6 +251,6 @@ function lastOf(
   return last
 }
 
-async function bytesOf(keys: readonly string[], turn: Turn): Promise<readonly Buffer[]> {
+async function bytesOf(keys: string[], turn: Turn): Promise<readonly Buffer[]> {
   return Array.from(await mergeSort(keys, turn), (key) => Buffer.from(key, 'latin1'))
 }

@@ -1,10 +1,11 @@
+import { CHUNK, mergeSort } from '../../json/merge-sort.ts'
 import { RANK, rankOfKey, scalarKey } from '../../json/order-key.ts'
 import type { JsonValue } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { Aggregate } from './aggregation.ts'
 import type { Budget } from './budget.ts'
 import { ExactSum } from './exact-sum.ts'
-import { CHUNK, Numbers, sortedNumbers } from './numbers.ts'
+import { Numbers } from './numbers.ts'
 import type { Scalar, Unspelled } from './scalars.ts'
 
 type Result = JsonValue | Unspelled
@@ -231,7 +232,7 @@ class Increase implements Accumulator {
   /** The indexes of the values by time; those of one item keep their order. */
   async #order(turn: Turn): Promise<Float64Array> {
     const indexes = Float64Array.from({ length: this.#values.length }, (_, index) => index)
-    return sortedNumbers(indexes, turn, (a, b) => this.#compare(a, b) || a - b)
+    return mergeSort(indexes, turn, (a, b) => this.#compare(a, b) || a - b)
   }
 
   #compare(a: number, b: number): number {
@@ -257,7 +258,7 @@ class Percentile implements Accumulator {
   }
 
   async result(turn: Turn): Promise<number | null> {
-    const sorted = await sortedNumbers(this.#values.all, turn)
+    const sorted = await mergeSort(this.#values.all, turn)
     const last = sorted.length - 1
     if (last < 0) return null
     // 0.29 is no double, so that 0.29 * 100 is less than 29.
