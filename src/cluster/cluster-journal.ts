@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Sized } from '../events/bytes-after.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
@@ -192,7 +193,7 @@ export class ClusterJournal implements Journal, Sized {
     }
     this.resign()
     // Writes that this node decided are rejected before those of the other leader become visible.
-    return new Promise((resolve) => setImmediate(resolve))
+    return setImmediate()
   }
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
 import { type Draft, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
 import { encodeEvents } from '../events/record-writer.ts'
@@ -92,7 +93,7 @@ export class LeaderWrites {
   /** Sends the next batch while this node applies the previous one. */
   async #flushAll(): Promise<void> {
     // Requests of one turn of the event loop share the first message.
-    await new Promise<void>((resolve) => setImmediate(resolve))
+    await setImmediate()
     while (this.#queue.length > 0) {
       const batch = this.#packer.take(this.#queue, this.#next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { ClusterFigures } from './figures.ts'
 import type { Message, Sequence } from './message.ts'
 import type { PublishOutcome, RecordStream } from './record-stream.ts'
@@ -75,7 +75,7 @@ export class Sender {
     const isOurs = Buffer.from(sent.message.bytes).equals(bytes)
     sent.arrived(isOurs)
     // Writes decided here are rejected before those of the other leader become visible.
-    return isOurs ? undefined : new Promise((resolve) => setImmediate(resolve))
+    return isOurs ? undefined : setImmediate()
   }
 
   /** Reads the message at the place of the one in flight, if there is any. */

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
@@ -106,7 +107,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 
   async #flushAll(): Promise<void> {
     // Requests of one turn of the event loop share the first flush.
-    await new Promise<void>((resolve) => setImmediate(resolve))
+    await setImmediate()
     let flushed: Flushed | undefined
     while (flushed || this.#queue.length > 0) {
       if (flushed) this.#keep(flushed)

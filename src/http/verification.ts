@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { Corruption } from '../runtime/errors.ts'
@@ -49,7 +50,7 @@ export class Verification {
     }
     const verified = this.#verify(async (position) => {
       check.position = Math.min(position, check.head)
-      await new Promise<void>((resolve) => setImmediate(resolve))
+      await setImmediate()
       if (check.readers === 0) throw new Error('nobody wants to know any more')
     })
     check.result = resultOf(verified, check)

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
@@ -100,7 +101,7 @@ async function searchForATurn(
     const next = lastPosition(recorded) + 1
     if (found.length === most || characters >= TURN_CHARACTERS || now - began >= TURN_MS) return { found, next }
     if (now - yielded < YIELD_MS) continue
-    await new Promise<void>((resolve) => setImmediate(resolve))
+    await setImmediate()
     if (isGone()) throw new Abandoned()
     yielded = performance.now()
   }

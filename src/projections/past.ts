@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Collection } from '../collections/collection.ts'
 import { Item, isItem } from '../collections/item.ts'
 import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
@@ -185,7 +186,7 @@ export class Past {
       indexes: this.#views.indexes.of(now.facts.table),
       rest: async () => {
         checkAsked()
-        await new Promise((resolve) => setImmediate(resolve))
+        await setImmediate()
       },
     })
     if (former) return { snapshot: former, share: former.characters / CACHED_CHARACTERS }

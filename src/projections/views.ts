@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { Collection } from '../collections/collection.ts'
 import { type CollectionWriter, storedCollections } from '../collections/collection-writer.ts'
 import { ItemCache } from '../collections/item-cache.ts'
@@ -272,6 +273,6 @@ export class Views implements Projection {
 
 /** Runs all steps, and yields to the event loop before each. */
 async function stepwise(steps: Generator<undefined, void>): Promise<void> {
-  do await new Promise<void>((resolve) => setImmediate(resolve))
+  do await setImmediate()
   while (!steps.next().done)
 }

@@ -45,9 +45,9 @@ class StoreCopy {
   constructor(from: Store, to: Store) {
     this.#from = from
     this.#to = to
-    from.watch((key) => {
+    from.changed = (key) => {
       if (key.compare(this.#next) < 0) this.#changed.add(key.toString('latin1'))
-    })
+    }
   }
 
   /** Copies some rows; false if the copy is complete. */
@@ -59,7 +59,7 @@ class StoreCopy {
   }
 
   end(): void {
-    this.#from.watch(undefined)
+    this.#from.changed = undefined
   }
 
   #copyNext(): void {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, statSync, unlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
@@ -36,7 +37,7 @@ export class Store {
   /** Called once when damage is found: the store is not reliable any more. */
   damaged: (error: Error) => void = () => {}
   /** Called with the key of each row that is put or removed, even if the transaction is rolled back. */
-  #changed: ((key: Buffer) => void) | undefined
+  changed: ((key: Buffer) => void) | undefined
   /** Called when a transaction finds no space on the disk. */
   full: () => void = () => {}
   #isClosed = false
@@ -174,7 +175,7 @@ export class Store {
     this.#length?.put(value)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
-    this.#changed?.(key)
+    this.changed?.(key)
   }
 
   #isBehindAll(key: Buffer): boolean {
@@ -187,7 +188,7 @@ export class Store {
   setNew(key: Buffer, value: Buffer): boolean {
     this.#space.add(key.length + value.length)
     const isNew = this.#db !== undefined && putNew(this.#db, key, value)
-    if (isNew) this.#changed?.(key)
+    if (isNew) this.changed?.(key)
     return isNew
   }
 
@@ -208,7 +209,7 @@ export class Store {
     this.#length?.remove()
     if (key[0] === TAG.item) this.#last = undefined
     this.#db?.remove(key)
-    this.#changed?.(key)
+    this.changed?.(key)
   }
 
   /** Keeps rows readable as of a position until the pin is released. */
@@ -222,7 +223,7 @@ export class Store {
       const rows = this.rows(prefix, prefixEnd(prefix), { limit: REMOVED_AT_ONCE })
       if (rows.length === 0) return
       await this.removeAll(rows)
-      await new Promise<void>((resolve) => setImmediate(resolve))
+      await setImmediate()
     }
   }
 
@@ -250,10 +251,6 @@ export class Store {
   /** Size of the rows on disk, without free pages. */
   get usedBytes(): number {
     return this.#db ? usedBytes(this.#db) : 0
-  }
-
-  watch(changed: ((key: Buffer) => void) | undefined): void {
-    this.#changed = changed
   }
 
   /** Takes over the file of a copy with the same rows. Awaits `left`, then closes the previous file. */

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 import { prefixEnd, TAG, versionKey } from './keys.ts'
@@ -103,7 +104,7 @@ export class Versions {
     let from = Buffer.from([TAG.version])
     const end = prefixEnd(from)
     for (;;) {
-      await new Promise<void>((resolve) => setImmediate(resolve))
+      await setImmediate()
       if (this.#isEnding) return
       const rows = this.#rows.rows(from, end, { limit: SWEPT_AT_ONCE })
       const unneeded = rows.filter(
