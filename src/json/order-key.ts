@@ -1,7 +1,7 @@
 import { instantOf } from './event-time.ts'
 import { type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path } from './paths.ts'
-import { compareText, isArray, type JsonValue } from './value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from './value.ts'
 
 /** The types in the order of their values. */
 export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
@@ -25,16 +25,10 @@ export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array
  * longer than `most` may be cut after `most` units.
  */
 export function orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): string {
-  if (typeof value !== 'object' || value === null) return scalarKey(value, most)
-  const writer = new KeyWriter(most)
-  writeContainer(writer, value)
+  const writer = isArray(value) || isObject(value) ? new KeyWriter() : scalars
+  writer.begin(most)
+  writer.value(value)
   return writer.key()
-}
-
-export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {
-  scalars.begin(most)
-  scalars.scalar(value)
-  return scalars.key()
 }
 
 export function instantKey(instant: Instant): string {
@@ -70,40 +64,14 @@ export function rankOfKey(key: string): number {
   return key.charCodeAt(0)
 }
 
-interface Open {
-  readonly values: readonly JsonValue[] | Readonly<Record<string, JsonValue>>
-  /** Undefined for an array. */
-  readonly names: readonly string[] | undefined
-  readonly size: number
-  next: number
+/** In the order of code points. `<` compares UTF-16 units, whose order is another one only if there are surrogates. */
+function namesOf(object: JsonObject): string[] {
+  const names = Object.keys(object).sort()
+  if (!names.some((name) => SURROGATE.test(name))) return names
+  return names.sort((a, b) => (textKey(a) < textKey(b) ? -1 : 1))
 }
 
-function writeContainer(writer: KeyWriter, root: JsonValue): void {
-  const open: Open[] = []
-  let value = root
-  while (!writer.isFull) {
-    if (isArray(value)) {
-      writer.byte(RANK.array)
-      open.push({ values: value, names: undefined, size: value.length, next: 0 })
-    } else if (typeof value === 'object' && value !== null) {
-      writer.byte(RANK.object)
-      const names = Object.keys(value).sort(compareText)
-      open.push({ values: value, names, size: names.length, next: 0 })
-    } else writer.scalar(value as string)
-    let innermost = open.at(-1)
-    while (innermost && innermost.next === innermost.size) {
-      writer.byte(END)
-      open.pop()
-      innermost = open.at(-1)
-    }
-    if (!innermost) return
-    const name = innermost.names?.[innermost.next]
-    if (name !== undefined) writer.name(name)
-    value = (innermost.values as Readonly<Record<string | number, JsonValue>>)[name ?? innermost.next] as JsonValue
-    innermost.next++
-  }
-}
-
+const SURROGATE = /[\ud800-\udfff]/
 const END = 0
 const NAME = 1
 
@@ -127,13 +95,9 @@ function latin1(bytes: Uint8Array, length: number): string {
 }
 
 class KeyWriter {
-  #most: number
+  #most = 0
   #bytes = allocate(32)
   #length = 0
-
-  constructor(most = 0) {
-    this.#most = most
-  }
 
   /** Starts a new key in the same buffer, which may be cut after `most` units. */
   begin(most: number): void {
@@ -142,26 +106,47 @@ class KeyWriter {
     if (this.#bytes.length > REUSED_BYTES) this.#bytes = allocate(REUSED_BYTES)
   }
 
-  get isFull(): boolean {
-    return this.#length > this.#most
-  }
-
   key(): string {
     return latin1(this.#bytes, this.#length)
   }
 
-  scalar(value: null | boolean | number | string): void {
+  value(value: JsonValue): void {
     if (value === null) this.byte(RANK.null)
     else if (typeof value === 'boolean') this.#boolean(value)
     else if (typeof value === 'number') this.#number(RANK.number, value)
-    else {
+    else if (typeof value === 'string') {
       const instant = parseInstant(value)
       if (instant) this.instant(instant)
       else {
         this.byte(RANK.text)
         this.text(value)
       }
+    } else if (isArray(value)) this.#array(value)
+    else this.#object(value)
+  }
+
+  #array(elements: readonly JsonValue[]): void {
+    this.byte(RANK.array)
+    for (const element of elements) {
+      if (this.#isFull) return
+      this.value(element)
     }
+    this.byte(END)
+  }
+
+  #object(object: JsonObject): void {
+    this.byte(RANK.object)
+    for (const name of namesOf(object)) {
+      if (this.#isFull) return
+      this.byte(NAME)
+      this.text(name)
+      this.value(object[name] as JsonValue)
+    }
+    this.byte(END)
+  }
+
+  get #isFull(): boolean {
+    return this.#length > this.#most
   }
 
   instant({ ms, micros }: Instant): void {
@@ -200,11 +185,6 @@ class KeyWriter {
     this.#length = at
     // If the text was cut, the key is full and needs no terminator.
     if (units === text.length) this.byte(END)
-  }
-
-  name(name: string): void {
-    this.byte(NAME)
-    this.text(name)
   }
 
   #boolean(value: boolean): void {

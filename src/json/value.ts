@@ -41,34 +41,3 @@ const LONE_SURROGATE = /\p{Surrogate}/u
 export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text)
 }
-
-/** UTF-16 units compared at once: V8 compares slices faster than single units. */
-const PIECE = 1024
-
-/** Compares by code point. `<` compares UTF-16 units and would put U+1F600 before U+FF5E. */
-export function compareText(a: string, b: string): number {
-  const shorter = Math.min(a.length, b.length)
-  let index = 0
-  while (index + PIECE <= shorter && a.slice(index, index + PIECE) === b.slice(index, index + PIECE)) index += PIECE
-  for (; index < shorter; index++) {
-    const left = a.charCodeAt(index)
-    const right = b.charCodeAt(index)
-    if (left !== right) return codePointRank(a, index) - codePointRank(b, index)
-  }
-  return a.length - b.length
-}
-
-function codePointRank(text: string, index: number): number {
-  const unit = text.charCodeAt(index)
-  if (unit < 0xd800 || unit > 0xdfff) return unit
-  const isPaired = unit < 0xdc00 ? isLow(text.charCodeAt(index + 1)) : isHigh(text.charCodeAt(index - 1))
-  return isPaired ? unit + 0x10000 : unit
-}
-
-function isHigh(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdbff
-}
-
-function isLow(unit: number): boolean {
-  return unit >= 0xdc00 && unit <= 0xdfff
-}

@@ -20,12 +20,28 @@ const SCALARS: readonly JsonValue[] = [
   ],
 ]
 
+const NAMES = [
+  '',
+  'a',
+  'b',
+  'ab',
+  '\u0000',
+  'é',
+  '2026-01-01',
+  '7',
+  '\uff5e',
+  '\u{1f600}',
+  'a\u{1f600}',
+  '\ud83d',
+  '\ude00',
+]
+
 function value(random: Random, depth = 0): JsonValue {
   const kind = random.integer(depth > 3 ? 1 : 4)
   if (kind < 2) return random.chance(0.2) ? (random.integer(2000) - 1000) / 8 : random.pick(SCALARS)
   const length = random.integer(4)
   if (kind === 2) return Array.from({ length }, () => value(random, depth + 1))
-  const names = Array.from({ length }, () => random.pick(['', 'a', 'b', 'ab', '\u0000', 'é', '2026-01-01', '7']))
+  const names = Array.from({ length }, () => random.pick(NAMES))
   return Object.fromEntries(names.map((name) => [name, value(random, depth + 1)]))
 }
 

@@ -1,5 +1,5 @@
 import { CHUNK, mergeSort } from '../../json/merge-sort.ts'
-import { RANK, rankOfKey, scalarKey } from '../../json/order-key.ts'
+import { orderKey, RANK, rankOfKey } from '../../json/order-key.ts'
 import type { JsonValue } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { Aggregate } from './aggregation.ts'
@@ -135,7 +135,7 @@ class Extreme implements Accumulator {
     if (typeof value === 'number') {
       if (this.#number === undefined || this.#sign * (value - this.#number) > 0) this.#number = value
     } else if (value !== null && typeof value !== 'boolean' && this.#number === undefined) {
-      const key = typeof value === 'string' ? scalarKey(value, MOST_KEY) : value.key
+      const key = typeof value === 'string' ? orderKey(value, MOST_KEY) : value.key
       // An event time that is no instant.
       if (typeof value !== 'string' && rankOfKey(key) !== RANK.instant) return
       const isBeyond = key === this.#key ? place < this.#place : this.#sign > 0 === key > this.#key

@@ -1,5 +1,5 @@
 import { eventTime } from '../../json/event-time.ts'
-import { scalarKey } from '../../json/order-key.ts'
+import { orderKey } from '../../json/order-key.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
@@ -32,7 +32,7 @@ export class NewestItems {
 
   /** Adds an item by its values from an index. */
   put(group: Scalar, time: number, place: number): void {
-    const key = scalarKey(group)
+    const key = orderKey(group)
     const known = this.#groups.get(key)
     if (known && (known.time - time || known.place - place) > 0) return
     if (!known) this.#budget.takeCharacters(key.length)

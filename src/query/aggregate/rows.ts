@@ -1,6 +1,7 @@
 import type { Item } from '../../collections/item.ts'
 import { eventTime, instantOf } from '../../json/event-time.ts'
-import { scalarKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
+import { comparingKeys } from '../../json/order.ts'
+import { orderKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseText } from '../../json/parse-text.ts'
 import { firstAt, type Path } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, put } from '../../json/value.ts'
@@ -84,12 +85,10 @@ export class Rows {
     // Values that compare as equal are sorted by their text.
     const groups = Array.from(this.#groups, ([text, group]) => ({
       group,
-      keys: [
-        ...group.values.map((one, index) => (this.#isTime[index] ? timeKey(one) : scalarKey(one, MOST_KEY))),
-        text,
-      ],
+      keys: [...group.values.map((one, index) => (this.#isTime[index] ? timeKey(one) : orderKey(one, MOST_KEY))), text],
     }))
-    groups.sort((a, b) => compareKeys(a.keys, b.keys))
+    const compare = comparingKeys([])
+    groups.sort((a, b) => compare(a.keys, b.keys))
     const range = this.#range()
     const rows: JsonObject[] = []
     for (const { group } of groups) {
@@ -208,12 +207,4 @@ function tooManyValues(): Refusal {
     'Invalid',
     `The aggregates take more than ${MOST_VALUES} values of one item: ask for fewer at once, or with more filters.`,
   )
-}
-
-function compareKeys(a: readonly string[], b: readonly string[]): number {
-  for (let index = 0; index < a.length; index++) {
-    const [left, right] = [a[index] as string, b[index] as string]
-    if (left !== right) return left < right ? -1 : 1
-  }
-  return 0
 }
