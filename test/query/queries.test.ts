@@ -53,6 +53,7 @@ const OPERATORS = [
   'istartswith',
   'iendswith',
 ]
+const SEARCHES: readonly string[] = ['contains', 'like']
 
 /** A collection that is written to, and queries over it. */
 class World {
@@ -172,6 +173,11 @@ class World {
     return typeof value !== 'string' ? JSON.stringify(value) : isWellFormed(value) ? value : 'abc'
   }
 
+  /** A text as long as one to search for may be. */
+  searched(): string {
+    return this.text().slice(0, 200)
+  }
+
   search(): string {
     const { random } = this
     const pieces: string[] = []
@@ -181,11 +187,12 @@ class World {
       else {
         const operator = random.pick(OPERATORS)
         for (let more = random.pick([1, 1, 1, 2]); more > 0; more--) {
-          pieces.push(`${field}_${operator}=${encodeURIComponent(this.text())}`)
+          const text = SEARCHES.includes(operator) ? this.searched() : this.text()
+          pieces.push(`${field}_${operator}=${encodeURIComponent(text)}`)
         }
       }
     }
-    if (random.chance(0.05)) pieces.push(`q=${encodeURIComponent(this.text())}`)
+    if (random.chance(0.05)) pieces.push(`q=${encodeURIComponent(this.searched())}`)
     if (random.chance(0.7)) {
       const sorts = Array.from(
         { length: random.pick([1, 1, 2, 3]) },

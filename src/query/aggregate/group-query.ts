@@ -1,14 +1,13 @@
 import type { Item } from '../../collections/item.ts'
 import type { Sort } from '../../json/order.ts'
-import { orderKey, timeKey } from '../../json/order-key.ts'
 import { formatPath } from '../../json/paths.ts'
-import type { JsonObject, JsonValue } from '../../json/value.ts'
+import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { matches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
-import { comparing, type SortEntry } from '../index/sort-keys.ts'
+import { comparing, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
 import { type PageText, textOf } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
@@ -83,7 +82,10 @@ async function sortedRows(
   if (asked.length === 0 || !first) return rows
   const columns = asked.map(({ path }) => formatPath(path))
   const times = timeColumns(aggregation)
-  const sort = asked.map((one, index) => ({ ...one, isTime: times.has(columns[index] as string) }))
+  const sort = asked.map((one, index) => {
+    const column = columns[index] as string
+    return { ...one, path: [column], isTime: times.has(column) }
+  })
   const unknown = columns.find((column) => !Object.hasOwn(first, column))
   if (unknown !== undefined) {
     throw new Refusal(
@@ -94,12 +96,7 @@ async function sortedRows(
   const entries: SortEntry[] = []
   for (const [place, row] of rows.entries()) {
     if (turn.isOver) await turn.next()
-    const keys: string[] = []
-    for (const [index, column] of columns.entries()) {
-      const value = row[column] as JsonValue
-      keys.push(sort[index]?.isTime ? timeKey(value) : orderKey(value))
-    }
-    entries.push({ place, keys })
+    entries.push(sortEntryOf(row, place, sort))
   }
   return entries.sort(comparing(sort)).map(({ place }) => rows[place] as JsonObject)
 }

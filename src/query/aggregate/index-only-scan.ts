@@ -24,6 +24,8 @@ const MANY = 64
 
 /** Adds an item that was read instead of its key. */
 type AddItem = (item: JsonObject, place: number) => void
+/** Adds the key that was read last. */
+type AddKey = (key: Buffer, place: number) => void
 
 /** Answers a question about groups from the keys of an index. Items are read only if their keys lack a value. */
 export class IndexOnlyScan {
@@ -71,41 +73,39 @@ export class IndexOnlyScan {
         return rows.accumulators(group, at)
       }
       if (isCount) await this.#countRun(scan, to, cell(), turn)
-      else await this.#addRun(scan, key, to, cell, add, turn)
+      else await this.#readRun(scan, key, to, this.#adding(cell), add, turn)
     }
     await this.#others(add, turn)
   }
 
-  /** Adds the keys of a run up to the bytes `to` after its prefix. The first match creates the accumulators. */
-  async #addRun(
-    scan: KeyScan,
-    first: Buffer,
-    to: string,
-    cell: () => readonly Accumulator[],
-    add: AddItem,
-    turn: Turn,
-  ): Promise<void> {
-    const { shared, time, columns, isOrdered } = this.#layout
+  /** Adds a key to accumulators, which are created by the first. */
+  #adding(cell: () => readonly Accumulator[]): AddKey {
+    const { time, columns, isOrdered } = this.#layout
     const parts = this.#parts
-    const bound = bytesOf(scan.prefix + to)
     let accumulators: readonly Accumulator[] | undefined
+    return (key, place) => {
+      accumulators ??= cell()
+      const at = isOrdered ? parts.time(time) : 0
+      for (let index = 0; index < columns.length; index++) {
+        const column = columns[index] as number
+        const value = column === COUNT ? null : parts.value(column, key, place)
+        if (value !== undefined) accumulators[index]?.add(value, at, place)
+      }
+    }
+  }
+
+  /** Reads the keys of a run up to the bytes `to` after its prefix, and adds those that match. */
+  async #readRun(scan: KeyScan, first: Buffer, to: string, addKey: AddKey, add: AddItem, turn: Turn): Promise<void> {
+    const start = scan.starts[this.#layout.shared] as number
+    const bound = bytesOf(scan.prefix + to)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
       if (this.#isStep(STEP) && turn.isOver) await turn.next()
-      const read = parts.read(key, scan.starts[shared] as number)
+      const read = this.#parts.read(key, start)
       if (read === UNKNOWN) {
         await this.#item(scan, add, turn)
         continue
       }
-      if (read === READ) {
-        accumulators ??= cell()
-        const { place } = scan.cursor
-        const at = isOrdered ? parts.time(time) : 0
-        for (let index = 0; index < columns.length; index++) {
-          const column = columns[index] as number
-          const value = column === COUNT ? null : parts.value(column, key, place)
-          if (value !== undefined) accumulators[index]?.add(value, at, place)
-        }
-      }
+      if (read === READ) addKey(key, scan.cursor.place)
       scan.cursor.next()
     }
   }
@@ -122,7 +122,11 @@ export class IndexOnlyScan {
       count++
       scan.cursor.next()
     } while (count < MANY && isBelow(scan.cursor.key, bound))
-    if (isBelow(scan.cursor.key, bound)) count += await this.#countTo(bound, scan, turn)
+    if (isBelow(scan.cursor.key, bound)) {
+      const { tree } = this.#plan
+      count += await tree.count(scan.cursor.key as Buffer, bound, turn)
+      scan.cursor = await tree.seek(bound, turn)
+    }
     for (const one of counts) (one as Count).addItems(count)
   }
 
@@ -147,22 +151,12 @@ export class IndexOnlyScan {
         await this.#lastOf(key, group, scan, newest, turn)
         continue
       }
-      const bound = bytesOf(scan.prefix + (isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to))
-      for (
-        let next: Buffer | undefined = key;
-        next && (next === key || next.compare(bound) < 0);
-        next = scan.cursor.key
-      ) {
-        if (this.#isStep(STEP) && turn.isOver) await turn.next()
-        const read = parts.read(next, scan.starts[shared] as number)
+      const to = isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to
+      const addKey: AddKey = (_, place) => {
         const at = parts.time(time)
-        if (read === UNKNOWN) {
-          await this.#item(scan, add, turn)
-          continue
-        }
-        if (read === READ && at !== undefined) newest.put(group, at, scan.cursor.place)
-        scan.cursor.next()
+        if (at !== undefined) newest.put(group, at, place)
       }
+      await this.#readRun(scan, key, to, addKey, add, turn)
     }
     await this.#others(add, turn)
   }
@@ -203,13 +197,6 @@ export class IndexOnlyScan {
     if (this.#steps < STEP) return false
     this.#steps = 0
     return true
-  }
-
-  async #countTo(bound: Buffer, scan: KeyScan, turn: Turn): Promise<number> {
-    const { tree } = this.#plan
-    const count = await tree.count(scan.cursor.key as Buffer, bound, turn)
-    scan.cursor = await tree.seek(bound, turn)
-    return count
   }
 
   /** Reads the item of the key at the cursor. */

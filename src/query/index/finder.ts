@@ -36,24 +36,23 @@ export async function findPage(
 }
 
 async function placesOf(
-  { items }: CollectionSnapshot,
+  snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
   turn: Turn,
 ): Promise<Places> {
+  const { items } = snapshot
   const { filters, mentioned, sort, page } = query
   if (filters.length + mentioned.length + sort.length === 0) return asTheyStand(items, page, turn)
   if (plan?.isInOrder) return inOrder(items, query, plan, turn)
   if (plan || sort.length > 0) return first(items, query, plan, turn)
   const places: number[] = []
-  const matching = new Matching(items, query)
   let total = 0
-  for (const { place } of all(items)) {
-    if (turn.isOver) await turn.next()
-    if (!matching.valueAt(place)) continue
+  const each = (_: JsonObject, place: number): void => {
     if (total >= page.offset && places.length < page.size) places.push(place)
     total++
   }
+  await matches(snapshot, query, undefined, each, turn)
   return { places, total }
 }
 
@@ -177,23 +176,18 @@ export async function following(
   let total = 0
   let steps = 0
   for (const candidate of await candidatesOf(items, plan, turn)) {
-    const isRead = candidate && !(candidate.matches && sort.length === 0)
-    if ((isRead || ++steps % STEP === 0) && turn.isOver) await turn.next()
+    // Without sorts, an item that certainly matches need not be read.
+    const isKnown = candidate?.matches === true && sort.length === 0
+    if (((candidate && !isKnown) || ++steps % STEP === 0) && turn.isOver) await turn.next()
     if (!candidate) continue
     const { place, matches } = candidate
-    if (!isRead) {
-      total++
-      const ranked = { place, keys: [] }
-      if (!last || compare(ranked, last) > 0) firsts.add(ranked)
-      continue
-    }
-    const value = matching.valueAt(place, matches)
-    if (!value) continue
+    const item = isKnown ? {} : matching.valueAt(place, matches)
+    if (!item) continue
     total++
-    const ranked = sortEntryOf(value, place, sort)
-    if (!last || compare(ranked, last) > 0) firsts.add(ranked)
+    const entry = sortEntryOf(item, place, sort)
+    if ((!last || compare(entry, last) > 0) && firsts.add(entry)) await firsts.sort(turn)
   }
-  return { found: await firsts.take(turn), total }
+  return { found: await firsts.sort(turn), total }
 }
 
 /** A bitmap of places. */

@@ -1,3 +1,4 @@
+import { mergeSort } from '../../json/merge-sort.ts'
 import { comparingKeys, type Sort, sortKeys } from '../../json/order.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
@@ -24,88 +25,44 @@ export function comparing(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) =
 
 /** Memory of an item besides its keys, in units. */
 const OVERHEAD = 100
-/** Highest memory for a part of the result, in units. */
+/** Highest memory for a part of the result, in units; half as much again may be held before a sort. */
 const MOST_HELD = 16 * 1024 * 1024
-/** Items taken between two looks at the turn. */
-const STEP = 256
+/** Items held between two sorts besides those of the result. */
+const MORE = 256
 
-/** Keeps the first items in an order, limited by number and memory: a heap with the last of them as its root. */
+/** Keeps the first items in an order, limited by number and memory. */
 export class Firsts {
   readonly #compare: (a: SortEntry, b: SortEntry) => number
   readonly #most: number
-  readonly #heap: SortEntry[] = []
+  #held: SortEntry[] = []
   #units = 0
-  /** Whether some items did not fit. */
-  #isCut = false
+  /** The last of the items kept by a sort that dropped others. */
+  #last: SortEntry | undefined
 
   constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number) {
     this.#most = most
     this.#compare = compare
   }
 
-  add(one: SortEntry): void {
-    const heap = this.#heap
-    if (this.#isCut && this.#compare(one, heap[0] as SortEntry) > 0) return
-    heap.push(one)
+  /** Returns whether `sort` must be called before the next item. */
+  add(one: SortEntry): boolean {
+    if (this.#last && this.#compare(one, this.#last) > 0) return false
+    this.#held.push(one)
     this.#units += unitsOf(one)
-    this.#up(heap.length - 1)
-    while (heap.length > this.#most || (this.#units > MOST_HELD && heap.length > 1)) {
-      this.#pop()
-      this.#isCut = true
-    }
+    return this.#held.length >= 2 * this.#most + MORE || this.#units > 1.5 * MOST_HELD
   }
 
-  /** Removes and returns all, in order. */
-  async take(turn: Turn): Promise<SortEntry[]> {
-    const found = new Array<SortEntry>(this.#heap.length)
-    for (let index = found.length - 1; index >= 0; index--) {
-      found[index] = this.#pop()
-      if (index % STEP === 0 && turn.isOver) await turn.next()
+  /** Drops the items that do not fit. Returns the others, in order. */
+  async sort(turn: Turn): Promise<readonly SortEntry[]> {
+    const sorted = await mergeSort(this.#held, turn, this.#compare)
+    let size = 0
+    this.#units = 0
+    while (size < Math.min(this.#most, sorted.length) && (size === 0 || this.#units <= MOST_HELD)) {
+      this.#units += unitsOf(sorted[size++] as SortEntry)
     }
-    return found
-  }
-
-  #pop(): SortEntry {
-    const heap = this.#heap
-    const top = heap[0] as SortEntry
-    const last = heap.pop() as SortEntry
-    this.#units -= unitsOf(top)
-    if (heap.length > 0) {
-      heap[0] = last
-      this.#down()
-    }
-    return top
-  }
-
-  #up(index: number): void {
-    const heap = this.#heap
-    for (let at = index; at > 0; ) {
-      const parent = (at - 1) >> 1
-      if (this.#compare(heap[at] as SortEntry, heap[parent] as SortEntry) <= 0) return
-      this.#swap(at, parent)
-      at = parent
-    }
-  }
-
-  #down(): void {
-    const heap = this.#heap
-    for (let at = 0; ; ) {
-      let highest = at
-      for (const child of [2 * at + 1, 2 * at + 2]) {
-        if (child < heap.length && this.#compare(heap[child] as SortEntry, heap[highest] as SortEntry) > 0)
-          highest = child
-      }
-      if (highest === at) return
-      this.#swap(at, highest)
-      at = highest
-    }
-  }
-
-  #swap(a: number, b: number): void {
-    const heap = this.#heap
-    const one = heap[a] as SortEntry
-    heap[a] = heap[b] as SortEntry
-    heap[b] = one
+    this.#held = sorted.slice(0, size)
+    if (size < sorted.length) this.#last = sorted[size - 1]
+    return this.#held
   }
 }
 
