@@ -35,31 +35,20 @@ function split(text: string, separator: '.' | ','): string[] {
   return [...pieces, text.slice(from)]
 }
 
-interface OpenArray {
-  readonly elements: readonly JsonValue[]
-  next: number
-  /** Number of names of the path in front of the array. */
-  readonly depth: number
+/** Every value at a path. Of an array these are the array, then those of each element. */
+export function valuesAt(item: JsonValue, path: Path): readonly JsonValue[] {
+  const found: JsonValue[] = []
+  collect(item, path, 0, found)
+  return found
 }
 
-/** Every value at a path. Of an array it yields the array, then each element. Visits each value once at any nesting. */
-export function* valuesAt(item: JsonValue, path: Path): Generator<JsonValue, void> {
-  const open: OpenArray[] = []
-  let value: JsonValue | undefined = item
-  let depth = 0
-  for (;;) {
-    while (depth < path.length && isObject(value)) value = own(value, path[depth++] as string)
-    if (depth === path.length && value !== undefined) yield value
-    if (isArray(value)) open.push({ elements: value, next: 0, depth })
-    let innermost = open.at(-1)
-    while (innermost && innermost.next === innermost.elements.length) {
-      open.pop()
-      innermost = open.at(-1)
-    }
-    if (!innermost) return
-    value = innermost.elements[innermost.next++]
-    depth = innermost.depth
-  }
+/** Adds the values that the names of a path from `begin` on lead to. */
+function collect(from: JsonValue, path: Path, begin: number, found: JsonValue[]): void {
+  let value: JsonValue | undefined = from
+  let depth = begin
+  while (depth < path.length && isObject(value)) value = own(value, path[depth++] as string)
+  if (depth === path.length && value !== undefined) found.push(value)
+  if (isArray(value)) for (const element of value) collect(element, path, depth, found)
 }
 
 /** Returned by `plainAt` when an array is on the path. */
@@ -79,9 +68,7 @@ export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | ty
 /** The first value at a path, by which items are sorted. Of an array at the path, the array itself. */
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
   const plain = plainAt(item, path)
-  if (plain !== MANY) return plain
-  for (const value of valuesAt(item, path)) return value
-  return undefined
+  return plain === MANY ? valuesAt(item, path)[0] : plain
 }
 
 /** The members to keep, each with the selection inside it. An empty selection keeps everything. */

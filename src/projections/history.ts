@@ -3,7 +3,7 @@ import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
-import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
+import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Row, RowsOptions } from '../store/row.ts'
 import type { Views } from './views.ts'
 
@@ -161,11 +161,7 @@ function bytesOf(position: Position): Buffer {
 }
 
 function lifeKey(collection: number, position: Position): Buffer {
-  const prefix = tableKey(TAG.life, collection)
-  const key = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
-  prefix.copy(key)
-  putPosition(key, prefix.length, position)
-  return key
+  return Buffer.from(numberedKey(TAG.life, collection, position))
 }
 
 /** Positions closer than this are read together. */

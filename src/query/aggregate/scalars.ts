@@ -16,14 +16,13 @@ export class Unspelled {
 }
 
 /** The scalars at a path, including those in arrays. */
-export function* scalarsAt(item: JsonValue, path: Path): Generator<Scalar, void> {
-  for (const value of valuesAt(item, path)) if (isScalar(value)) yield value
+export function scalarsAt(item: JsonValue, path: Path): readonly Scalar[] {
+  return valuesAt(item, path).filter(isScalar)
 }
 
 /** The first scalar at a path; null if there is none. */
 export function firstScalar(item: JsonValue, path: Path): Scalar {
-  for (const value of valuesAt(item, path)) if (isScalar(value)) return value
-  return null
+  return valuesAt(item, path).find(isScalar) ?? null
 }
 
 function isScalar(value: JsonValue): value is Scalar {

@@ -84,10 +84,8 @@ function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | 
 function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
   const plain = plainAt(item, path)
   if (plain !== MANY) return [plain === undefined ? MISSING : orderKey(plain, most + 1)]
-  const parts: string[] = []
-  for (const value of valuesAt(item, path)) {
-    if (parts.push(orderKey(value, most + 1)) > MOST_TUPLES) return undefined
-  }
+  const values = valuesAt(item, path)
+  if (values.length > MOST_TUPLES) return undefined
   // An empty array has no values.
-  return parts.length > 0 ? parts : [MISSING]
+  return values.length > 0 ? values.map((value) => orderKey(value, most + 1)) : [MISSING]
 }
