@@ -51,24 +51,9 @@ function collect(from: JsonValue, path: Path, begin: number, found: JsonValue[])
   if (isArray(value)) for (const element of value) collect(element, path, depth, found)
 }
 
-/** Returned by `plainAt` when an array is on the path. */
-export const MANY = Symbol('many')
-
-/** The value at a path without arrays; MANY if there is an array. Faster than `valuesAt`. */
-export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | typeof MANY {
-  let at: JsonValue | undefined = item
-  for (const name of path) {
-    if (isArray(at)) return MANY
-    at = isObject(at) ? own(at, name) : undefined
-    if (at === undefined) return undefined
-  }
-  return isArray(at) ? MANY : at
-}
-
 /** The first value at a path, by which items are sorted. Of an array at the path, the array itself. */
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
-  const plain = plainAt(item, path)
-  return plain === MANY ? valuesAt(item, path)[0] : plain
+  return valuesAt(item, path)[0]
 }
 
 /** The members to keep, each with the selection inside it. An empty selection keeps everything. */

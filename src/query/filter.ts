@@ -1,5 +1,5 @@
 import { orderKey, RANK, rankOfKey, timeKeyAt } from '../json/order-key.ts'
-import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
+import { type Path, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { type Operand, operandOf } from './literal.ts'
 import { traceOf } from './trace.ts'
@@ -113,16 +113,11 @@ export function meetsConditions(item: JsonObject, { filters, mentioned }: Condit
 
 /** Whether any value at the filter's path matches. */
 function itemMatches(item: JsonValue, filter: Filter): boolean {
-  const { path, isTime, operator, keys } = filter
+  const { path, isTime, operator, operands, keys } = filter
   if (isTime && isComparison(operator)) return timeMatches(timeKeyAt(item, path, keys.most), operator, keys)
-  const plain = plainAt(item, path)
-  if (plain === undefined) return matchesMissing(filter)
-  if (plain !== MANY) return valueMatches(plain, filter)
-  for (const value of valuesAt(item, path)) {
-    if (operator === 'exists') return hasOperand(true, filter)
-    if (valueMatches(value, filter)) return true
-  }
-  return matchesMissing(filter)
+  const values = valuesAt(item, path)
+  if (operator === 'exists') return operands.some(({ text }) => text === String(values.length > 0))
+  return values.some((value) => valueMatches(value, operator, filter))
 }
 
 /** A value that is no instant is in no range. */
@@ -131,21 +126,12 @@ function timeMatches(key: string | undefined, operator: Comparison, keys: Operan
   return operator === 'ne' ? !keys.all.has(key) : keyCompares(operator, key, keys)
 }
 
-/** Whether an item without a value at the filter's path matches it. */
-function matchesMissing(filter: Filter): boolean {
-  return filter.operator === 'exists' && hasOperand(false, filter)
-}
-
-/** Whether `exists` asks for this. */
-function hasOperand(exists: boolean, { operands }: Filter): boolean {
-  return operands.some(({ text }) => text === String(exists))
-}
-
-function valueMatches(value: JsonValue, filter: Filter): boolean {
-  const { operator, operands, longest, keys } = filter
+function valueMatches(
+  value: JsonValue,
+  operator: Exclude<Filter['operator'], 'exists'>,
+  { operands, longest, keys }: Filter,
+): boolean {
   switch (operator) {
-    case 'exists':
-      return hasOperand(true, filter)
     case 'startswith':
       return typeof value === 'string' && operands.some(({ text }) => value.startsWith(text))
     case 'endswith':

@@ -1,6 +1,6 @@
 import { MISSING } from '../../json/order.ts'
 import { orderKey, timeKeyAt } from '../../json/order-key.ts'
-import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
+import { type Path, valuesAt } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { POSITION_BYTES, putPosition } from '../../store/bytes.ts'
 import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
@@ -82,10 +82,7 @@ function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | 
 
 /** The order keys of all values at a path, which may be cut after `most + 1`. Undefined if there are too many. */
 function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
-  const plain = plainAt(item, path)
-  if (plain !== MANY) return [plain === undefined ? MISSING : orderKey(plain, most + 1)]
   const values = valuesAt(item, path)
   if (values.length > MOST_TUPLES) return undefined
-  // An empty array has no values.
   return values.length > 0 ? values.map((value) => orderKey(value, most + 1)) : [MISSING]
 }
