@@ -1,5 +1,4 @@
-import type { ItemId, Position } from '../events/event.ts'
-import { lowerBound } from '../runtime/lower-bound.ts'
+import type { ItemId } from '../events/event.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { EditSummary } from './edit-summary.ts'
 import { type FileVersion, showsEvent } from './file-version.ts'
@@ -22,6 +21,9 @@ export interface BaseSearchResult {
   readonly origin: FileVersion | undefined
   readonly doubtful: readonly DoubtfulItem[]
 }
+
+/** File versions between two looks at the turn. */
+const STEP_VERSIONS = 8
 
 export const LAST: BaseSearchResult = { origin: undefined, doubtful: [] }
 
@@ -89,43 +91,15 @@ async function totalsOf(
   changed: ReadonlyMap<string, ChangedItem>,
   turn: Turn,
 ): Promise<ItemDifference[]> {
-  const positions = [...new Set(fileVersions.map(({ position }) => position))].sort((a, b) => a - b)
-  /** For each position, the change relative to the one before. */
-  const changes = positions.map(() => ({ members: 0, later: 0 }))
-  const byHand: ChangedItem[] = []
-  for (const item of changed.values()) {
-    if (turn.isOver) await turn.next()
-    let before: ItemDifference = { members: 0, later: 0 }
-    for (const version of item.versions) {
-      const change = changes[lowerBound(positions, version.at)]
-      if (change) {
-        change.members += version.members - before.members
-        change.later += version.later - before.later
-      }
-      before = version
+  const totals = fileVersions.map(() => ({ members: 0, later: 0 }))
+  for (const { versions } of changed.values()) {
+    for (let index = 0; index < fileVersions.length; index++) {
+      if (index % STEP_VERSIONS === 0 && turn.isOver) await turn.next()
+      const total = totals[index] as { members: number; later: number }
+      const { members, later } = versionIn(versions, fileVersions[index] as FileVersion)
+      total.members += members
+      total.later += later
     }
-    if (item.versions.some(({ isByHand }) => isByHand)) byHand.push(item)
-  }
-  const sum = { members: 0, later: 0 }
-  const sums = new Map<Position, ItemDifference>()
-  for (const [index, position] of positions.entries()) {
-    sum.members += changes[index]?.members ?? 0
-    sum.later += changes[index]?.later ?? 0
-    sums.set(position, { ...sum })
-  }
-  const totals: ItemDifference[] = []
-  for (const { position, edits } of fileVersions) {
-    const total = { ...(sums.get(position) as ItemDifference) }
-    for (const { versions } of edits.length > 0 ? byHand : []) {
-      if (turn.isOver) await turn.next()
-      const [withEdits, without] = [
-        versionIn(versions, { position, edits }),
-        versionIn(versions, { position, edits: [] }),
-      ]
-      total.members += withEdits.members - without.members
-      total.later += withEdits.later - without.later
-    }
-    totals.push(total)
   }
   return totals
 }
