@@ -1,8 +1,8 @@
 import type { Adapter } from 'lowdb'
 import type { Base } from '../commands/difference.ts'
-import { directoryOf, type Files, type OpenFile, putInPlace } from '../files/files.ts'
+import { directoryOf, type Files, putInPlace } from '../files/files.ts'
 import { contentOf, type FileContent } from './file-content.ts'
-import { isBeginningOf, overwriteSnapshot, writeSnapshot } from './snapshot-text.ts'
+import { overwriteSnapshot, writeSnapshot } from './snapshot-text.ts'
 import { removeTemporary, temporaryPath } from './state-file.ts'
 
 export interface AdapterOptions {
@@ -81,34 +81,25 @@ export class DataFileAdapter implements Adapter<Base> {
   }
 
   async #overwrite(snapshot: Base): Promise<void> {
-    const { files, path, beforeOverwrite, overwritten, torn, isTorn } = this.#options
+    const { files, path, beforeOverwrite, overwritten, torn } = this.#options
     const file = await files.open(path, 'edit')
     try {
-      if (isTorn()) {
-        await empty(file)
-        const found = await contentOf(files, path)
-        // An empty file is the beginning of any content, so a crash is recognized before and after the next one is
-        // recorded.
-        if (found) torn(found)
-      }
       await beforeOverwrite()
+      let isEmptied = false
       try {
-        await empty(file)
+        await file.truncate(0)
+        isEmptied = true
+        await file.sync()
         const hash = await overwriteSnapshot(file, snapshot)
         const written = await files.stat(path)
         overwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
       } catch (error) {
-        const found = await contentOf(files, path)
-        if (found && (await isBeginningOf(files, path, snapshot))) torn(found)
+        const found = isEmptied && (await contentOf(files, path))
+        if (found) torn(found)
         throw error
       }
     } finally {
       await file.close()
     }
   }
-}
-
-async function empty(file: OpenFile): Promise<void> {
-  await file.truncate(0)
-  await file.sync()
 }

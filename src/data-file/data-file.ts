@@ -4,15 +4,14 @@ import type { Projection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Ended, JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import { openBase } from './base.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
 import { EditImport } from './edit-import.ts'
 import { contentOf, type FileContent } from './file-content.ts'
 import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
+import { NotJson } from './file-reader.ts'
 import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import { isBeginningOf } from './snapshot-text.ts'
 import { mismatchOf } from './state-file.ts'
 import { SMALL_BYTES } from './write-budget.ts'
 
@@ -134,14 +133,15 @@ export class DataFile implements Projection {
       const isToBeSigned = !readOnly && !onDisk.isMerged && known.signature !== content.signature
       if (isToBeSigned) onDisk.known = { ...known, signature: content.signature }
       if (isPending || isToBeSigned) await this.#writer.confirm(onDisk.known ?? known)
-    } else if (content && (await this.#isTorn())) onDisk.tear(content)
-    else if (content) {
+    } else if (content) {
       try {
         await this.#import.run(true)
       } catch (error) {
         if (journal.head === 0 || onDisk.isFirstUnfinished) throw error
         if (!(error instanceof Refusal) || error.code === 'DiskFull') throw error
-        log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
+        // A write in place leaves the beginning of its content or zero bytes in it, and neither is JSON.
+        if (error instanceof NotJson && state?.pending?.inPlace) onDisk.tear(content)
+        else log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
       }
     }
     if (!content && onDisk.isFirstUnfinished && !acceptJournal) {
@@ -153,20 +153,6 @@ export class DataFile implements Projection {
     else this.#writer.soon(0)
     if (eager && !readOnly) this.#watcher.changed()
     if (eager || readOnly) await this.#watcher.begin()
-  }
-
-  /** Whether a crash interrupted a write in place. */
-  async #isTorn(): Promise<boolean> {
-    const { files, path, views } = this.#options
-    const pending = this.#onDisk.state?.pending
-    if (!pending?.inPlace) return false
-    const { position } = pending
-    const then = await openBase({ views, ...this.#connected }, { position, edits: [] })
-    try {
-      return await isBeginningOf(files, path, then)
-    } finally {
-      then.close()
-    }
   }
 
   apply(): void {

@@ -11,14 +11,13 @@ import { SMALL_BYTES } from './write-budget.ts'
 
 export interface EditImportOptions
   extends Omit<EditMergerOptions, 'progress'>,
-    Pick<DataFileOptions, 'log' | 'readOnly' | 'elapsedMs'> {
+    Pick<DataFileOptions, 'log' | 'elapsedMs'> {
   readonly checked: FirstItems | undefined
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>
 }
 
 const REPLACED = 'an edit of the data file replaced what was written since; the journal has both'
-const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
 
 /** Imports edits of the data file, and records what the file shows then. */
 export class EditImport {
@@ -51,11 +50,7 @@ export class EditImport {
    * @throws {Refusal} `Invalid` when the file is invalid.
    */
   async run(isStart = false): Promise<ImportOutcome> {
-    const { views, log, path, readOnly, onDisk, connection, confirm } = this.#options
-    if (readOnly && connection().journal.head > 0) {
-      onDisk.trouble = { state: 'edited', detail: READ_ONLY }
-      throw new Refusal('Conflict', READ_ONLY)
-    }
+    const { views, log, path, onDisk, confirm } = this.#options
     const edit = await this.#merger
       .merge(await this.#checkedBefore(), isStart)
       .catch((error) => {

@@ -5,6 +5,7 @@ import { type Edit, HeldCharacters } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, partKey } from '../events/journal.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { type OpenBase, openBase } from './base.ts'
 import { type BaseSearchResult, type DoubtfulItem, findOrigin, LAST } from './base-search.ts'
@@ -19,13 +20,14 @@ import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
 
 export interface EditMergerOptions
-  extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits' | 'edits'> {
+  extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits' | 'edits' | 'readOnly'> {
   readonly onDisk: FileOnDisk
   readonly connection: () => JournalConnection
   /** Reports how many bytes of the file were read and compared, or merged. */
   readonly progress: (bytes: number, of: number) => void
 }
 
+const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
 export interface MergedEdit extends Omit<MergeOutcome, 'edited'> {
@@ -64,18 +66,21 @@ export class EditMerger {
   }
 
   async #merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
-    const { onDisk, files, path, edits } = this.#options
+    const { onDisk, files, path, edits, readOnly, connection } = this.#options
+    const isRefused = readOnly && connection().journal.head > 0
     const last = await this.#last()
     const opened: OpenBase[] = []
     try {
       const size = (await files.stat(path))?.size ?? 0
-      if (isStart && size > edits.bytes && (await this.#isFirst())) {
+      if (!isRefused && isStart && size > edits.bytes && (await this.#isFirst())) {
         return await this.#turns.run((turn) => this.#importParts(last, first, turn))
       }
       const known = first && 'edit' in first && last.size === 0 ? { ...LAST, ...first } : undefined
       const found = known ?? (await this.#turns.run((turn) => this.#find(last, size > edits.bytes, opened, turn)))
+      // Only now, as the remains of an interrupted write in place are no edit.
+      if (isRefused) throw new Refusal('Conflict', READ_ONLY)
       const { content, edit, origin, doubtful } = found
-      const { edited, ...merged } = await this.#options.connection().merge(edit, content.hash)
+      const { edited, ...merged } = await connection().merge(edit, content.hash)
       const isShown = edit.collections.every(
         ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),
       )

@@ -199,6 +199,7 @@ export class FileOnDisk {
   tear(content: FileContent): void {
     this.content = content
     this.known = { position: 0, hash: content.hash }
+    this.trouble = undefined
     this.settle()
     this.isTorn = true
   }

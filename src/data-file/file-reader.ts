@@ -81,6 +81,9 @@ export async function readDataFileBody(
   return new Map(collections.map(({ name, edited }) => [name, edited]))
 }
 
+/** The refusal of a file that is not JSON, as after an interrupted write in place. */
+export class NotJson extends Refusal {}
+
 /** The refusal of a valid file, which is not searched for a syntax error. */
 export class TooManyChanges extends Refusal {}
 
@@ -103,7 +106,7 @@ async function parse(
     })
     if (why === undefined && isInvalid) throw error
     const message = `The data file is not ${why ?? 'well-formed JSON'}`
-    throw new Refusal('Invalid', `${message}.`, [{ pointer: parser.place, message }])
+    throw new NotJson('Invalid', `${message}.`, [{ pointer: parser.place, message }])
   }
 }
 

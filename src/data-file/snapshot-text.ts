@@ -1,27 +1,8 @@
 import { createHash } from 'node:crypto'
 import { holdsObject, itemsIn } from '../collections/stored-items.ts'
 import type { Base } from '../commands/difference.ts'
-import { type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
+import { type Files, type OpenFile, writeChunks, writeNew } from '../files/files.ts'
 import { parseText } from '../json/parse-text.ts'
-
-/** Whether a crash may have left this file when a state was written in place: its first bytes, some of them zero. */
-export async function isBeginningOf(files: Files, path: string, snapshot: Base): Promise<boolean> {
-  const file = await files.open(path, 'read')
-  try {
-    const size = await file.size()
-    let offset = 0
-    for (const chunk of chunksOf(snapshot)) {
-      const there = await readFully(file, Math.min(chunk.length, size - offset), offset)
-      const isOurs = (byte: number, index: number): boolean => byte === 0 || byte === chunk[index]
-      if (!there.equals(chunk.subarray(0, there.length)) && !there.every(isOurs)) return false
-      offset += there.length
-      if (offset >= size) return true
-    }
-    return offset >= size
-  } finally {
-    await file.close()
-  }
-}
 
 /** Writes a state as a new data file, synced; resolves with its SHA-256. */
 export async function writeSnapshot(

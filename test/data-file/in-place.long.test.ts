@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import type { FileEngine } from '../../src/server/file-engine.ts'
 import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, SETTINGS as ENGINE_SETTINGS, openTestEngine } from '../support/engine.ts'
 import { json, startServer } from '../support/server.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
@@ -176,6 +176,29 @@ test('a stop with a data file that cannot be written fails with the reason, and 
   const again = await openTestEngine(disk.files(mounted), SETTINGS)
   await again.engine.close()
   assert.deepEqual(fileOf(disk), served)
+  assert.equal(await byHand(again.engine), 2)
+})
+
+test('the remains of a write in place are written again by a read-only start', async () => {
+  const disk = newDisk()
+  let writes = 0
+  const files = disk.files((operation, path, call) =>
+    operation === 'write' && path === DATA_FILE && ++writes === 2 ? { type: 'stop' } : mounted(operation, path, call),
+  )
+  const { engine } = await openTestEngine(files, SETTINGS)
+  await write(engine, { n: 1 })
+  await current(engine)
+  await write(engine, { n: 2 })
+  await files.stopped
+  const after = disk.killed()
+  after.put(DATA_FILE, Buffer.from(`{\n  "things": [\n    {"id"${'\0'.repeat(512)}`))
+  const again = await openTestEngine(after.files(mounted), {
+    ...SETTINGS,
+    api: { ...ENGINE_SETTINGS.api, readOnly: true },
+  })
+  await current(again.engine)
+  assert.deepEqual(fileOf(after), Object.fromEntries(snapshotOf(again.engine.views)))
+  await again.engine.close()
   assert.equal(await byHand(again.engine), 2)
 })
 
