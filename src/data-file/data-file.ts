@@ -74,15 +74,13 @@ export class DataFile implements Projection {
     return { ...state, state: 'merging', detail: `${bytes} of ${of} bytes were merged.`, ...lag }
   }
 
-  /** Reads the state file. Call it before the journal is replayed. */
-  prepare(): Promise<void> {
-    return this.#onDisk.prepare()
-  }
-
   /** Imports edits made while no server ran, and from now on keeps the file up to date. */
   start(connection: JournalConnection): Promise<void> {
     this.#connection = connection
-    return this.#inTurn(() => this.#begin(connection.journal))
+    return this.#inTurn(async () => {
+      await this.#onDisk.prepare()
+      await this.#begin(connection.journal)
+    })
   }
 
   /** While the disk is full, leaves the file alone and retries later. */

@@ -67,12 +67,14 @@ export class EditMerger {
 
   async #merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
     const { onDisk, files, path, edits, readOnly, connection } = this.#options
-    const isRefused = readOnly && connection().journal.head > 0
+    const isEmpty = connection().journal.head === 0
+    const isRefused = readOnly && !isEmpty
     const last = await this.#last()
     const opened: OpenBase[] = []
     try {
       const size = (await files.stat(path))?.size ?? 0
-      if (!isRefused && isStart && size > edits.bytes && (await this.#isFirst())) {
+      const isFirst = isEmpty || onDisk.isFirstUnfinished
+      if (!isRefused && isStart && size > edits.bytes && isFirst) {
         return await this.#turns.run((turn) => this.#importParts(last, first, turn))
       }
       const known = first && 'edit' in first && last.size === 0 ? { ...LAST, ...first } : undefined
@@ -92,17 +94,6 @@ export class EditMerger {
       for (const base of opened) base.close()
       if (last !== onDisk.base) last.close()
     }
-  }
-
-  /** Whether the journal is empty, or has only what an interrupted import of first items left. */
-  async #isFirst(): Promise<boolean> {
-    const { mergedEdits, connection } = this.#options
-    const { journal } = connection()
-    if (journal.head === 0) return true
-    for await (const recorded of journal.read(1, 1)) {
-      return !mergedEdits.last && isDataFileEdit(recorded, mergedEdits.dataFileId)
-    }
-    return false
   }
 
   /** Reads the current file, and compares it with the version from which it was edited. */

@@ -79,7 +79,6 @@ export class ClusterDataFile implements Projection {
       const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
       if (sample) await replace(files, await files.follow(settings.file), sample)
       const file = configuredDataFile(settings, dependencies, projections)
-      await file.prepare()
       this.#starting = file
       await file.start(connection)
       this.#open = file

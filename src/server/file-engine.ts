@@ -78,7 +78,6 @@ export class FileEngine extends Engine {
       const projections = await DurableProjections.open({ settings, dependencies })
       opened.add(() => projections.close())
       const dataFile = configuredDataFile(settings, dependencies, projections, checked)
-      await dataFile.prepare()
       const journal = await FileJournal.open({
         files,
         directory: settings.journal,
