@@ -1,7 +1,7 @@
 import type { RestoreOutcome } from '../commands/outcome.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readDataFileBody } from '../data-file/file-reader.ts'
-import { FirstImport } from '../data-file/first-import.ts'
+import { firstImportEnd } from '../data-file/first-import.ts'
 import type { Origin } from '../events/journal.ts'
 import { checkBuilt } from '../http/once-built.ts'
 import { formerCollections } from '../http/restoration.ts'
@@ -15,21 +15,19 @@ export class Resets {
   readonly #engine: Engine
   readonly #idField: string
   readonly #itemValues: number
-  readonly #firstImport: FirstImport
   readonly #turns = new Turns()
 
   constructor(engine: Engine, { dataStore, limits }: Pick<Settings, 'dataStore' | 'limits'>) {
     this.#engine = engine
     this.#idField = dataStore.idField
     this.#itemValues = limits.itemValues
-    this.#firstImport = new FirstImport(engine.journal)
   }
 
   /** The first data is what the journal's first import of the data file left, or nothing. */
   async toFirstData(origin: Origin, isDryRun = false): Promise<RestoreOutcome> {
-    const { handler, views, past } = this.#engine
+    const { handler, views, past, journal } = this.#engine
     checkBuilt(this.#engine.building())
-    const to = await this.#firstImport.end()
+    const to = await firstImportEnd(journal)
     const snapshots: CollectionSnapshot[] = []
     try {
       const collections = await formerCollections(views.namesEver(), to, past, snapshots)
