@@ -23,6 +23,8 @@ export interface DifferenceOptions {
   readonly keeps: 'nothing' | 'ids' | 'items'
   /** The ids are known to be different. */
   readonly hasUniqueIds?: boolean
+  /** Only the ids are compared: no item counts as edited. */
+  readonly isCheck?: boolean
 }
 
 /** Places between two looks at the turn. */
@@ -133,10 +135,10 @@ export class CollectionDifference {
 
   /** Adds the next item of the file. Returns the index of an earlier one with the same id. */
   add(id: ItemId | undefined, text: string, known: FileItem | undefined = this.known(text)): number | undefined {
-    const { held, kind, keeps } = this.#options
+    const { held, kind, keeps, isCheck } = this.#options
     const index = this.#length++
     const before = known ?? (id === undefined ? undefined : this.#base?.item(keyOf(id)))
-    if (!known && !isSame(before?.text, text, kind)) {
+    if (!isCheck && !known && !isSame(before?.text, text, kind)) {
       held?.take(1, text.length)
       this.#edited.push({ index, id, text })
     }

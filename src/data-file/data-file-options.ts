@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import type { FirstItems } from './first-items.ts'
+import type { CheckedFile } from './first-items.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import type { WriteSettings } from './write-budget.ts'
 
@@ -36,6 +36,6 @@ export interface DataFileOptions {
   /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
   readonly mergedEdits: MergedEdits
-  /** The file as read when the first items were checked. */
-  readonly checked?: FirstItems | undefined
+  /** The result of checking the first items. */
+  readonly checked?: CheckedFile | undefined
 }

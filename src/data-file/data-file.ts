@@ -7,7 +7,7 @@ import type { Schedule } from '../runtime/schedule.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
 import { EditImport } from './edit-import.ts'
-import { contentOf, type FileContent } from './file-content.ts'
+import { contentOf } from './file-content.ts'
 import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
 import { NotJson } from './file-reader.ts'
 import { FileWatcher } from './file-watcher.ts'
@@ -24,8 +24,7 @@ function unfinished(path: string): string {
 
 /** The data file: the source of the first items, then a projection of the journal that people may edit. */
 export class DataFile implements Projection {
-  readonly #options: Omit<DataFileOptions, 'checked'>
-  readonly #checked: FileContent | undefined
+  readonly #options: DataFileOptions
   readonly #onDisk: FileOnDisk
   readonly #writer: DataFileWriter
   readonly #import: EditImport
@@ -37,9 +36,8 @@ export class DataFile implements Projection {
   /** Why the file was not imported at the last attempt, which may be repeated. */
   #refusal = ''
 
-  constructor({ checked, ...options }: DataFileOptions) {
+  constructor(options: DataFileOptions) {
     this.#options = options
-    this.#checked = checked?.content
     const { files, path, journal, schedule, mergedEdits } = options
     const eager = options.eager && !options.readOnly
     this.#onDisk = new FileOnDisk(files, { dataFile: path, journal }, mergedEdits)
@@ -56,7 +54,6 @@ export class DataFile implements Projection {
     })
     this.#import = new EditImport({
       ...options,
-      checked,
       onDisk: this.#onDisk,
       connection: () => this.#connected,
       confirm: (mark) => this.#writer.confirm(mark),
@@ -107,7 +104,7 @@ export class DataFile implements Projection {
 
   /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
   async #settle(journal: JournalConnection['journal']): Promise<void> {
-    const { files, path, eager, readOnly, log, acceptJournal, views } = this.#options
+    const { files, path, eager, readOnly, log, acceptJournal, views, checked } = this.#options
     const onDisk = this.#onDisk
     const mismatch = onDisk.state && mismatchOf(path, onDisk.state, journal)
     if (mismatch) {
@@ -117,10 +114,7 @@ export class DataFile implements Projection {
       onDisk.base = views.snapshot()
       onDisk.versions = []
     }
-    const { signature } = (await files.stat(path)) ?? {}
-    const checked = this.#checked
-    const isChecked = checked !== undefined && checked.signature === signature
-    const content = isChecked ? checked : ((await onDisk.untouched()) ?? (await contentOf(files, path)))
+    const content = (await onDisk.untouched(checked?.content)) ?? (await contentOf(files, path))
     await onDisk.recognize(content?.hash)
     const { known, state } = onDisk
     if (content && known) {

@@ -5,14 +5,12 @@ import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { DoubtfulItem } from './base-search.ts'
 import type { DataFileOptions } from './data-file-options.ts'
 import { EditMerger, type EditMergerOptions } from './edit-merger.ts'
-import type { FirstItems } from './first-items.ts'
 import type { ContentMark } from './state-file.ts'
 import { SMALL_BYTES } from './write-budget.ts'
 
 export interface EditImportOptions
   extends Omit<EditMergerOptions, 'progress'>,
     Pick<DataFileOptions, 'log' | 'elapsedMs'> {
-  readonly checked: FirstItems | undefined
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>
 }
@@ -21,20 +19,18 @@ const REPLACED = 'an edit of the data file replaced what was written since; the 
 
 /** Imports edits of the data file, and records what the file shows then. */
 export class EditImport {
-  readonly #options: Omit<EditImportOptions, 'checked'>
+  readonly #options: EditImportOptions
   readonly #merger: EditMerger
   readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
-  #checked: FirstItems | undefined
   #progress: { readonly bytes: number; readonly of: number } | undefined
   #isEnding = false
 
-  constructor({ checked, ...options }: EditImportOptions) {
+  constructor(options: EditImportOptions) {
     this.#options = options
     this.#merger = new EditMerger({ ...options, progress: (bytes, of) => this.#report(bytes, of) })
     this.#log = new LimitedLog(options.log, options.elapsedMs)
     this.#logProgress = progressLog(options.log)
-    this.#checked = checked
   }
 
   get progress(): { readonly bytes: number; readonly of: number } | undefined {
@@ -52,7 +48,7 @@ export class EditImport {
   async run(isStart = false): Promise<ImportOutcome> {
     const { views, log, path, onDisk, confirm } = this.#options
     const edit = await this.#merger
-      .merge(await this.#checkedBefore(), isStart)
+      .merge(isStart)
       .catch((error) => {
         if (error instanceof Refusal) {
           onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
@@ -85,14 +81,6 @@ export class EditImport {
     const basedOn = origin.position
     if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was imported')
     return { basis, events, conflicts, basedOn }
-  }
-
-  /** The result of reading the first items, if the file has not changed. */
-  async #checkedBefore(): Promise<FirstItems | undefined> {
-    const checked = this.#checked
-    this.#checked = undefined
-    const stat = checked && (await this.#options.files.stat(this.#options.path))
-    return stat?.signature === checked?.content.signature ? checked : undefined
   }
 
   #report(bytes: number, of: number): void {

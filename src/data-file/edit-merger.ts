@@ -15,12 +15,15 @@ import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { FileChanged, type ReadOptions, readDataFile, retryWhileChanging, TooManyChanges } from './file-reader.ts'
 import { type FileVersion, recentVersions } from './file-version.ts'
-import { checkFile, type FirstItems, readParts } from './first-items.ts'
+import { checkFile, readParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
 
 export interface EditMergerOptions
-  extends Pick<DataFileOptions, 'files' | 'path' | 'idField' | 'views' | 'mergedEdits' | 'edits' | 'readOnly'> {
+  extends Pick<
+    DataFileOptions,
+    'files' | 'path' | 'idField' | 'views' | 'mergedEdits' | 'edits' | 'readOnly' | 'checked'
+  > {
   readonly onDisk: FileOnDisk
   readonly connection: () => JournalConnection
   /** Reports how many bytes of the file were read and compared, or merged. */
@@ -58,14 +61,14 @@ export class EditMerger {
   }
 
   /**
-   * Merges the current file. `first` is the result of an earlier reading of it, with an empty base. At the start, when
-   * there are no other writes, large first items are imported in several writes.
+   * Merges the current file. At the start, when there are no other writes, large first items are imported in several
+   * writes.
    */
-  merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
-    return retryWhileChanging(this.#options.path, (attempt) => this.#merge(attempt === 0 ? first : undefined, isStart))
+  merge(isStart: boolean): Promise<MergedEdit> {
+    return retryWhileChanging(this.#options.path, () => this.#merge(isStart))
   }
 
-  async #merge(first: FirstItems | undefined, isStart: boolean): Promise<MergedEdit> {
+  async #merge(isStart: boolean): Promise<MergedEdit> {
     const { onDisk, files, path, edits, readOnly, connection } = this.#options
     const isEmpty = connection().journal.head === 0
     const isRefused = readOnly && !isEmpty
@@ -75,10 +78,9 @@ export class EditMerger {
       const size = (await files.stat(path))?.size ?? 0
       const isFirst = isEmpty || onDisk.isFirstUnfinished
       if (!isRefused && isStart && size > edits.bytes && isFirst) {
-        return await this.#turns.run((turn) => this.#importParts(last, first, turn))
+        return await this.#turns.run((turn) => this.#importParts(last, turn))
       }
-      const known = first && 'edit' in first && last.size === 0 ? { ...LAST, ...first } : undefined
-      const found = known ?? (await this.#turns.run((turn) => this.#find(last, size > edits.bytes, opened, turn)))
+      const found = await this.#turns.run((turn) => this.#find(last, size > edits.bytes, opened, turn))
       // Only now, as the remains of an interrupted write in place are no edit.
       if (isRefused) throw new Refusal('Conflict', READ_ONLY)
       const { content, edit, origin, doubtful } = found
@@ -139,11 +141,12 @@ export class EditMerger {
   }
 
   /** Imports first items that are too large to be held in memory. `last` has those that an interrupted import left. */
-  async #importParts(last: Base, first: FirstItems | undefined, turn: Turn): Promise<MergedEdit> {
-    const { files, path, idField, connection, onDisk } = this.#options
+  async #importParts(last: Base, turn: Turn): Promise<MergedEdit> {
+    const { files, path, idField, connection, onDisk, checked: before } = this.#options
     const { check, merge } = connection()
     const options = this.#readOptions(turn)
-    const checked = first && !('edit' in first) ? first : await checkFile(files, path, { ...options, check })
+    const isChecked = before && before.content.signature === (await files.stat(path))?.signature
+    const checked = isChecked ? before : await checkFile(files, path, { ...options, check })
     const { content, collections } = checked
     const difference = new Difference({
       base: last,

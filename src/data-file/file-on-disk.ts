@@ -150,9 +150,9 @@ export class FileOnDisk {
     this.versions = withVersion(this.versions, { position, edits })
   }
 
-  /** The content of the file if it is unchanged since it was written and confirmed; otherwise it must be read. */
-  async untouched(): Promise<FileContent | undefined> {
-    const { hash, signature } = this.state?.confirmed ?? {}
+  /** The content of the file if it is unchanged since it was confirmed, or checked; otherwise it must be read. */
+  async untouched(checked: FileContent | undefined): Promise<FileContent | undefined> {
+    const { hash, signature } = this.state?.confirmed ?? checked ?? {}
     if (hash === undefined || signature === undefined) return undefined
     const stat = await this.#files.stat(this.#path)
     return stat?.signature === signature ? { hash, signature, size: stat.size } : undefined

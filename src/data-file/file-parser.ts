@@ -22,19 +22,14 @@ import { END, JsonScanner } from './json-scanner.ts'
 /** Gets the collections of a data file, one after the other. */
 export interface FileVisitor {
   collection(name: string, isObject: boolean): ItemVisitor
-  /** Gets each part of the file before its items. */
-  part?(bytes: Buffer): void
 }
 
 /** Gets the items of a collection, in order. */
 export interface ItemVisitor {
   /** The next item, if its text in the file says enough: it is not parsed then. */
   known(text: string): FileItem | undefined
-  /**
-   * Adds the next item, with its text in the format of `JSON.stringify`. `source` is its text in the file. Returns the
-   * index of an earlier item with the same id.
-   */
-  add(id: ItemId | undefined, text: string, known: FileItem | undefined, source: string): number | undefined
+  /** Adds the next item, with its text in the format of `JSON.stringify`. Returns the index of an earlier one with its id. */
+  add(id: ItemId | undefined, text: string, known: FileItem | undefined): number | undefined
 }
 
 export interface FileParserOptions {
@@ -136,7 +131,7 @@ export class FileParser {
     const item = known ?? this.#mistakes.catching(() => this.#parsed(source, idOf))
     // An item with a mistake is added as well, so that the indexes stay those of the file.
     const { id, text } = item ?? { id: undefined, text: '{}' }
-    const first = items.add(id, text, known, source)
+    const first = items.add(id, text, known)
     const { check, idField } = this.#options
     if (id !== undefined && first !== undefined) this.#mistakes.add(sameIdTwice(name, first, index, keyOf(id), idField))
     else if (check && item) this.#mistakes.catching(() => check(name, { index, id, text }))

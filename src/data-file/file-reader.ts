@@ -34,7 +34,7 @@ export async function retryWhileChanging<T>(
 export interface ReadOptions extends Omit<FileParserOptions, 'visitor'> {
   readonly turn: Turn
   /** Called before each part of the file is read, with the number of bytes left. */
-  readonly progress?: ((left: number, size: number) => void) | undefined
+  readonly progress?: ((left: number, size: number) => void | Promise<void>) | undefined
 }
 
 /**
@@ -54,9 +54,8 @@ export async function readDataFile<Visitor extends FileVisitor>(
     if (readings++ > 0) visitor = newVisitor()
     let left = size
     const reported: ReadBytes = async (room) => {
-      progress?.(left, size)
+      await progress?.(left, size)
       const bytes = await read(room)
-      if (bytes > 0) visitor.part?.(room.subarray(0, bytes))
       left -= bytes
       return bytes
     }

@@ -1,10 +1,9 @@
 import type { Logger } from 'pino'
-import { Difference } from '../commands/difference.ts'
 import type { Files } from '../files/files.ts'
 import { progressLog } from '../runtime/progress-log.ts'
 import { Turns } from '../runtime/turns.ts'
-import { type ReadOptions, readDataFile } from './file-reader.ts'
-import { checkFile, type FirstItems } from './first-items.ts'
+import type { ReadOptions } from './file-reader.ts'
+import { type CheckedFile, checkFile } from './first-items.ts'
 import { adviceFor, findOrphan, renamedFile } from './orphan-journal.ts'
 import { missingJournal, readStateFile } from './state-file.ts'
 
@@ -27,27 +26,16 @@ export async function checkNotRenamed(
   if (orphan) log.warn(`${adviceFor(orphan, path, journal)}, after removing the new journal.`)
 }
 
-/** Reads and validates the first items. Changes nothing. A file of up to `bytes` is held in memory. */
+/** Reads and validates the first items. Changes nothing. */
 export async function checkFirstItems(
   files: Files,
   path: string,
-  options: Pick<ReadOptions, 'idField' | 'check'> & { readonly bytes: number },
+  options: Pick<ReadOptions, 'idField' | 'check'>,
   log: Pick<Logger, 'info'>,
-): Promise<FirstItems | undefined> {
-  const stat = await files.stat(path)
-  if (!stat?.isFile) return undefined
+): Promise<CheckedFile | undefined> {
+  if (!(await files.stat(path))?.isFile) return undefined
   const logProgress = progressLog(log)
   const progress = (left: number, of: number): void =>
     logProgress({ bytes: of - left, of }, 'the first items are being checked')
-  return new Turns().run((turn) =>
-    readFirstItems(files, path, { ...options, turn, progress }, stat.size > options.bytes),
-  )
-}
-
-async function readFirstItems(files: Files, path: string, options: ReadOptions, isLarge: boolean): Promise<FirstItems> {
-  if (isLarge) return checkFile(files, path, options)
-  const { idField, turn } = options
-  const newDifference = () => new Difference({ base: new Map(), idField, kind: 'first items', keeps: 'ids' })
-  const { content, visitor } = await readDataFile(files, path, options, newDifference)
-  return { content, edit: await visitor.end(turn) }
+  return new Turns().run((turn) => checkFile(files, path, { ...options, turn, progress }))
 }

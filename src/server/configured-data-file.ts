@@ -2,7 +2,7 @@ import { checkItem } from '../commands/edited-items.ts'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
 import { DataFile } from '../data-file/data-file.ts'
-import type { FirstItems } from '../data-file/first-items.ts'
+import type { CheckedFile } from '../data-file/first-items.ts'
 import type { JournalConnection } from '../data-file/journal-connection.ts'
 import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -14,7 +14,7 @@ export function configuredDataFile(
   settings: Settings,
   { files, log, schedule, elapsedMs, now }: EngineDependencies,
   { views, mergedEdits }: Pick<Projections, 'views' | 'mergedEdits'>,
-  checked?: FirstItems,
+  checked?: CheckedFile,
 ): DataFile {
   return new DataFile({
     files,

@@ -6,7 +6,7 @@ import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { DataFile } from '../data-file/data-file.ts'
 import { noFile } from '../data-file/file-content.ts'
-import type { FirstItems } from '../data-file/first-items.ts'
+import type { CheckedFile } from '../data-file/first-items.ts'
 import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/start-checks.ts'
 import { journalExists, lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
@@ -155,15 +155,14 @@ export class FileEngine extends Engine {
 
 /** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
 async function checkedFirstItems(
-  { file: path, journal, acceptJournal, dataStore, edits }: Settings,
+  { file: path, journal, acceptJournal, dataStore }: Settings,
   { files, log }: EngineDependencies,
   rules: Rules,
-): Promise<FirstItems | undefined> {
+): Promise<CheckedFile | undefined> {
   if (await journalExists(files, journal)) return undefined
   if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
   const options = {
     idField: dataStore.idField,
-    bytes: edits.bytes,
     check: (collection: string, item: EditedItem) => checkItem(rules, collection, item, 'first items'),
   }
   const checked = await checkFirstItems(files, path, options, log)
