@@ -88,7 +88,7 @@ export class DataFile implements Projection {
       if (this.#beginTimer) log.info({ path }, 'the disk has room for the data file again')
     } catch (error) {
       const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
-      const isFirst = journal.head === 0 || this.#onDisk.isFirstUnfinished
+      const { isFirst } = this.#import
       if (isFull && isFirst) throw new Refusal('DiskFull', `The disk is full. ${unfinished(path)}`)
       if (!isFull || isFirst) throw error
       const { message: detail } = error as Error
@@ -129,7 +129,7 @@ export class DataFile implements Projection {
       try {
         await this.#import.run(true)
       } catch (error) {
-        if (journal.head === 0 || onDisk.isFirstUnfinished) throw error
+        if (this.#import.isFirst) throw error
         if (!(error instanceof Refusal) || error.code === 'DiskFull') throw error
         // A write in place leaves the beginning of its content or zero bytes in it, and neither is JSON.
         if (error instanceof NotJson && state?.pending?.inPlace) onDisk.tear(content)

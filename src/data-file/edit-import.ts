@@ -1,26 +1,48 @@
+import { keyOf } from '../collections/item.ts'
+import { itemsIn, NO_ITEMS } from '../collections/stored-items.ts'
+import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
+import { type Edit, HeldCharacters } from '../commands/edit.ts'
 import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
+import type { Position } from '../events/event.ts'
+import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
-import type { DoubtfulItem } from './base-search.ts'
+import { type Turn, Turns } from '../runtime/turns.ts'
+import { type OpenBase, openBase } from './base.ts'
+import { type BaseSearchResult, type DoubtfulItem, findOrigin, LAST } from './base-search.ts'
 import type { DataFileOptions } from './data-file-options.ts'
-import { EditMerger, type EditMergerOptions } from './edit-merger.ts'
+import { summaryOf } from './edit-summary.ts'
+import type { FileContent } from './file-content.ts'
+import type { FileOnDisk } from './file-on-disk.ts'
+import { type ReadOptions, readDataFile, TooManyChanges } from './file-reader.ts'
+import { type FileVersion, recentVersions } from './file-version.ts'
+import { type ImportedParts, importParts } from './first-items.ts'
+import type { JournalConnection } from './journal-connection.ts'
+import { isDataFileEdit } from './merged-edits.ts'
 import type { ContentMark } from './state-file.ts'
 import { SMALL_BYTES } from './write-budget.ts'
 
-export interface EditImportOptions
-  extends Omit<EditMergerOptions, 'progress'>,
-    Pick<DataFileOptions, 'log' | 'elapsedMs'> {
+export interface EditImportOptions extends DataFileOptions {
+  readonly onDisk: FileOnDisk
+  readonly connection: () => JournalConnection
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>
 }
 
 const REPLACED = 'an edit of the data file replaced what was written since; the journal has both'
+const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
+const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
-/** Imports edits of the data file, and records what the file shows then. */
+interface FoundEdit extends BaseSearchResult {
+  readonly content: FileContent
+  readonly edit: Edit
+}
+
+/** Imports edits of the data file: finds the base of an edit, merges it, and records what the file shows then. */
 export class EditImport {
   readonly #options: EditImportOptions
-  readonly #merger: EditMerger
+  readonly #turns = new Turns()
   readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
   #progress: { readonly bytes: number; readonly of: number } | undefined
@@ -28,13 +50,19 @@ export class EditImport {
 
   constructor(options: EditImportOptions) {
     this.#options = options
-    this.#merger = new EditMerger({ ...options, progress: (bytes, of) => this.#report(bytes, of) })
     this.#log = new LimitedLog(options.log, options.elapsedMs)
     this.#logProgress = progressLog(options.log)
   }
 
+  /** How many bytes of the file were read and compared, or merged. */
   get progress(): { readonly bytes: number; readonly of: number } | undefined {
     return this.#progress
+  }
+
+  /** Whether the journal is empty, or has only what an interrupted import of first items left. */
+  get isFirst(): boolean {
+    const { onDisk, connection } = this.#options
+    return connection().journal.head === 0 || onDisk.isFirstUnfinished
   }
 
   end(): void {
@@ -42,13 +70,13 @@ export class EditImport {
   }
 
   /**
-   * Imports the current file.
+   * Imports the current file. At the start, when there are no other writes, large first items are imported in several
+   * writes.
    * @throws {Refusal} `Invalid` when the file is invalid.
    */
   async run(isStart = false): Promise<ImportOutcome> {
     const { views, log, path, onDisk, confirm } = this.#options
-    const edit = await this.#merger
-      .merge(isStart)
+    const merged = await this.#merge(isStart)
       .catch((error) => {
         if (error instanceof Refusal) {
           onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
@@ -58,12 +86,19 @@ export class EditImport {
       .finally(() => {
         this.#progress = undefined
       })
-    const { basis, events, writes, content, origin, isLast, isShown } = edit
+    const { outcomes, content, isShown, doubtful } = merged
+    const { position: basedOn, edits } = merged.origin ?? onDisk.versions.at(-1) ?? EMPTY_VERSION
+    const basis = outcomes[0]?.basis ?? 0
+    const events = outcomes.reduce((sum, outcome) => sum + outcome.events, 0)
+    // The first and the last position of what each write has from the file.
+    const writes = outcomes
+      .filter(({ edited }) => edited > 0)
+      .map((one) => [one.basis + 1, one.basis + one.edited] as const)
     // If others wrote meanwhile, items had no id, or latest items followed, the written file differs from the edited one.
-    const shown = writes.reduce((count, [first, last]) => count + last - first + 1, 0)
+    const shown = outcomes.reduce((sum, { edited }) => sum + edited, 0)
     const isAlone = (writes.at(-1)?.[1] ?? basis) === basis + events
     const isUnmixed = basis === (onDisk.origin?.position ?? 0) && isAlone && shown === events
-    const isExact = !onDisk.isOff && isLast && isShown && isUnmixed
+    const isExact = !onDisk.isOff && !merged.origin && isShown && isUnmixed
     onDisk.content = content
     onDisk.trouble = undefined
     const { hash, signature } = content
@@ -72,15 +107,117 @@ export class EditImport {
     else {
       onDisk.settle()
       onDisk.isMerged = true
-      if (events > 0) onDisk.showMerged({ position: origin.position, edits: [...origin.edits, ...writes] })
+      if (events > 0) onDisk.showMerged({ position: basedOn, edits: [...edits, ...writes] })
     }
-    const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
+    const conflicts = withDoubtful(
+      outcomes.flatMap(({ conflicts }) => conflicts),
+      doubtful,
+    )
     for (const { collection, id } of conflicts) {
       this.#log.warn({ collection, id }, REPLACED, TEN_IN_TEN_SECONDS)
     }
-    const basedOn = origin.position
-    if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was imported')
+    if (events > 0 || merged.origin) log.info({ events, path, basedOn }, 'the data file was imported')
     return { basis, events, conflicts, basedOn }
+  }
+
+  async #merge(isStart: boolean): Promise<ImportedParts & BaseSearchResult> {
+    const { onDisk, files, path, edits, readOnly, connection, checked } = this.#options
+    const { journal, merge } = connection()
+    const isRefused = readOnly && journal.head > 0
+    const last = await this.#last()
+    const opened: OpenBase[] = []
+    try {
+      const isLarge = ((await files.stat(path))?.size ?? 0) > edits.bytes
+      if (isStart && isLarge && !isRefused && this.isFirst) {
+        const parts = await this.#turns.run((turn) =>
+          importParts(files, path, { ...this.#readOptions(turn), ...connection(), base: last, checked }),
+        )
+        return { ...LAST, ...parts }
+      }
+      const found = await this.#turns.run((turn) => this.#find(last, isLarge, opened, turn))
+      // Only now, as the remains of an interrupted write in place are no edit.
+      if (isRefused) throw new Refusal('Conflict', READ_ONLY)
+      const { edit, ...rest } = found
+      const outcomes = [await merge(edit, rest.content.hash)]
+      const isShown = edit.collections.every(
+        ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),
+      )
+      return { ...rest, outcomes, isShown }
+    } finally {
+      for (const base of opened) base.close()
+      if (last !== onDisk.base) last.close()
+    }
+  }
+
+  /** Reads the current file, and compares it with the version from which it was edited. */
+  async #find(last: OpenBase, isLarge: boolean, opened: OpenBase[], turn: Turn): Promise<FoundEdit> {
+    const { files, path, edits, onDisk } = this.#options
+    const versions = isLarge || edits.mode === 'replace' ? [] : recentVersions(onDisk.versions)
+    const keeps = isLarge ? 'nothing' : versions.length < 2 ? 'ids' : 'items'
+    const newDifference = () => this.#difference(last, keeps)
+    const { content, visitor } = await readDataFile(files, path, this.#readOptions(turn), newDifference)
+    const edit = await visitor.end(turn)
+    if (keeps !== 'items') return { ...LAST, content, edit }
+    const found = await this.#search(edit, last, versions, turn)
+    if (!found.origin) return { ...found, content, edit }
+    const base = await this.#openBase(found.origin)
+    opened.push(base)
+    const other = this.#difference(base, 'ids')
+    await visitor.copyTo(other, turn)
+    return { ...found, content, edit: await other.end(turn) }
+  }
+
+  async #search(edit: Edit, base: Base, versions: readonly FileVersion[], turn: Turn): Promise<BaseSearchResult> {
+    const { views, idField, connection } = this.#options
+    const edited = await summaryOf(
+      edit,
+      (name) => itemsIn(base.get(name) ?? NO_ITEMS),
+      versions,
+      (collection, id) => views.any(collection)?.get(keyOf(id))?.position ?? 0,
+      turn,
+    )
+    return findOrigin({ journal: connection().journal, idField, edited, base, versions }, turn)
+  }
+
+  #difference(base: Base, keeps: DifferenceOptions['keeps']): Difference {
+    const { idField, edits, connection } = this.#options
+    const kind = connection().journal.head === 0 ? 'first items' : 'edit'
+    return new Difference({ base, idField, kind, keeps, held: new HeldCharacters(edits.heldCharacters, tooLarge) })
+  }
+
+  #readOptions(turn: Turn): ReadOptions {
+    return { idField: this.#options.idField, turn, progress: (left, size) => this.#report(size - left, size) }
+  }
+
+  /** The last content before the edit: a state of the journal, plus any edit merged since. */
+  async #last(): Promise<OpenBase> {
+    const { onDisk, mergedEdits } = this.#options
+    if (onDisk.base) return onDisk.base
+    const position = onDisk.origin?.position ?? 0
+    const found = async () => (mergedEdits.until > position ? await this.#editsSince(position) : [])
+    const last = onDisk.mergedVersion ?? { position, edits: await found() }
+    if (last.edits.length > 0) onDisk.addVersion(last.position, last.edits)
+    return this.#openBase(last)
+  }
+
+  async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {
+    const { mergedEdits, connection } = this.#options
+    const { journal } = connection()
+    const edits: [Position, Position][] = []
+    for await (const recorded of journal.read(position + 1, journal.head)) {
+      if (!isDataFileEdit(recorded, mergedEdits.dataFileId)) continue
+      const [first, last] = [recorded.position, lastPosition(recorded)]
+      const before = edits.at(-1)
+      // A write may be read in several records.
+      if (before?.[1] === first - 1) before[1] = last
+      else edits.push([first, last])
+    }
+    return edits
+  }
+
+  #openBase(version: FileVersion): Promise<OpenBase> {
+    const { views, connection } = this.#options
+    return openBase({ views, ...connection() }, version)
   }
 
   #report(bytes: number, of: number): void {
@@ -89,6 +226,15 @@ export class EditImport {
     this.#progress = { bytes, of }
     this.#logProgress({ bytes, of }, 'the data file is being merged')
   }
+}
+
+/** `Invalid`, so that it is not tried again before the file changes. */
+function tooLarge(): TooManyChanges {
+  const why = 'The edit of the data file changes more items than fit into memory. Nothing of it is merged.'
+  return new TooManyChanges(
+    'Invalid',
+    `${why} Divide it into several edits, or give Node more heap (--max-old-space-size).`,
+  )
 }
 
 /** The conflicts and the doubtful items, each once. */
