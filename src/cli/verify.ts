@@ -1,7 +1,7 @@
 import { type Base, Difference } from '../commands/difference.ts'
 import { HeldCharacters } from '../commands/edit.ts'
-import { contentOf } from '../data-file/file-content.ts'
-import { FileChanged, readDataFile, retryWhileChanging } from '../data-file/file-reader.ts'
+import { alwaysWritten, contentOf } from '../data-file/file-content.ts'
+import { readDataFile } from '../data-file/file-reader.ts'
 import { checkFile } from '../data-file/first-items.ts'
 import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
@@ -33,9 +33,19 @@ export interface VerifyOptions {
 }
 
 /** Verifies frames, checksums, positions, chain and headers, and compares the data file with the folded state. */
-export function verify(files: Files, options: VerifyOptions, progress: Progress): Promise<VerifyResult> {
-  return retryWhileChanging(options.file, () => verifyOnce(files, options, progress), MOST_ATTEMPTS)
+export async function verify(files: Files, options: VerifyOptions, progress: Progress): Promise<VerifyResult> {
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    try {
+      return await verifyOnce(files, options, progress)
+    } catch (error) {
+      if (!(error instanceof FileChanged)) throw error
+    }
+  }
+  throw alwaysWritten(options.file)
 }
+
+/** The content of the file has changed since the previous reading. */
+class FileChanged extends Error {}
 
 /** How often to retry when a running server replaces the data file meanwhile. */
 const MOST_ATTEMPTS = 20

@@ -1,27 +1,21 @@
 import type { Adapter } from 'lowdb'
-import type { Base } from '../commands/difference.ts'
 import { directoryOf, type Files, putInPlace } from '../files/files.ts'
-import { contentOf, type FileContent } from './file-content.ts'
+import type { Snapshot } from '../projections/snapshot.ts'
+import { contentOf } from './file-content.ts'
+import type { FileOnDisk } from './file-on-disk.ts'
 import { overwriteSnapshot, writeSnapshot } from './snapshot-text.ts'
-import { removeTemporary, temporaryPath } from './state-file.ts'
+import { type ContentMark, removeTemporary, temporaryPath } from './state-file.ts'
 
 export interface AdapterOptions {
   readonly files: Files
   readonly path: string
+  readonly onDisk: FileOnDisk
   /** Called before each part of a new file is written; throwing keeps the old file. */
   readonly beforePart: () => void
-  /** Called when the new content is durable under its temporary name; throwing keeps the old file. */
-  readonly beforeReplace: (hash: string) => Promise<void>
+  /** Called before the file is replaced or overwritten by this content; throwing keeps the old one. */
+  readonly beforeReplace: (pending: ContentMark) => Promise<void>
   /** Called before the file is written in place; throwing keeps the old content. */
-  readonly beforeOverwrite: () => Promise<void>
-  /** Called as soon as a new file is in place of `target`. The replaced one is at `keptAt`, unless there is none. */
-  readonly replaced: (content: FileContent, target: string, keptAt: string | undefined) => void
-  /** Called when the file was written in place. */
-  readonly overwritten: (content: FileContent) => void
-  /** Called when a write in place failed and left a beginning of the new content. */
-  readonly torn: (content: FileContent) => void
-  /** Whether such a beginning is on disk. */
-  readonly isTorn: () => boolean
+  readonly beforeOverwrite: () => void
 }
 
 /** Errors of replacing a mounted file, or in a read-only directory. */
@@ -32,7 +26,7 @@ const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
  * (temporary file → fsync → exchange with the data file → directory fsync) and keeps the file's mode. A file that cannot
  * be replaced is written in place (truncate → fsync → bytes → fsync), and again after a crash.
  */
-export class DataFileAdapter implements Adapter<Base> {
+export class DataFileAdapter implements Adapter<Snapshot> {
   readonly #options: AdapterOptions
   /** The file that cannot be replaced. */
   #irreplaceable: string | undefined
@@ -46,10 +40,10 @@ export class DataFileAdapter implements Adapter<Base> {
     return null
   }
 
-  async write(snapshot: Base): Promise<void> {
-    const { files, path, isTorn } = this.#options
+  async write(snapshot: Snapshot): Promise<void> {
+    const { files, path, onDisk } = this.#options
     const target = await files.follow(path)
-    if (this.#irreplaceable === target || isTorn()) return this.#overwrite(snapshot)
+    if (this.#irreplaceable === target || onDisk.isTorn) return this.#overwrite(snapshot)
     try {
       await this.#replace(target, snapshot)
     } catch (error) {
@@ -61,8 +55,8 @@ export class DataFileAdapter implements Adapter<Base> {
     }
   }
 
-  async #replace(target: string, snapshot: Base): Promise<void> {
-    const { files, path, beforePart, beforeReplace, replaced } = this.#options
+  async #replace(target: string, snapshot: Snapshot): Promise<void> {
+    const { files, path, onDisk, beforePart, beforeReplace } = this.#options
     const directory = directoryOf(target)
     if (!(await files.stat(directory))) {
       const message = `The directory ${directory} of the data file ${path} does not exist`
@@ -73,18 +67,19 @@ export class DataFileAdapter implements Adapter<Base> {
     const hash = await writeSnapshot(files, temporary, snapshot, before?.mode, beforePart)
     // Must precede the exchange: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
-    await beforeReplace(hash)
+    await beforeReplace({ position: snapshot.position, hash, replaces: onDisk.content?.hash })
     const isKept = await putInPlace(files, temporary, target)
     const content = { hash, signature: written?.signature ?? '', size: written?.size ?? 0 }
-    replaced(content, target, isKept ? temporary : undefined)
+    onDisk.replaced(content, target, isKept ? temporary : undefined)
     await files.syncDirectory(directory)
   }
 
-  async #overwrite(snapshot: Base): Promise<void> {
-    const { files, path, beforeOverwrite, overwritten, torn } = this.#options
+  async #overwrite(snapshot: Snapshot): Promise<void> {
+    const { files, path, onDisk, beforeReplace, beforeOverwrite } = this.#options
     const file = await files.open(path, 'edit')
     try {
-      await beforeOverwrite()
+      beforeOverwrite()
+      await beforeReplace({ position: snapshot.position, hash: '', inPlace: true })
       let isEmptied = false
       try {
         await file.truncate(0)
@@ -92,10 +87,10 @@ export class DataFileAdapter implements Adapter<Base> {
         await file.sync()
         const hash = await overwriteSnapshot(file, snapshot)
         const written = await files.stat(path)
-        overwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
+        onDisk.overwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
       } catch (error) {
         const found = isEmptied && (await contentOf(files, path))
-        if (found) torn(found)
+        if (found) onDisk.tear(found)
         throw error
       }
     } finally {

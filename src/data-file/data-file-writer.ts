@@ -1,6 +1,4 @@
 import { Low } from 'lowdb'
-import type { Base } from '../commands/difference.ts'
-import type { Position } from '../events/event.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import { DataFileAdapter } from './adapter.ts'
 import type { DataFileOptions } from './data-file-options.ts'
@@ -29,7 +27,7 @@ export class DataFileWriter {
   readonly #options: DataFileWriterOptions
   readonly #onDisk: FileOnDisk
   readonly #log: LimitedLog
-  readonly #low: Low<Base>
+  readonly #adapter: DataFileAdapter
   readonly #budget = new WriteBudget()
   readonly #schedule: WriteSchedule
   /** It must be written regardless of the budget: the deadline has passed, or a write has failed. */
@@ -40,8 +38,6 @@ export class DataFileWriter {
   readonly #edits: EditCheck
   /** There was no time to write it before the end. */
   isLeftBehind = false
-  /** The position of the snapshot being written. */
-  #position: Position = 0
   /** Why the last write failed. */
   failure: Error | undefined
 
@@ -60,24 +56,19 @@ export class DataFileWriter {
         void inTurn(() => this.write())
       },
     })
-    const adapter = new DataFileAdapter({
+    this.#adapter = new DataFileAdapter({
       files,
       path,
       beforePart: () => this.#stopLimit.check(0),
-      beforeReplace: (hash) => this.#beforeReplace({ position: this.#position, hash, replaces: onDisk.content?.hash }),
+      onDisk,
+      beforeReplace: (pending) => this.#beforeReplace(pending),
       beforeOverwrite: () => {
         // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
         this.#stopLimit.check(this.#schedule.writingMs)
         if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
         onDisk.isInPlace = true
-        return this.#beforeReplace({ position: this.#position, hash: '', inPlace: true })
       },
-      replaced: (content, target, keptAt) => onDisk.replaced(content, target, keptAt),
-      overwritten: (content) => onDisk.overwritten(content),
-      torn: (content) => onDisk.tear(content),
-      isTorn: () => onDisk.isTorn,
     })
-    this.#low = new Low<Base>(adapter, new Map())
   }
 
   get lag(): WriteLag {
@@ -133,7 +124,6 @@ export class DataFileWriter {
       if (error instanceof LeftBehind) await this.#leaveBehind(error.message)
       else if (!(error instanceof EditedMeanwhile)) this.#fails(error)
     } finally {
-      this.#low.data = new Map()
       this.#schedule.end(isWritten && !onDisk.trouble && views.position > onDisk.position)
     }
   }
@@ -146,10 +136,8 @@ export class DataFileWriter {
     const [before, appended, isWithinBudget] = [onDisk.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
     // Later changes are not in the snapshot and wait for the next write.
     this.#schedule.clearDeadline()
-    this.#low.data = snapshot
-    this.#position = position
     try {
-      await this.#low.write()
+      await new Low(this.#adapter, snapshot).write()
     } finally {
       snapshot.close()
     }

@@ -6,30 +6,8 @@ import { Syntax } from '../json/where-malformed.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { alwaysWritten, bytesOf, contentOf, type FileContent, type ReadBytes, reading } from './file-content.ts'
+import { bytesOf, contentOf, type FileContent, type ReadBytes, reading } from './file-content.ts'
 import { FileParser, type FileParserOptions, type FileVisitor } from './file-parser.ts'
-
-/** How often to read a file that changes while it is read. */
-const MOST_ATTEMPTS = 5
-
-/** The content of the file has changed since the previous reading. */
-export class FileChanged extends Error {}
-
-/** Retries work that throws FileChanged. */
-export async function retryWhileChanging<T>(
-  path: string,
-  work: (attempt: number) => Promise<T>,
-  attempts = MOST_ATTEMPTS,
-): Promise<T> {
-  for (let attempt = 0; attempt < attempts; attempt++) {
-    try {
-      return await work(attempt)
-    } catch (error) {
-      if (!(error instanceof FileChanged)) throw error
-    }
-  }
-  throw alwaysWritten(path)
-}
 
 export interface ReadOptions extends Omit<FileParserOptions, 'visitor'> {
   readonly turn: Turn
