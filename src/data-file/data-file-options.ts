@@ -4,7 +4,17 @@ import type { Views } from '../projections/views.ts'
 import type { Schedule } from '../runtime/schedule.ts'
 import type { CheckedFile } from './first-items.ts'
 import type { MergedEdits } from './merged-edits.ts'
-import type { WriteSettings } from './write-budget.ts'
+
+/** When the data file is written automatically. */
+export interface WriteSettings {
+  /** `stop`: only at a clean stop and for a snapshot; `never`: only for a snapshot. */
+  readonly write: 'auto' | 'stop' | 'never'
+  /** Longest time that the file may be behind; undefined: until the journal has grown enough. */
+  readonly maxDelaySeconds: number | undefined
+}
+
+/** A smaller file is written whenever it is behind. */
+export const SMALL_BYTES = 1024 * 1024
 
 export interface EditSettings {
   /** `replace`: an edit is always compared with the version that was written last. */

@@ -1,13 +1,12 @@
 import { Low } from 'lowdb'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import { DataFileAdapter } from './adapter.ts'
-import type { DataFileOptions } from './data-file-options.ts'
+import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { EditCheck, type EditCheckOptions } from './edit-check.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
 import { LeftBehind, StopLimit } from './stop-limit.ts'
-import { SMALL_BYTES, WriteBudget } from './write-budget.ts'
 import { WriteSchedule } from './write-schedule.ts'
 
 export interface DataFileWriterOptions
@@ -28,9 +27,8 @@ export class DataFileWriter {
   readonly #onDisk: FileOnDisk
   readonly #log: LimitedLog
   readonly #adapter: DataFileAdapter
-  readonly #budget = new WriteBudget()
   readonly #schedule: WriteSchedule
-  /** It must be written regardless of the budget: the deadline has passed, or a write has failed. */
+  /** It must be written however little the journal has grown: the deadline has passed, or a write has failed. */
   #isOverdue = false
   /** Speed of the last write. */
   #bytesPerMs: number | undefined
@@ -133,7 +131,6 @@ export class DataFileWriter {
     const onDisk = this.#onDisk
     const snapshot = views.snapshot()
     const { position } = snapshot
-    const [before, appended, isWithinBudget] = [onDisk.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
     // Later changes are not in the snapshot and wait for the next write.
     this.#schedule.clearDeadline()
     try {
@@ -142,7 +139,6 @@ export class DataFileWriter {
       snapshot.close()
     }
     const { hash = '', signature = '', size = 0 } = onDisk.content ?? {}
-    if (isWithinBudget) this.#budget.spend(before, size, appended)
     this.#bytesPerMs = size / Math.max(1, this.#schedule.writingMs)
     onDisk.settle()
     onDisk.known = { position, hash, signature }
@@ -168,8 +164,10 @@ export class DataFileWriter {
     return this.#options.journal().bytesAfter(this.#onDisk.position)
   }
 
+  /** How many bytes the journal must grow before the file is written: so at most two are written for each of them. */
   get #missingBytes(): number {
-    return this.#budget.journalBytesFor(this.#onDisk.content?.size ?? 0) - this.#appended
+    const size = this.#onDisk.content?.size ?? 0
+    return size < SMALL_BYTES ? 0 : size - this.#appended
   }
 
   /**

@@ -4,7 +4,7 @@ import type { Projection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Ended, JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import type { DataFileOptions } from './data-file-options.ts'
+import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
 import { EditImport } from './edit-import.ts'
 import { contentOf } from './file-content.ts'
@@ -13,7 +13,6 @@ import { NotJson } from './file-reader.ts'
 import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { mismatchOf } from './state-file.ts'
-import { SMALL_BYTES } from './write-budget.ts'
 
 /** Delay before a start retries while the disk is full. */
 const FULL_MS = 1000

@@ -11,7 +11,7 @@ import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { type OpenBase, openBase } from './base.ts'
 import { type BaseSearchResult, type DoubtfulItem, findOrigin, LAST } from './base-search.ts'
-import type { DataFileOptions } from './data-file-options.ts'
+import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { summaryOf } from './edit-summary.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
@@ -21,7 +21,6 @@ import { type ImportedParts, importParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
 import type { ContentMark } from './state-file.ts'
-import { SMALL_BYTES } from './write-budget.ts'
 
 export interface EditImportOptions extends DataFileOptions {
   readonly onDisk: FileOnDisk

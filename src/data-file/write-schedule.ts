@@ -40,7 +40,7 @@ export class WriteSchedule {
     return new Date(now().getTime() + Math.max(0, this.#notBeforeMs - elapsedMs())).toISOString()
   }
 
-  /** When the file is written regardless of the budget, as an ISO 8601 time. */
+  /** When the file is written however little the journal has grown, as an ISO 8601 time. */
   get deadline(): string | undefined {
     return this.#deadline?.at
   }

@@ -1,5 +1,4 @@
-import type { EditSettings } from '../data-file/data-file-options.ts'
-import type { WriteSettings } from '../data-file/write-budget.ts'
+import type { EditSettings, WriteSettings } from '../data-file/data-file-options.ts'
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import { mostSimilar } from '../json/similar.ts'

@@ -1,6 +1,5 @@
 import type { ClusterSettings } from '../cluster/connection.ts'
-import type { EditSettings } from '../data-file/data-file-options.ts'
-import type { WriteSettings } from '../data-file/write-budget.ts'
+import type { EditSettings, WriteSettings } from '../data-file/data-file-options.ts'
 import type { SimulationSettings } from '../http/simulation.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import type { JsonValue } from '../json/value.ts'
