@@ -2,7 +2,7 @@ import { Low } from 'lowdb'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import { DataFileAdapter } from './adapter.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
-import { EditCheck, type EditCheckOptions } from './edit-check.ts'
+import { contentOf } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
@@ -10,12 +10,14 @@ import { LeftBehind, StopLimit } from './stop-limit.ts'
 import { WriteSchedule } from './write-schedule.ts'
 
 export interface DataFileWriterOptions
-  extends Pick<DataFileOptions, 'views' | 'settings' | 'schedule' | 'elapsedMs' | 'now'>,
-    Omit<EditCheckOptions, 'note'> {
+  extends Pick<DataFileOptions, 'files' | 'path' | 'log' | 'views' | 'settings' | 'schedule' | 'elapsedMs' | 'now'> {
+  readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
   readonly journal: () => JournalConnection['journal']
   /** Runs work while no other work uses the file. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>
+  /** Called when an edit is found; returns whether it will be imported automatically. */
+  readonly edited: () => boolean
 }
 
 const RETRY_MS = 1000
@@ -33,7 +35,6 @@ export class DataFileWriter {
   /** Speed of the last write. */
   #bytesPerMs: number | undefined
   readonly #stopLimit: StopLimit
-  readonly #edits: EditCheck
   /** There was no time to write it before the end. */
   isLeftBehind = false
   /** Why the last write failed. */
@@ -45,7 +46,6 @@ export class DataFileWriter {
     this.#onDisk = onDisk
     this.#log = new LimitedLog(log, options.elapsedMs)
     this.#stopLimit = new StopLimit(options.elapsedMs)
-    this.#edits = new EditCheck({ ...options, note: (confirmed, pending) => this.#note(confirmed, pending) })
     this.#schedule = new WriteSchedule({
       ...options,
       maxDelaySeconds: settings.maxDelaySeconds,
@@ -104,7 +104,7 @@ export class DataFileWriter {
     this.#schedule.begin()
     let isWritten = false
     try {
-      if (await this.#edits.isAnyEdited()) return
+      if ((await this.#isFileEdited()) || (await this.#isKeptEdited())) return
       await this.#forgetPending()
       const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
@@ -146,7 +146,7 @@ export class DataFileWriter {
     onDisk.origin = onDisk.known
     onDisk.addVersion(position)
     // Somebody may have saved between the last look at the file and its replacement.
-    if (await this.#edits.isKeptEdited()) return
+    if (await this.#isKeptEdited()) return
     onDisk.forgetKept()
     await this.confirm(onDisk.known)
     await removeTemporary(this.#options.files, this.#options.path)
@@ -233,6 +233,33 @@ export class DataFileWriter {
     }
   }
 
+  /** Whether the file has content that the server neither wrote nor imported. */
+  async #isFileEdited(): Promise<boolean> {
+    const { files, path, log, edited, onDisk } = this.#options
+    const found = (await onDisk.isTouched()) ? await contentOf(files, path) : undefined
+    if (!found || onDisk.isAccountedFor(found)) {
+      if (onDisk.trouble?.state === 'edited') onDisk.trouble = undefined
+      return false
+    }
+    const isMergedSoon = edited()
+    if (onDisk.trouble?.state === 'edited') return true
+    if (!isMergedSoon) log.warn(`${path} was edited. It is not written until POST /admin/reload merges the edit.`)
+    onDisk.trouble = { state: 'edited', detail: 'The file was edited; POST /admin/reload merges the edit.' }
+    return true
+  }
+
+  /** Whether the replaced file was edited after the last look at it. Then it is put back, and merged as any edit. */
+  async #isKeptEdited(): Promise<boolean> {
+    const onDisk = this.#onDisk
+    if (!(await onDisk.isKeptEdited())) return false
+    const { pending } = onDisk.state ?? {}
+    // After a crash, the file that is replaced now is recognized by this hash.
+    if (pending) await this.#note(onDisk.origin, { ...pending, replaces: onDisk.content?.hash })
+    await onDisk.putBack()
+    await this.#isFileEdited()
+    return true
+  }
+
   #note(confirmed: ContentMark | undefined, pending: ContentMark | undefined): Promise<void> {
     return this.#onDisk.note(this.#options.journal().id, { confirmed, pending })
   }
@@ -254,7 +281,7 @@ export class DataFileWriter {
   /** The last check before the file is replaced, after recording the pending content. */
   async #beforeReplace(pending: ContentMark): Promise<void> {
     await this.#note(this.#onDisk.origin, pending)
-    if (!(await this.#edits.isFileEdited())) return
+    if (!(await this.#isFileEdited())) return
     await this.#note(this.#onDisk.origin, undefined)
     if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()
