@@ -1,18 +1,16 @@
 import { keyOf } from '../collections/item.ts'
-import { itemsIn, NO_ITEMS } from '../collections/stored-items.ts'
 import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
 import { type Edit, HeldCharacters } from '../commands/edit.ts'
 import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
-import type { Position } from '../events/event.ts'
+import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { type OpenBase, openBase } from './base.ts'
-import { type BaseSearchResult, type DoubtfulItem, findOrigin, LAST } from './base-search.ts'
+import { BaseSearch, type BaseSearchResult, type DoubtfulItem, LAST } from './base-search.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
-import { summaryOf } from './edit-summary.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { type ReadOptions, readDataFile, TooManyChanges } from './file-reader.ts'
@@ -166,16 +164,11 @@ export class EditImport {
     return { ...found, content, edit: await other.end(turn) }
   }
 
-  async #search(edit: Edit, base: Base, versions: readonly FileVersion[], turn: Turn): Promise<BaseSearchResult> {
+  #search(edit: Edit, base: Base, versions: readonly FileVersion[], turn: Turn): Promise<BaseSearchResult> {
     const { views, idField, connection } = this.#options
-    const edited = await summaryOf(
-      edit,
-      (name) => itemsIn(base.get(name) ?? NO_ITEMS),
-      versions,
-      (collection, id) => views.any(collection)?.get(keyOf(id))?.position ?? 0,
-      turn,
-    )
-    return findOrigin({ journal: connection().journal, idField, edited, base, versions }, turn)
+    const lastChange = (collection: string, id: ItemId): Position =>
+      views.any(collection)?.get(keyOf(id))?.position ?? 0
+    return new BaseSearch({ journal: connection().journal, idField, base, versions, lastChange, turn }).find(edit)
   }
 
   #difference(base: Base, keeps: DifferenceOptions['keeps']): Difference {

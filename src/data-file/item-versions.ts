@@ -1,24 +1,7 @@
-import { keyOf } from '../collections/item.ts'
-import type { Base } from '../commands/difference.ts'
-import { type ItemEvent, type ItemId, isCreation, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned } from '../events/journal.ts'
+import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
-import type { Turn } from '../runtime/turns.ts'
-import { type EditSummary, itemName, oldestOf } from './edit-summary.ts'
-import { type FileVersion, lastEventOf } from './file-version.ts'
-import { DATA_FILE_ACTOR } from './merged-edits.ts'
-
-export interface EditHistory {
-  readonly journal: Pick<Journal, 'read'>
-  readonly idField: string
-  /** The items of the edited file that differ from `base`. */
-  readonly edited: EditSummary
-  /** The last content of the file before the edit. */
-  readonly base: Base
-  /** Earlier versions of the file, in order; the last one is `base`. */
-  readonly versions: readonly FileVersion[]
-}
+import { type FileVersion, showsEvent } from './file-version.ts'
 
 /** How an item differs from that in the edited file. */
 export interface ItemDifference {
@@ -46,62 +29,9 @@ export interface ChangedItem {
   readonly versions: ItemVersion[]
 }
 
-/** The items that changed between the oldest version of the file and the last one, by name, with their versions. */
-export async function changedItems(history: EditHistory, turn: Turn): Promise<ReadonlyMap<string, ChangedItem>> {
-  const { journal, edited, versions } = history
-  const items = new Map<string, ChangedItem>()
-  const end = Math.max(...versions.map(lastEventOf))
-  for await (const recorded of journal.read(oldestOf(versions) + 1, end)) {
-    const isByHand = recorded.actor === DATA_FILE_ACTOR
-    for (const [at, event] of positioned(recorded)) {
-      if (turn.isOver) await turn.next()
-      if (!isItemEvent(event)) continue
-      const { collection, id } = event
-      const name = itemName(collection, id)
-      const item = items.get(name) ?? { collection, id, versions: [await versionBefore(event, name, history)] }
-      items.set(name, item)
-      item.versions.push({ at, ...compared(event, name, textOf(event), history), isByHand })
-    }
-  }
-  for (const { collection, id, versions } of items.values()) {
-    if (turn.isOver) await turn.next()
-    if (edited.lastChange(collection, id) <= end) ignoreReverts(versions)
-  }
-  return items
-}
-
-/** The version of an item before the first event that was read. */
-async function versionBefore(event: ItemEvent, name: string, history: EditHistory): Promise<ItemVersion> {
-  const version = { at: 0, isByHand: false }
-  if (isCreation(event)) return { ...version, ...compared(event, name, undefined, history) }
-  if (history.edited.recent.has(name)) {
-    const text = await textAt(event.prior, history.journal)
-    return { ...version, ...compared(event, name, text, history) }
-  }
-  // An item that the edit does not touch equals its last event, so its earlier versions differ.
-  return { ...version, members: 1, later: textInFile(event, name, history) === undefined ? 0 : 1 }
-}
-
-async function textAt(position: Position, journal: Pick<Journal, 'read'>): Promise<string | undefined> {
-  for await (const { events } of journal.read(position, position)) {
-    for (const event of events) if (isItemEvent(event)) return textOf(event)
-  }
-  return undefined
-}
-
-function compared(event: ItemEvent, name: string, then: string | undefined, history: EditHistory): ItemDifference {
-  const { edited, idField } = history
-  const unnamed = edited.unnamed.get(event.collection)
-  return differenceOf(textInFile(event, name, history), lastText(event, history), then, unnamed, idField)
-}
-
-function textInFile(event: ItemEvent, name: string, history: EditHistory): string | undefined {
-  const { recent } = history.edited
-  return recent.has(name) ? recent.get(name) : lastText(event, history)
-}
-
-function lastText({ collection, id }: ItemEvent, { base }: EditHistory): string | undefined {
-  return base.get(collection)?.item(keyOf(id))?.text
+/** The version of an item that a version of the file shows. */
+export function versionIn(versions: readonly ItemVersion[], fileVersion: FileVersion): ItemVersion {
+  return versions.findLast(({ at }) => at === 0 || showsEvent(fileVersion, at)) as ItemVersion
 }
 
 /**
@@ -109,7 +39,7 @@ function lastText({ collection, id }: ItemEvent, { base }: EditHistory): string 
  * versions with and without it count as equally near, unless others wrote since: reverting would undo their writes as
  * well.
  */
-function ignoreReverts(versions: ItemVersion[]): void {
+export function ignoreReverts(versions: ItemVersion[]): void {
   const from = Math.max(
     0,
     versions.findLastIndex(({ isByHand }) => !isByHand),
@@ -120,12 +50,12 @@ function ignoreReverts(versions: ItemVersion[]): void {
   }
 }
 
-function textOf(event: ItemEvent): string | undefined {
+export function textOf(event: ItemEvent): string | undefined {
   return 'item' in event ? event.item.text : undefined
 }
 
 /** Compares an item in the file (`now`) with its text when the file was last written, and with its text `then`. */
-function differenceOf(
+export function differenceOf(
   now: string | undefined,
   last: string | undefined,
   then: string | undefined,
