@@ -223,3 +223,30 @@ test('an engine that is closed while it reads a large edit does not merge it, an
   await again.close()
   await rm(settings.store, { recursive: true })
 })
+
+test('first items that change while they are imported in parts end the start, and the next one imports the new content', async () => {
+  const first = Array.from({ length: 900 }, (_, id) => ({ ...LONG[0], id }))
+  const second = first.slice(0, 890).map((item) => ({ ...item, isNew: true }))
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: first })))
+  let [openings, reads] = [0, 0]
+  const files = disk.files((operation, path) => {
+    if (path !== DATA_FILE) return undefined
+    if (operation === 'open') openings++
+    // The second reading has merged a part then.
+    const isToChange = operation === 'read' && openings === 2 && ++reads === 25
+    if (isToChange) disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: second })))
+    return undefined
+  })
+  const settings = { store: await mkdtemp(join(tmpdir(), 'recollect-changing-')), segmentBytes: 64 * 2 ** 20 }
+  const isChanged = (error: unknown) =>
+    error instanceof Refusal &&
+    error.code === 'Unavailable' &&
+    error.message.includes('changed while its first items were imported')
+  await assert.rejects(openTestEngine(files, settings), isChanged)
+  const { engine } = await openTestEngine(disk.files(), settings)
+  assert.deepEqual(snapshotOf(engine.views).get('a'), second)
+  assert.ok(engine.journal.head > second.length, 'no part of the first content was merged')
+  await engine.close()
+  await rm(settings.store, { recursive: true })
+})
