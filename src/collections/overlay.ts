@@ -23,14 +23,13 @@ export type CollectionLookup = (name: string) => CollectionState | undefined
 
 /**
  * The accepted state: the durable collections, and above them the few items and collections whose events are still
- * being flushed. Records whether queries relied on those.
+ * being flushed.
  */
 export class Overlay implements AcceptedState {
   readonly #durable: CollectionLookup
   readonly #keyFields: KeyFields
   readonly #layers = new Map<string, Layer>()
   #head: Position
-  #reliedOn: Position = 0
 
   constructor(durable: CollectionLookup, head: Position, keyFields: KeyFields = new Map()) {
     this.#durable = durable
@@ -46,20 +45,12 @@ export class Overlay implements AcceptedState {
     return this.#layers.get(name) ?? this.#durable(name) ?? this.#layer(name)
   }
 
-  /** The highest position not durable yet on which queries since the last call relied, 0 for none. */
-  takeReliance(): Position {
-    const relied = this.#reliedOn
-    this.#reliedOn = 0
-    return relied
-  }
-
   accept(events: Iterable<DomainEvent>): void {
     for (const event of events) {
       const layer = this.#layers.get(event.collection) ?? this.#layer(event.collection)
       this.#layers.set(event.collection, layer)
       layer.accept(event, ++this.#head)
     }
-    this.takeReliance()
   }
 
   /** Called when the events up to a position are in the durable collections. */
@@ -73,11 +64,7 @@ export class Overlay implements AcceptedState {
   }
 
   #layer(name: string): Layer {
-    return new Layer(name, () => this.#durable(name), this.#rely, this.#keyFields.get(name))
-  }
-
-  readonly #rely = (position: Position): void => {
-    if (position > this.#reliedOn) this.#reliedOn = position
+    return new Layer(name, () => this.#durable(name), this.#keyFields.get(name))
   }
 }
 
@@ -91,35 +78,26 @@ interface PendingEvent {
 /** A collection with changes that are not durable yet, above the durable one. */
 class Layer implements CollectionState, FoldTarget {
   readonly name: string
+  exists: boolean
+  isObject: boolean
   position: Position
-  // Counters never cause a refusal, so using them is no reliance.
   nextId: number
   textIds: number
   readonly #below: () => CollectionState | undefined
-  readonly #rely: (position: Position) => void
   readonly #changed = new Map<string, Item | Tombstone>()
   /** Changes that are not durable yet, oldest first, with the events' positions. */
   readonly #pending: PendingEvent[] = []
   readonly #naturalKey: NaturalKey | undefined
   /** The keys of the items that have natural keys which changed; undefined where none has it any more. */
   readonly #holders = new Map<string, { readonly key: string | undefined; readonly position: Position }>()
-  #exists: boolean
-  #isObject: boolean
-  #existsSince: Position = 0
 
-  constructor(
-    name: string,
-    below: () => CollectionState | undefined,
-    rely: (position: Position) => void,
-    naturalKey: NaturalKey | undefined,
-  ) {
+  constructor(name: string, below: () => CollectionState | undefined, naturalKey: NaturalKey | undefined) {
     this.name = name
     this.#naturalKey = naturalKey
     this.#below = below
-    this.#rely = rely
     const durable = below()
-    this.#exists = durable?.exists ?? false
-    this.#isObject = durable?.isObject ?? false
+    this.exists = durable?.exists ?? false
+    this.isObject = durable?.isObject ?? false
     this.nextId = durable?.nextId ?? 0
     this.textIds = durable?.textIds ?? 0
     this.position = durable?.position ?? 0
@@ -142,35 +120,13 @@ class Layer implements CollectionState, FoldTarget {
     }
   }
 
-  get exists(): boolean {
-    this.#rely(this.#existsSince)
-    return this.#exists
-  }
-  set exists(value: boolean) {
-    this.#exists = value
-    this.#existsSince = this.position
-  }
-
-  get isObject(): boolean {
-    this.#rely(this.#existsSince)
-    return this.#isObject
-  }
-  set isObject(value: boolean) {
-    this.#isObject = value
-  }
-
   get(key: string): Item | Tombstone | undefined {
-    const entry = this.#changed.get(key)
-    if (!entry) return this.#below()?.get(key)
-    this.#rely(entry.position)
-    return entry
+    return this.#changed.get(key) ?? this.#below()?.get(key)
   }
 
   holderOf(naturalKey: string): string | undefined {
     const changed = this.#holders.get(naturalKey)
-    if (!changed) return this.#below()?.holderOf(naturalKey)
-    this.#rely(changed.position)
-    return changed.key
+    return changed ? changed.key : this.#below()?.holderOf(naturalKey)
   }
 
   /** The natural keys that another item has after an event. */

@@ -4,7 +4,6 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
 import type { List } from '../runtime/chunked-list.ts'
-import { Refusal } from '../runtime/errors.ts'
 
 interface InFlight {
   readonly last: Position
@@ -50,41 +49,22 @@ export class AcceptedWrites implements Projection {
     }
   }
 
-  /** Decides synchronously. A refusal that rests on an event being flushed is thrown after that flush. */
-  decide<T>(decision: () => T): T | Promise<never> {
-    this.#state.takeReliance()
-    try {
-      return decision()
-    } catch (error) {
-      return this.#refuse(error)
-    }
-  }
-
   /**
-   * Like `decide`, for a decision that takes several turns of the event loop. The caller holds the lock. The decision is
-   * repeated if a write that was accepted before it fails meanwhile.
+   * Decides in several turns of the event loop. The caller holds the lock. A refusal is thrown after the last flush. The
+   * decision is repeated if a write that was accepted before it fails meanwhile.
    */
   async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
     for (;;) {
       const state = this.#state
       const { head } = state
-      state.takeReliance()
       try {
         const decided = await decision(state)
         if (state === this.#state) return { ...decided, head }
       } catch (error) {
-        if (state === this.#state) await this.#refuse(error)
+        await this.flushed?.catch(() => {})
+        if (state === this.#state) throw error
       }
     }
-  }
-
-  #refuse(error: unknown): Promise<never> {
-    const relied = this.#state.takeReliance()
-    const waited = this.#inFlight.find(({ last }) => last >= relied)
-    if (!(error instanceof Refusal) || relied === 0 || !waited) throw error
-    return waited.appended.then(() => {
-      throw error
-    })
   }
 
   append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {

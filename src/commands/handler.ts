@@ -3,12 +3,13 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
 import type { List } from '../runtime/chunked-list.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { AcceptedWrites } from './accepted-writes.ts'
 import { type BulkDecision, decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
 import { notCreatedBefore } from './create-items.ts'
-import { decide, isEvents } from './decide.ts'
+import { type Decision, decide, isEvents } from './decide.ts'
 import { decideEdit, type EditDecision } from './decide-edit.ts'
 import { DecisionLock } from './decision-lock.ts'
 import { JoinedLists } from './deletions.ts'
@@ -111,12 +112,15 @@ export class CommandHandler implements Projection {
   async #write(command: Command, origin: Origin): Promise<Outcome> {
     while (this.#lock.released) await this.#lock.released
     const { head } = this.#state
-    const { decision, appended } = await this.#accepted.decide(() => {
-      const decision = decide(command, this.#state, this.#rules)
-      return { decision, appended: isEvents(decision) ? this.#accepted.append(decision, origin) : undefined }
-    })
-    if (isEvents(decision)) return outcomeOf((await appended) as Recorded)
-    // The decision may rest on writes that are being flushed.
+    let decision: Decision
+    try {
+      decision = decide(command, this.#state, this.#rules)
+    } catch (error) {
+      // A refusal may rest on the writes in flight, as may the decision to change nothing.
+      if (error instanceof Refusal) await this.#accepted.flushed
+      throw error
+    }
+    if (isEvents(decision)) return outcomeOf(await this.#accepted.append(decision, origin))
     await this.#accepted.flushed
     return { position: head, event: undefined, item: decision }
   }

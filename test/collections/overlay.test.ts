@@ -6,8 +6,7 @@ import { Overlay } from '../../src/collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
-import { project, recordOf, viewsOf } from '../support/collections.ts'
-import { begun, created, deleted } from '../support/decider.ts'
+import { project, recordOf } from '../support/collections.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const ROUNDS = Number(process.env.OVERLAY_ROUNDS ?? 40)
@@ -92,31 +91,4 @@ test('an overlay on durable data equals one collection that has all events, when
       }
     }
   }
-})
-
-test('a response depends on the position of its event, and on none once that is durable', () => {
-  const durable = viewsOf([begun, created({ id: 0 })])
-  const overlay = new Overlay(durable.any, 2)
-  const second = created({ id: 1 })
-  overlay.accept([second])
-  assert.equal(overlay.takeReliance(), 0, 'accepting is not asking')
-
-  overlay.collection('things').get('0')
-  assert.equal(overlay.takeReliance(), 0, 'a durable item')
-  overlay.collection('things').get('1')
-  assert.equal(overlay.takeReliance(), 3)
-  assert.equal(overlay.takeReliance(), 0, 'it is taken once')
-
-  project(durable, recordOf(3, [second]))
-  overlay.settle([second], 3)
-  assert.ok(isItem(overlay.collection('things').get('1')))
-  assert.equal(overlay.takeReliance(), 0)
-})
-
-test('the absence of an item depends on the event that deleted it', () => {
-  const durable = viewsOf([begun, created({ id: 0 })])
-  const overlay = new Overlay(durable.any, 2)
-  overlay.accept([deleted(0, { revision: 2, prior: 2 })])
-  assert.deepEqual(overlay.collection('things').get('0'), { revision: 2, position: 3 })
-  assert.equal(overlay.takeReliance(), 3)
 })

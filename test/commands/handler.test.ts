@@ -167,14 +167,28 @@ test('a refusal that depends on an unflushed event is answered after the flush',
   await refused(missing, 'NotFound')
 })
 
-test('a refusal that depends only on durable events is answered at once', async () => {
+test('a refusal waits for all writes in flight', async () => {
   const { handle, journal } = handlerOn(new HeldJournal())
   const held = handle(put('1', 1))
   const refusal = handle(remove('2'))
-  assert.equal(await isSettled(refusal), true)
-  await refused(refusal, 'NotFound')
+  assert.equal(await isSettled(refusal), false)
   journal.flush()
   await held
+  await refused(refusal, 'NotFound')
+  const next = handle(remove('2'))
+  assert.equal(await isSettled(next), true)
+  await refused(next, 'NotFound')
+})
+
+test('a batch that is refused waits for the writes in flight', async () => {
+  const { handler, handle, journal } = handlerOn(new HeldJournal(), { clientIdsOnPost: true })
+  const held = handle(put('1', 1))
+  const items = [{ item: { id: 'x' } }, { item: { id: 'x' } }]
+  const batch = handler.bulk({ type: 'CreateItems', collection: 'others', items, isLenient: false }, ORIGIN)
+  const refusal = refused(batch, 'Conflict')
+  assert.equal(await isSettled(refusal), false)
+  journal.flush()
+  await Promise.all([held, refusal])
 })
 
 test('a refusal that depends on an event whose flush fails is answered with that failure', async () => {
