@@ -54,11 +54,9 @@ export class Overlay implements AcceptedState {
   }
 
   /** Called when the events up to a position are in the durable collections. */
-  settle(events: Iterable<DomainEvent>, upTo: Position): void {
-    for (const { collection } of events) {
-      const layer = this.#layers.get(collection)
-      if (!layer) continue
-      if (layer.position <= upTo) this.#layers.delete(collection)
+  settle(upTo: Position): void {
+    for (const [name, layer] of this.#layers) {
+      if (layer.position <= upTo) this.#layers.delete(name)
       else layer.settle(upTo)
     }
   }
@@ -66,13 +64,6 @@ export class Overlay implements AcceptedState {
   #layer(name: string): Layer {
     return new Layer(name, () => this.#durable(name), this.#keyFields.get(name))
   }
-}
-
-interface PendingEvent {
-  readonly event: DomainEvent
-  readonly position: Position
-  /** Those that another item has after the event. */
-  readonly naturalKeys: readonly string[]
 }
 
 /** A collection with changes that are not durable yet, above the durable one. */
@@ -84,11 +75,10 @@ class Layer implements CollectionState, FoldTarget {
   nextId: number
   textIds: number
   readonly #below: () => CollectionState | undefined
-  readonly #changed = new Map<string, Item | Tombstone>()
-  /** Changes that are not durable yet, oldest first, with the events' positions. */
-  readonly #pending: PendingEvent[] = []
   readonly #naturalKey: NaturalKey | undefined
-  /** The keys of the items that have natural keys which changed; undefined where none has it any more. */
+  /** The changed items by key, in the order of their last changes. */
+  readonly #changed = new Map<string, Item | Tombstone>()
+  /** By changed natural key, the key of the item that has it, undefined if none has; in the order of their last changes. */
   readonly #holders = new Map<string, { readonly key: string | undefined; readonly position: Position }>()
 
   constructor(name: string, below: () => CollectionState | undefined, naturalKey: NaturalKey | undefined) {
@@ -104,19 +94,16 @@ class Layer implements CollectionState, FoldTarget {
   }
 
   accept(event: DomainEvent, position: Position): void {
-    const naturalKeys =
-      this.#naturalKey && isItemEvent(event) ? this.#changeHolders(event, position, this.#naturalKey) : []
+    if (this.#naturalKey && isItemEvent(event)) this.#changeHolders(event, position, this.#naturalKey)
     evolve(this, event, position, 0)
-    this.#pending.push({ event, position, naturalKeys })
   }
 
   settle(upTo: Position): void {
-    const after = this.#pending.findIndex(({ position }) => position > upTo)
-    for (const { event, naturalKeys } of this.#pending.splice(0, after < 0 ? this.#pending.length : after)) {
-      for (const one of naturalKeys) if ((this.#holders.get(one)?.position ?? upTo) <= upTo) this.#holders.delete(one)
-      const key = isItemEvent(event) ? keyOf(event.id) : undefined
-      const entry = key === undefined ? undefined : this.#changed.get(key)
-      if (key !== undefined && entry && entry.position <= upTo) this.#changed.delete(key)
+    for (const changes of [this.#changed, this.#holders]) {
+      for (const [key, { position }] of changes) {
+        if (position > upTo) break
+        changes.delete(key)
+      }
     }
   }
 
@@ -129,24 +116,15 @@ class Layer implements CollectionState, FoldTarget {
     return changed ? changed.key : this.#below()?.holderOf(naturalKey)
   }
 
-  /** The natural keys that another item has after an event. */
-  #changeHolders(event: ItemEvent, position: Position, naturalKey: NaturalKey): readonly string[] {
+  #changeHolders(event: ItemEvent, position: Position, naturalKey: NaturalKey): void {
     const key = keyOf(event.id)
     const before = isCreation(event) ? undefined : this.get(key)
     const old = isItem(before) ? naturalKeyOf(before.value, naturalKey) : undefined
     const item = 'item' in event ? event.item : undefined
     const now = item?.derived(naturalKey, () => naturalKeyOf(item.value, naturalKey))
-    const changed: string[] = []
-    if (old === now) return changed
-    if (old !== undefined && this.holderOf(old) === key) {
-      this.#holders.set(old, { key: undefined, position })
-      changed.push(old)
-    }
-    if (now !== undefined) {
-      this.#holders.set(now, { key, position })
-      changed.push(now)
-    }
-    return changed
+    if (old === now) return
+    if (old !== undefined && this.holderOf(old) === key) setLast(this.#holders, old, { key: undefined, position })
+    if (now !== undefined) setLast(this.#holders, now, { key, position })
   }
 
   items(): Iterable<Item> {
@@ -155,9 +133,10 @@ class Layer implements CollectionState, FoldTarget {
 
   /** May be called only while no event is being flushed. */
   get stored(): CollectionItems {
-    if (this.#pending.length > 0)
+    const below = this.#below()
+    if (this.position > (below?.position ?? 0))
       throw new Error(`the items of ${this.name} are asked for while some are being flushed`)
-    return this.#below()?.stored ?? NO_ITEMS
+    return below?.stored ?? NO_ITEMS
   }
 
   idOf(key: string): ItemId | undefined {
@@ -166,10 +145,16 @@ class Layer implements CollectionState, FoldTarget {
   }
 
   put(item: Item): void {
-    this.#changed.set(item.key, item)
+    setLast(this.#changed, item.key, item)
   }
 
   remove(id: ItemId, tombstone: Tombstone): void {
-    this.#changed.set(keyOf(id), tombstone)
+    setLast(this.#changed, keyOf(id), tombstone)
   }
+}
+
+/** Sets the value of a key and moves it to the end of the map. */
+function setLast<Value>(map: Map<string, Value>, key: string, value: Value): void {
+  map.delete(key)
+  map.set(key, value)
 }

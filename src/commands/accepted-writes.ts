@@ -41,7 +41,7 @@ export class AcceptedWrites implements Projection {
 
   apply(recorded: Recorded): void {
     const last = lastPosition(recorded)
-    if (last <= this.#state.head) this.#state.settle(recorded.events, last)
+    if (last <= this.#state.head) this.#state.settle(last)
     else {
       // Another node decided this write, so nothing that this node accepted is valid.
       this.#state = this.#stateAt(last)

@@ -78,7 +78,7 @@ test('an overlay on durable data equals one collection that has all events, when
         if (!write) continue
         project(durable, recordOf(settled + 1, write.events))
         settled = write.last
-        overlay.settle(write.events, write.last)
+        overlay.settle(write.last)
       }
       assert.equal(overlay.head, head)
       for (const name of COLLECTIONS) {

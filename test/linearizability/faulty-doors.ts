@@ -53,7 +53,7 @@ class FaultyDoors implements Doors {
     this.#overlay = this.#nothingPending()
     for (const item of engine.views.find(COLLECTION)?.items() ?? []) this.#past.set(item.key, item)
     const apply = (recorded: Recorded): void => {
-      this.#overlay.settle(recorded.events, lastPosition(recorded))
+      this.#overlay.settle(lastPosition(recorded))
       const items = [...(engine.views.find(COLLECTION)?.items() ?? [])]
       setImmediate(() => {
         this.#past.clear()
