@@ -1,11 +1,6 @@
-interface Held {
-  readonly holder: string
-  readonly released: Promise<void>
-}
-
 /** Held by a decision that takes several turns of the event loop: until then, the accepted state does not change. */
 export class DecisionLock {
-  #held: Held | undefined
+  #held: { readonly holder: string; readonly released: Promise<void> } | undefined
 
   /** The name of the decision that holds the lock, such as `CreateItems`; undefined while it is free. */
   get holder(): string | undefined {
@@ -21,12 +16,10 @@ export class DecisionLock {
   async hold<Result>(holder: string, work: (release: () => void) => Promise<Result>): Promise<Result> {
     while (this.#held) await this.#held.released
     let resolve = (): void => {}
-    const held: Held = {
-      holder,
-      released: new Promise((resolved) => {
-        resolve = resolved
-      }),
-    }
+    const released = new Promise<void>((resolved) => {
+      resolve = resolved
+    })
+    const held = { holder, released }
     const release = (): void => {
       if (this.#held === held) this.#held = undefined
       resolve()

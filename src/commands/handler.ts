@@ -6,11 +6,11 @@ import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { AcceptedWrites } from './accepted-writes.ts'
-import { type BulkDecision, decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
+import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
 import { notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
-import { decideEdit, type EditDecision } from './decide-edit.ts'
+import { decideEdit } from './decide-edit.ts'
 import { DecisionLock } from './decision-lock.ts'
 import { JoinedLists } from './deletions.ts'
 import type { Edit } from './edit.ts'
@@ -31,6 +31,15 @@ export interface HandlerOptions {
   readonly idempotencyKeys?: Pick<IdempotencyKeys, 'find'>
   /** Finds items for deletions by filter; without it there are none. */
   readonly select?: SelectItems
+}
+
+interface LongDecision {
+  /** The name of the decision, which holds the lock. */
+  readonly holder: string
+  readonly origin: Origin
+  readonly isDryRun?: boolean
+  /** Whether it lists items, which is possible only while no event is being flushed. */
+  readonly isListing?: boolean
 }
 
 /**
@@ -85,28 +94,27 @@ export class CommandHandler implements Projection {
    * import wrote.
    */
   async merge(edit: Edit, origin: Origin, latestWritten = new Set<string>()): Promise<MergeOutcome> {
-    let decided: EditDecision | undefined
-    let events: List<DomainEvent> = []
-    const { head: basis } = await this.#decideAlone('an edit of the data file', true, origin, async (state, turn) => {
-      decided = await decideEdit(edit, state, this.#rules, turn)
-      await checkKeys(decided.events, state, this.#rules, 'Invalid', turn)
-      const latest = await latestItems(decided.events, state, this.#rules, turn, latestWritten)
-      events = latest.length === 0 ? decided.events : new JoinedLists([decided.events, latest])
-      return { events }
+    const long = { holder: 'an edit of the data file', origin }
+    const { position, edited, events, conflicts } = await this.#decideAlone(long, async (state, turn) => {
+      const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
+      await checkKeys(events, state, this.#rules, 'Invalid', turn)
+      const latest = await latestItems(events, state, this.#rules, turn, latestWritten)
+      return {
+        edited: events.length,
+        events: latest.length === 0 ? events : new JoinedLists([events, latest]),
+        conflicts,
+      }
     })
-    const { events: edited, conflicts } = decided as EditDecision
-    return { basis, edited: edited.length, events: events.length, conflicts }
+    return { basis: position - events.length, edited, events: events.length, conflicts }
   }
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
-  async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    let events: List<DomainEvent> = []
-    const { head, recorded } = await this.#decideAlone('a restore', true, origin, async (state, turn) => {
-      events = await decideRestore(restoration, state, this.#rules, turn)
+  restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
+    return this.#decideAlone({ holder: 'a restore', origin, isDryRun }, async (state, turn) => {
+      const events = await decideRestore(restoration, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Conflict', turn)
-      return { events: isDryRun ? [] : events }
+      return { events }
     })
-    return { position: recorded ? lastPosition(recorded) : head, events }
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
@@ -129,43 +137,32 @@ export class CommandHandler implements Projection {
     const deletions = deletionsIn(command)
     // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
     const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one))) : []
-    let decided: BulkDecision | undefined
-    const { head, recorded } = await this.#decideAlone(
-      command.type,
-      listsItems(command),
-      origin,
-      async (state, turn) => {
-        decided = await decideBulk(command, state, this.#rules, selected, turn)
-        return { events: isDryRun ? [] : decided.events }
-      },
-    )
-    return { position: recorded ? lastPosition(recorded) : head, ...(decided as BulkDecision) }
+    const long = { holder: command.type, origin, isDryRun, isListing: listsItems(command) }
+    return this.#decideAlone(long, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
   }
 
   /**
    * Decides in turns of the event loop while all other decisions wait. It holds the lock until a large write is durable,
    * because the overlay does not have its events.
    */
-  #decideAlone(
-    holder: string,
-    isListing: boolean,
-    origin: Origin,
-    decide: (state: Overlay, turn: Turn) => Promise<{ readonly events: List<DomainEvent> }>,
-  ): Promise<{ readonly head: Position; readonly recorded: Recorded | undefined }> {
+  #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
+    { holder, origin, isDryRun = false, isListing = true }: LongDecision,
+    decide: (state: Overlay, turn: Turn) => Promise<Decision>,
+  ): Promise<Decision & { readonly position: Position }> {
     return this.#lock.hold(holder, async (release) => {
       if (isListing) await this.#accepted.flushed?.catch(() => {})
-      const { head, events } = await this.#accepted.decideInTurns((state) =>
-        this.#turns.run((turn) => decide(state, turn)),
-      )
-      if (events.length === 0) {
+      const decided = await this.#accepted.decideInTurns((state) => this.#turns.run((turn) => decide(state, turn)))
+      const { head, events } = decided
+      if (isDryRun || events.length === 0) {
         release()
         await this.#accepted.flushed
-        return { head, recorded: undefined }
+        return { ...decided, position: head }
       }
-      if (isLarge(events)) return { head, recorded: await this.#accepted.appendLarge(events, origin) }
-      const appended = this.#accepted.append(events, origin)
+      const appended = isLarge(events)
+        ? await this.#accepted.appendLarge(events, origin)
+        : this.#accepted.append(events, origin)
       release()
-      return { head, recorded: await appended }
+      return { ...decided, position: lastPosition(await appended) }
     })
   }
 
