@@ -15,9 +15,24 @@ import {
   metadataOf,
   setSince,
 } from './item-record.ts'
-import { ObservedItem, type TableObserver } from './observed-item.ts'
 import { type CollectionFacts, isUnused } from './stored-items.ts'
 import { Table } from './table.ts'
+
+/** The item at a place is replaced or removed. */
+export interface TableChange {
+  readonly table: number
+  readonly collection: string
+  readonly place: number
+  readonly key: string
+  readonly before: Document | undefined
+  readonly after: Document | undefined
+}
+
+/** Receives changes of the items of some tables, in the transactions that write them. */
+export interface TableObserver {
+  isObserved(table: number, collection: string): boolean
+  changed(change: TableChange): void
+}
 
 /** Where the item of a key is, or was. */
 interface ItemLocation {
@@ -133,7 +148,7 @@ export class CollectionWriter implements FoldTarget {
     const found = this.#find(key)
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
-    this.#notifyObservers(place, found.isThere, item, document)
+    this.#notifyObservers(key, place, found.isThere, document)
     if (found.isThere) this.#indexChange(found, place, item.position)
     const record = encodeItem(item, { since, ...metadata })
     if (found.isThere) this.#table.putRecord(place, record)
@@ -150,7 +165,7 @@ export class CollectionWriter implements FoldTarget {
     const found = this.#find(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
-    this.#notifyObservers(place, isThere)
+    this.#notifyObservers(found.key, place, isThere)
     this.#indexChange(found, place, tombstone.position)
     this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
     this.#size--
@@ -217,21 +232,14 @@ export class CollectionWriter implements FoldTarget {
     return found
   }
 
-  #notifyObservers(place: number, wasThere: boolean, item?: Item, document?: Document): void {
+  #notifyObservers(key: string, place: number, wasThere: boolean, after?: Document): void {
     const { number } = this.#table
-    let before: ObservedItem | undefined
-    let after: ObservedItem | undefined
+    let before: Document | undefined
     for (const observer of this.#observers) {
       if (!observer.isObserved(number, this.name)) continue
-      if (wasThere) before ??= this.#observedAt(place)
-      if (item && document) after ??= new ObservedItem(item, document)
-      observer.changed(number, place, before, after, this.name)
+      if (wasThere) before ??= new Document((this.#table.uncachedAt(place, HIGHEST) as Item).text)
+      observer.changed({ table: number, collection: this.name, place, key, before, after })
     }
-  }
-
-  #observedAt(place: number): ObservedItem | undefined {
-    const item = this.#table.uncachedAt(place, HIGHEST)
-    return item && new ObservedItem(item, new Document(item.text))
   }
 
   /** Indexes a changed item by the position of the change instead of the previous one, to find changes. */

@@ -4,9 +4,9 @@ import { positionOf } from '../store/bytes.ts'
 import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { Collection } from './collection.ts'
+import type { TableChange, TableObserver } from './collection-writer.ts'
 import type { Item } from './item.ts'
 import { describeKey, type KeyFields, type NaturalKey, naturalKeyOf } from './natural-key.ts'
-import type { ObservedItem, TableObserver } from './observed-item.ts'
 import type { PinnedCollection } from './stored-items.ts'
 
 /** The table of the rows that describe the others. */
@@ -56,31 +56,25 @@ export class NaturalKeys implements TableObserver {
     return this.#tables.has(collection)
   }
 
-  changed(
-    _table: number,
-    _place: number,
-    before: ObservedItem | undefined,
-    after: ObservedItem | undefined,
-    collection: string,
-  ): void {
+  changed({ collection, key, before, after }: TableChange): void {
     const table = this.#tables.get(collection) as number
     const naturalKey = this.#fields.get(collection) as NaturalKey
-    const old = before?.naturalKey(naturalKey)
-    const now = after?.naturalKey(naturalKey)
+    const old = before && naturalKeyOf(before.value, naturalKey)
+    const now = after?.derived(naturalKey, () => naturalKeyOf(after.value, naturalKey))
     if (old === now) return
-    if (before && old !== undefined) {
+    if (old !== undefined) {
       const row = keyedKey(TAG.naturalKey, table, old)
-      if (this.#store.newest(row)?.toString() === before.key) this.#store.remove(row)
-      else if (this.#shared.delete(sharing(table, old, before.key)) && this.#shared.size === 0) {
+      if (this.#store.newest(row)?.toString() === key) this.#store.remove(row)
+      else if (this.#shared.delete(sharing(table, old, key)) && this.#shared.size === 0) {
         this.#saveFacts(table, { collection, ...naturalKey, isComplete: true })
       }
     }
-    if (!after || now === undefined) return
-    const value = Buffer.from(after.key)
+    if (now === undefined) return
+    const value = Buffer.from(key)
     if (this.#store.setNew(keyedKey(TAG.naturalKey, table, now), value)) return
     const row = keyedKey(TAG.naturalKey, table, now)
     const holder = this.#store.newest(row)?.toString() as string
-    if (holder === after.key) return
+    if (holder === key) return
     // The other item gives the key up later in this write, or a server without this setting wrote two items with one key.
     // The next start reads all items in the second case.
     this.#shared.add(sharing(table, now, holder))

@@ -1,4 +1,4 @@
-import type { ObservedItem, TableObserver } from '../../collections/observed-item.ts'
+import type { TableChange, TableObserver } from '../../collections/collection-writer.ts'
 import type { Position } from '../../events/event.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { positionOf } from '../../store/bytes.ts'
@@ -65,7 +65,7 @@ export class StoredIndexes implements TableObserver {
     return this.#byTable.has(table)
   }
 
-  changed(table: number, place: number, before: ObservedItem | undefined, after: ObservedItem | undefined): void {
+  changed({ table, place, before, after }: TableChange): void {
     // Parsed once for all indexes.
     const [old, now] = [indexedOf(before), indexedOf(after)]
     for (const index of this.of(table)) index.changed(place, old, now)
