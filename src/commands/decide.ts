@@ -21,7 +21,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Command } from './command.ts'
 import { checkConditions } from './conditions.ts'
 import { checkTime, validTime, withReceipt } from './event-times.ts'
-import { applyPatch, InnerValue } from './inner-value.ts'
+import { applyPatch, innerValueOf } from './inner-value.ts'
 import { stamp, withId } from './item-event.ts'
 import { LatestItems } from './latest-items.ts'
 import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
@@ -75,7 +75,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
     }
     case 'PatchItem': {
       const before = collection.get(command.key)
-      const inner = isItem(before) && command.inside && InnerValue.of(before.text, command.inside, rules.idField)
+      const inner = isItem(before) && command.inside && innerValueOf(before.text, command.inside, rules.idField)
       checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes, values: rules.itemValues }

@@ -7,92 +7,70 @@ import { isArray, isObject, type JsonValue, own, put } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Patch } from './command.ts'
 
-interface ElementId {
-  readonly field: string
-  readonly id: JsonValue
-}
-
 /** A value inside an item, by the segments of a URL after the item's. */
-export class InnerValue {
+export interface InnerValue {
   /** As `JSON.stringify` makes it. */
   readonly text: string
-  readonly #document: JsonValue
-  readonly #whole: string
-  readonly #path: readonly string[]
-  /** By which the address names an element of an array. */
-  readonly #id: ElementId | undefined
-
-  private constructor(
-    document: JsonValue,
-    whole: string,
-    path: readonly string[],
-    id: ElementId | undefined,
-    text: string,
-  ) {
-    this.#document = document
-    this.#whole = whole
-    this.#path = path
-    this.#id = id
-    this.text = text
-  }
-
-  /** @throws {Refusal} `NotFound` when the item has nothing there. */
-  static of(whole: string, segments: readonly string[], idField: string): InnerValue {
-    const document = parseText(whole)
-    const found = pathTo(document, segments, idField)
-    if (!found) {
-      throw new Refusal(
-        'NotFound',
-        `The item has nothing at ${segments.join('/')}. A PATCH of the object around it adds a member. In an array whose elements have ids a segment is an id.`,
-      )
-    }
-    const id = found.isElement && isObject(found.value) ? own(found.value, idField) : undefined
-    const isById = id !== undefined && String(id) === segments.at(-1)
-    const text = JSON.stringify(found.value)
-    return new InnerValue(document, whole, found.path, isById ? { field: idField, id } : undefined, text)
-  }
-
   /** The whole item with this value patched. */
-  patched(patch: Patch, limits: PatchLimits): JsonValue {
-    const isRemoved =
-      patch.type === 'operations' && patch.operations.some(({ op, path }) => op === 'remove' && path.length === 0)
-    // Within an array, an operation on the whole value would otherwise insert another element.
-    if (patch.type === 'value') return this.#with(this.#withId(patch.value))
-    if (!isRemoved) return this.#with(applyPatch(patch, this.text, limits))
-    const inside = (path: readonly string[]) => [...this.#path, ...path]
-    const operations = patch.operations.map((operation) => ({
-      ...operation,
-      path: inside(operation.path),
-      ...('from' in operation && { from: inside(operation.from) }),
-    }))
-    return applyJsonPatch(this.#whole, operations, limits)
-  }
+  patched(patch: Patch, limits: PatchLimits): JsonValue
+}
 
-  /** The value with the id of the element that it replaces: without one, a PUT that is repeated would replace another. */
-  #withId(value: JsonValue): JsonValue {
-    if (!this.#id || !isObject(value)) return value
-    const { field, id } = this.#id
-    const sent = own(value, field)
-    if (sent === undefined) return { [field]: id, ...value }
-    if (sent === id) return value
+/** @throws {Refusal} `NotFound` when the item has nothing there. */
+export function innerValueOf(whole: string, segments: readonly string[], idField: string): InnerValue {
+  const document = parseText(whole)
+  const found = pathTo(document, segments, idField)
+  if (!found) {
     throw new Refusal(
-      'Conflict',
-      `The id in the body, ${JSON.stringify(sent)}, differs from that of the element, ${JSON.stringify(id)}.`,
+      'NotFound',
+      `The item has nothing at ${segments.join('/')}. A PATCH of the object around it adds a member. In an array whose elements have ids a segment is an id.`,
     )
   }
-
-  #with(value: JsonValue): JsonValue {
-    const text = JSON.stringify(value)
-    if (this.#path.length + sizeOf(text).nesting > MAX_NESTING) {
-      throw new Refusal('Unprocessable', `The item would be nested deeper than ${MAX_NESTING}.`)
-    }
-    const last = this.#path.at(-1) as string
-    let parent = this.#document
-    for (const name of this.#path.slice(0, -1)) parent = (parent as Record<string, JsonValue>)[name] as JsonValue
-    if (isArray(parent)) (parent as JsonValue[])[Number(last)] = value
-    else put(parent as Record<string, JsonValue>, last, value)
-    return this.#document
+  const { path } = found
+  const text = JSON.stringify(found.value)
+  const id = found.isElement && isObject(found.value) ? own(found.value, idField) : undefined
+  const isById = id !== undefined && String(id) === segments.at(-1)
+  return {
+    text,
+    patched(patch, limits) {
+      if (patch.type === 'value') {
+        return withValueAt(document, path, isById ? withElementId(patch.value, idField, id) : patch.value)
+      }
+      const isRemoved =
+        patch.type === 'operations' && patch.operations.some(({ op, path }) => op === 'remove' && path.length === 0)
+      // Within an array, an operation on the whole value would otherwise insert another element.
+      if (!isRemoved) return withValueAt(document, path, applyPatch(patch, text, limits))
+      const operations = patch.operations.map((operation) => ({
+        ...operation,
+        path: [...path, ...operation.path],
+        ...('from' in operation && { from: [...path, ...operation.from] }),
+      }))
+      return applyJsonPatch(whole, operations, limits)
+    },
   }
+}
+
+/** The value with the id of the element that it replaces: without one, a PUT that is repeated would replace another. */
+function withElementId(value: JsonValue, idField: string, id: JsonValue): JsonValue {
+  if (!isObject(value)) return value
+  const sent = own(value, idField)
+  if (sent === undefined) return { [idField]: id, ...value }
+  if (sent === id) return value
+  throw new Refusal(
+    'Conflict',
+    `The id in the body, ${JSON.stringify(sent)}, differs from that of the element, ${JSON.stringify(id)}.`,
+  )
+}
+
+function withValueAt(document: JsonValue, path: readonly string[], value: JsonValue): JsonValue {
+  if (path.length + sizeOf(JSON.stringify(value)).nesting > MAX_NESTING) {
+    throw new Refusal('Unprocessable', `The item would be nested deeper than ${MAX_NESTING}.`)
+  }
+  const last = path.at(-1) as string
+  let parent = document
+  for (const name of path.slice(0, -1)) parent = (parent as Record<string, JsonValue>)[name] as JsonValue
+  if (isArray(parent)) (parent as JsonValue[])[Number(last)] = value
+  else put(parent as Record<string, JsonValue>, last, value)
+  return document
 }
 
 /** The value that a patch makes of a JSON text. */
