@@ -1,8 +1,8 @@
 import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
 import { describeKey, hasLongKey, MOST_KEY_LENGTH, type NaturalKey, naturalKeyOf } from '../collections/natural-key.ts'
-import type { AcceptedState } from '../collections/overlay.ts'
-import { type DomainEvent, isItemEvent } from '../events/event.ts'
+import { type AcceptedState, Overlay } from '../collections/overlay.ts'
+import type { DomainEvent } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
 import { formatPath } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
@@ -51,16 +51,6 @@ export function keyConflict(item: JsonObject, holder: Item, name: string, natura
   )
 }
 
-/** The changes of a write to the natural keys of one collection. */
-interface KeyChanges {
-  /** The keys of the changed items. */
-  readonly items: Set<string>
-  /** By natural key, the key of the item that has it after the write. */
-  readonly holders: Map<string, string>
-  /** The natural keys that another item had before the write. */
-  readonly taken: { readonly item: JsonObject; readonly key: string; readonly holder: string }[]
-}
-
 /** Refuses events of one write after which two items would have the same natural key. */
 export async function checkKeys(
   events: Iterable<DomainEvent>,
@@ -70,29 +60,24 @@ export async function checkKeys(
   turn: Turn,
 ): Promise<void> {
   if (rules.keyFields.size === 0) return
-  const changes = new Map<string, KeyChanges>()
+  const after = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
   for (const event of events) {
     if (turn.isOver) await turn.next()
-    const wanted = rules.keyFields.get(event.collection)
-    if (!wanted || !isItemEvent(event)) continue
-    const changed: KeyChanges = changes.get(event.collection) ?? { items: new Set(), holders: new Map(), taken: [] }
-    changes.set(event.collection, changed)
-    const key = keyOf(event.id)
-    changed.items.add(key)
-    if (!('item' in event)) continue
-    const item = event.item.value
-    const naturalKey = naturalKeyOf(item, wanted)
-    if (naturalKey === undefined) continue
-    const other = changed.holders.get(naturalKey)
-    if (other !== undefined && other !== key) throw sameKey(item, key, other, event.collection, wanted, code)
-    changed.holders.set(naturalKey, key)
-    const holder = accepted.collection(event.collection).holderOf(naturalKey)
-    if (holder !== undefined && holder !== key) changed.taken.push({ item, key, holder })
+    if (rules.keyFields.has(event.collection)) after.accept([event])
   }
-  for (const [name, { items, taken }] of changes) {
-    for (const { item, key, holder } of taken) {
-      if (turn.isOver) await turn.next()
-      if (!items.has(holder)) throw sameKey(item, key, holder, name, rules.keyFields.get(name) as NaturalKey, code)
+  for (const event of events) {
+    if (turn.isOver) await turn.next()
+    const { collection: name } = event
+    const wanted = rules.keyFields.get(name)
+    if (!wanted || !('item' in event)) continue
+    const { id, item } = event
+    const naturalKey = item.derived(wanted, () => naturalKeyOf(item.value, wanted))
+    if (naturalKey === undefined) continue
+    for (const state of [after, accepted]) {
+      const holder = state.collection(name).holderOf(naturalKey)
+      const other = holder === undefined || holder === keyOf(id) ? undefined : after.collection(name).get(holder)
+      if (!isItem(other) || naturalKeyOf(other.value, wanted) !== naturalKey) continue
+      throw sameKey(item.value, keyOf(id), other.key, name, wanted, code)
     }
   }
 }
