@@ -1,4 +1,4 @@
-import { type Item, isItem, keyOf } from '../collections/item.ts'
+import { isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
@@ -10,7 +10,7 @@ import type { Turn } from '../runtime/turns.ts'
 import type { BulkCommand } from './command.ts'
 import { decideCreateItems, type NotCreatedItems } from './create-items.ts'
 import { checkName, decide, isEvents, isSingle } from './decide.ts'
-import { Deletions, JoinedLists } from './deletions.ts'
+import { Deletions } from './deletions.ts'
 import type { Rules } from './rules.ts'
 
 /** The ids of the items that match filters at one position. */
@@ -87,12 +87,12 @@ async function decideDeleteItems(
   const collection = accepted.collection(name)
   if (!collection.exists) throw unknown(name)
   if (collection.isObject) throw isSingle(name)
-  const deletions = new Deletions(name)
+  const deletions = new Deletions()
   for (const id of ids) {
     if (turn.isOver) await turn.next()
     const item = id === undefined ? undefined : collection.get(keyOf(id))
     if (!isItem(item)) continue
-    if (item.position <= position || matches(parseText(item.text) as JsonObject)) deletions.add(item)
+    if (item.position <= position || matches(parseText(item.text) as JsonObject)) deletions.add(name, item)
   }
   return deletions
 }
@@ -104,23 +104,23 @@ async function decideDeleteWithDependents(
   rules: Rules,
   selected: readonly (Selection | undefined)[],
   turn: Turn,
-): Promise<List<DomainEvent>> {
+): Promise<Deletions> {
   const decision = decide({ ...item, type: 'DeleteItem' }, accepted, rules)
-  const lists: List<DomainEvent>[] = []
+  const deletions = new Deletions()
   for (const [index, { collection: name, field }] of dependents.entries()) {
     const collection = accepted.collection(name)
-    const deletions = new Deletions(name)
-    lists.push(deletions)
     for (const id of (collection.exists && selected[index]?.ids) || []) {
       if (turn.isOver) await turn.next()
       const found = id === undefined ? undefined : collection.get(keyOf(id))
       if (!isItem(found) || (name === item.collection && found.key === item.key)) continue
       const reference = own(parseText(found.text) as JsonObject, field)
       // The filter also selects what is written in another way: another spelling of an instant, or an array that holds the id.
-      if (reference !== null && typeof reference !== 'object' && String(reference) === item.key) deletions.add(found)
+      const isReference = reference !== null && typeof reference !== 'object' && String(reference) === item.key
+      if (isReference) deletions.add(name, found)
     }
   }
-  return new JoinedLists([...lists, isEvents(decision) ? decision : []])
+  if (isEvents(decision)) for (const event of decision) deletions.push(event)
+  return deletions
 }
 
 function decideCreateCollection(name: string, accepted: AcceptedState): readonly DomainEvent[] {
@@ -134,12 +134,12 @@ async function decideRemoveCollection(name: string, accepted: AcceptedState, tur
   const collection = accepted.collection(name)
   if (!collection.exists) throw unknown(name)
   if (collection.isObject) throw isSingle(name)
-  const deletions = new Deletions(name)
-  for (const item of collection.items() as Iterable<Item>) {
-    deletions.add(item)
+  const deletions = new Deletions()
+  for (const item of collection.items()) {
+    deletions.add(name, item)
     if (turn.isOver) await turn.next()
   }
-  deletions.removeCollection()
+  deletions.push({ type: 'CollectionRemoved', collection: name })
   return deletions
 }
 

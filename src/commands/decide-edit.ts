@@ -6,12 +6,12 @@ import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
-import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import { ChunkedList } from '../runtime/chunked-list.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { assignedId, isTaken } from './decide.ts'
 import { type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
 import { checkItem } from './edited-items.ts'
-import { stamp, withId } from './item-event.ts'
+import { deletionOf, stamp, withId } from './item-event.ts'
 import { mergedOrder } from './merged-order.ts'
 import type { Rules } from './rules.ts'
 
@@ -22,7 +22,7 @@ export interface MergeConflict {
 }
 
 export interface EditDecision {
-  readonly events: List<DomainEvent>
+  readonly events: ChunkedList<DomainEvent>
   readonly conflicts: readonly MergeConflict[]
 }
 
@@ -90,8 +90,7 @@ class EditDecider implements EditDecision {
     const ours = now.get(keyOf(id))
     if (!isItem(ours)) return
     if (!this.#isSame(ours.text, edit.before(id)?.text)) this.#conflict(edit, ours.id)
-    const type = ours.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
-    this.#event(edit, { type, ...stamp(edit.name, ours.id, ours) })
+    this.#event(edit, deletionOf(edit.name, ours))
   }
 
   /**

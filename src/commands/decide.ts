@@ -22,7 +22,7 @@ import type { Command } from './command.ts'
 import { checkConditions } from './conditions.ts'
 import { checkTime, validTime, withReceipt } from './event-times.ts'
 import { applyPatch, innerValueOf } from './inner-value.ts'
-import { stamp, withId } from './item-event.ts'
+import { deletionOf, stamp, withId } from './item-event.ts'
 import { LatestItems } from './latest-items.ts'
 import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
@@ -91,8 +91,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
       const before = collection.get(command.key)
       checkConditions(command, () => tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
-      const type = before.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
-      return [{ type, ...stamp(collection.name, before.id, before) }]
+      return [deletionOf(collection.name, before)]
     }
     default:
       return command satisfies never

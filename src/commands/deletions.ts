@@ -1,65 +1,42 @@
 import type { Item } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { ChunkedList, IndexedList, type List } from '../runtime/chunked-list.ts'
-import { stamp } from './item-event.ts'
-
-export class JoinedLists<Thing> extends IndexedList<Thing> {
-  readonly #lists: readonly List<Thing>[]
-  readonly length: number
-
-  constructor(lists: readonly List<Thing>[]) {
-    super()
-    this.#lists = lists
-    this.length = lists.reduce((length, list) => length + list.length, 0)
-  }
-
-  at(index: number): Thing | undefined {
-    let place = index < 0 ? this.length + index : index
-    for (const list of this.#lists) {
-      if (place < list.length) return list.at(place)
-      place -= list.length
-    }
-    return undefined
-  }
-}
+import { ChunkedList, IndexedList } from '../runtime/chunked-list.ts'
+import { deletionOf } from './item-event.ts'
 
 /**
- * The deletions of many items, optionally followed by the removal of their collection. Events are created on access, so
- * that an item with an integer id takes 20 to 30 bytes.
+ * The deletions of many items, and the events after them. Deletions are created on access, so that an item with an integer
+ * id takes 20 to 30 bytes.
  */
 export class Deletions extends IndexedList<DomainEvent> {
-  readonly #collection: string
+  /** The collections, each with the index of its first deletion. */
+  readonly #collections: { readonly name: string; readonly first: number }[] = []
   readonly #ids = new ChunkedList<ItemId>()
   readonly #revisions = new ChunkedList<number>()
   readonly #positions = new ChunkedList<number>()
-  #isRemoval = false
-
-  constructor(collection: string) {
-    super()
-    this.#collection = collection
-  }
+  readonly #last: DomainEvent[] = []
 
   get length(): number {
-    return this.#ids.length + (this.#isRemoval ? 1 : 0)
+    return this.#ids.length + this.#last.length
   }
 
-  add({ id, revision, position }: Item): void {
+  add(collection: string, { id, revision, position }: Item): void {
+    if (this.#collections.at(-1)?.name !== collection) this.#collections.push({ name: collection, first: this.length })
     this.#ids.push(id)
     this.#revisions.push(revision)
     this.#positions.push(position)
   }
 
-  removeCollection(): void {
-    this.#isRemoval = true
+  /** Adds an event after all deletions. */
+  push(event: DomainEvent): void {
+    this.#last.push(event)
   }
 
   at(index: number): DomainEvent | undefined {
     const place = index < 0 ? this.length + index : index
-    if (this.#isRemoval && place === this.#ids.length)
-      return { type: 'CollectionRemoved', collection: this.#collection }
     const id = this.#ids.at(place)
-    if (id === undefined) return undefined
+    if (id === undefined) return this.#last[place - this.#ids.length]
     const before = { revision: this.#revisions.at(place) as number, position: this.#positions.at(place) as number }
-    return { type: 'ItemDeleted', ...stamp(this.#collection, id as ItemId, before) }
+    const collection = this.#collections.findLast(({ first }) => first <= place)
+    return deletionOf(collection?.name as string, { id, ...before })
   }
 }

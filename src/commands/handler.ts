@@ -12,7 +12,6 @@ import { notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
 import { decideEdit } from './decide-edit.ts'
 import { DecisionLock } from './decision-lock.ts'
-import { JoinedLists } from './deletions.ts'
 import type { Edit } from './edit.ts'
 import type { IdempotencyKeys } from './idempotency-keys.ts'
 import { IdempotentRequests } from './idempotent-requests.ts'
@@ -98,12 +97,9 @@ export class CommandHandler implements Projection {
     const { position, edited, events, conflicts } = await this.#decideAlone(long, async (state, turn) => {
       const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Invalid', turn)
-      const latest = await latestItems(events, state, this.#rules, turn, latestWritten)
-      return {
-        edited: events.length,
-        events: latest.length === 0 ? events : new JoinedLists([events, latest]),
-        conflicts,
-      }
+      const edited = events.length
+      for (const event of await latestItems(events, state, this.#rules, turn, latestWritten)) events.push(event)
+      return { edited, events, conflicts }
     })
     return { basis: position - events.length, edited, events: events.length, conflicts }
   }

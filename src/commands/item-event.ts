@@ -1,5 +1,5 @@
 import type { Item, Tombstone } from '../collections/item.ts'
-import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { type JsonObject, own } from '../json/value.ts'
 import type { Rules } from './rules.ts'
 
@@ -10,6 +10,11 @@ export function stamp(
   before: Item | Tombstone | undefined,
 ): { readonly collection: string; readonly id: ItemId; readonly revision: number; readonly prior: Position } {
   return { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
+}
+
+export function deletionOf(collection: string, item: Pick<Item, 'id' | 'revision' | 'position'>): DomainEvent {
+  const type = item.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
+  return { type, ...stamp(collection, item.id, item) }
 }
 
 /** The item with its id: at the position that the body has, otherwise first. A single object has no id. */

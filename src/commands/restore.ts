@@ -3,11 +3,10 @@ import type { FileItem } from '../collections/file-items.ts'
 import { type Item, isItem } from '../collections/item.ts'
 import { type AcceptedState, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, OBJECT_ID } from '../events/event.ts'
-import type { List } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { decideEdit } from './decide-edit.ts'
-import { JoinedLists } from './deletions.ts'
 import { type BaseItems, Difference } from './difference.ts'
 import { type CollectionEdit, type Edit, type EditKind, HeldCharacters } from './edit.ts'
 import { latestItems } from './latest-items.ts'
@@ -53,8 +52,12 @@ export async function decideRestore(
   const edit = await editOf(wanted, accepted, 'restore', rules, turn)
   const { events } = await decideEdit(edit, accepted, rules, turn)
   if (type === 'collections') return events
-  const resets = await idResets(wanted.keys(), edit, accepted, turn)
-  return resets.length > 0 ? new JoinedLists([resets, events]) : events
+  const all = await idResets(wanted.keys(), edit, accepted, turn)
+  for (const event of events) {
+    if (turn.isOver) await turn.next()
+    all.push(event)
+  }
+  return all
 }
 
 /** The items of a data file as its first import would store them: all have ids, and the latest items are among them. */
@@ -62,9 +65,9 @@ async function imported(collections: RestoredCollections, rules: Rules, turn: Tu
   const nothing = new Overlay(() => undefined, 0)
   const edit = await editOf(collections, nothing, 'first items', rules, turn)
   const { events } = await decideEdit(edit, nothing, rules, turn)
-  const latest = await latestItems(events, nothing, rules, turn)
+  for (const event of await latestItems(events, nothing, rules, turn)) events.push(event)
   const stored = new Map<string, FileItem[]>()
-  for (const event of new JoinedLists([events, latest])) {
+  for (const event of events) {
     if (turn.isOver) await turn.next()
     const items = stored.get(event.collection) ?? []
     stored.set(event.collection, items)
@@ -85,9 +88,9 @@ async function idResets(
   { collections }: Edit,
   accepted: AcceptedState,
   turn: Turn,
-): Promise<readonly DomainEvent[]> {
+): Promise<ChunkedList<DomainEvent>> {
   const nextIds = new Map(collections.map(({ name, nextId }) => [name, nextId]))
-  const resets: DomainEvent[] = []
+  const resets = new ChunkedList<DomainEvent>()
   for (const collection of names) {
     if (turn.isOver) await turn.next()
     const nextId = nextIds.get(collection) ?? 0
