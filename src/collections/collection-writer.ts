@@ -3,7 +3,7 @@ import { Document } from '../json/document.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import type { FoldTarget } from './evolve.ts'
+import type { FoldedItems } from './evolve.ts'
 import { blockOf } from './gaps.ts'
 import { type Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 import {
@@ -50,18 +50,9 @@ const MOST_CHANGES = 4096
  * A collection while it is written: `evolve` stores changes here, which readers do not see until their position has
  * passed. In transactions.
  */
-export class CollectionWriter implements FoldTarget {
-  readonly name: string
-  exists: boolean
-  isObject: boolean
-  nextId: number
-  textIds: number
-  position: Position
-  #size: number
-  #places: number
-  /** Integers from here on were never assigned, and need no lookup. */
-  #unusedId: number
-  #ordered: Position
+export class CollectionWriter implements FoldedItems {
+  /** With all changes so far. */
+  readonly facts: { -readonly [Name in keyof CollectionFacts]: CollectionFacts[Name] }
   readonly #store: Store
   readonly #observers: readonly TableObserver[]
   #table: Table
@@ -77,38 +68,8 @@ export class CollectionWriter implements FoldTarget {
   constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {
     this.#store = store
     this.#observers = observers
-    this.name = facts.name
-    this.exists = facts.exists
-    this.isObject = facts.isObject === true
-    this.nextId = facts.resetNextId ?? facts.nextId
-    this.#unusedId = facts.nextId
-    this.textIds = facts.textIds
-    this.position = facts.position
-    this.#size = facts.size
-    this.#places = facts.places
-    this.#ordered = facts.ordered
+    this.facts = { ...facts }
     this.#table = new Table(store, facts.table)
-  }
-
-  get facts(): CollectionFacts {
-    return {
-      name: this.name,
-      exists: this.exists,
-      isObject: this.isObject || undefined,
-      nextId: this.#unusedId,
-      resetNextId: this.nextId < this.#unusedId ? this.nextId : undefined,
-      textIds: this.textIds,
-      position: this.position,
-      size: this.#size,
-      places: this.#places,
-      table: this.#table.number,
-      ordered: this.#ordered,
-    }
-  }
-
-  /** The number of the table with its items. */
-  get table(): number {
-    return this.#table.number
   }
 
   /** Numbers of empty places in changed blocks; undefined if any may have changed. */
@@ -136,7 +97,7 @@ export class CollectionWriter implements FoldTarget {
 
   idOf(key: string): ItemId | undefined {
     const { place, record } =
-      (isUnused(key, this.#unusedId) ? undefined : this.#table.find(key, HIGHEST, this.#places)) ?? {}
+      (isUnused(key, this.facts.unusedId) ? undefined : this.#table.find(key, HIGHEST, this.facts.places)) ?? {}
     const isThere = record !== undefined && !isTombstone(record)
     const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
@@ -146,7 +107,7 @@ export class CollectionWriter implements FoldTarget {
   put(item: Item, metadata: EventMetadata, document: Document): void {
     const { key } = item
     const found = this.#find(key)
-    const place = found.isThere ? (found.place as number) : this.#places++
+    const place = found.isThere ? (found.place as number) : this.facts.places++
     const since = found.isThere ? found.since : item.position
     this.#notifyObservers(key, place, found.isThere, document)
     if (found.isThere) this.#indexChange(found, place, item.position)
@@ -154,10 +115,10 @@ export class CollectionWriter implements FoldTarget {
     if (found.isThere) this.#table.putRecord(place, record)
     else {
       this.#table.addRecord(place, record)
-      this.#size++
+      this.facts.size++
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
-    this.#unusedId = Math.max(this.#unusedId, integerAfter(item.id))
+    this.facts.unusedId = Math.max(this.facts.unusedId, integerAfter(item.id))
     this.#recordChange(place, item)
   }
 
@@ -168,7 +129,7 @@ export class CollectionWriter implements FoldTarget {
     this.#notifyObservers(found.key, place, isThere)
     this.#indexChange(found, place, tombstone.position)
     this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
-    this.#size--
+    this.facts.size--
     this.#countEmpty(place)
     this.#recordChange(place, undefined)
   }
@@ -190,7 +151,7 @@ export class CollectionWriter implements FoldTarget {
     }
     const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
     for (const key of keys) {
-      const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.#places)
+      const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.facts.places)
       const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
       if (!record || isTombstone(record)) continue
       move(key, record)
@@ -198,25 +159,26 @@ export class CollectionWriter implements FoldTarget {
     }
     // Deleted items come after all others.
     for (const areTombstones of [false, true]) {
-      for (let place = 0; place < this.#places; place++, yield) {
+      for (let place = 0; place < this.facts.places; place++, yield) {
         const record = before.copyAt(place, HIGHEST)
         if (isTombstone(record) !== areTombstones) continue
         const key = keyOf(idOf(record))
-        if (before.placeOf(key, HIGHEST, this.#places) === place && !isMoved(key)) move(key, record)
+        if (before.placeOf(key, HIGHEST, this.facts.places) === place && !isMoved(key)) move(key, record)
       }
     }
     this.#table = table
-    this.#ordered = position
+    this.facts.table = number
+    this.facts.ordered = position
     this.#gaps = gaps
     this.#unsaved.clear()
     for (const block of gaps.keys()) this.#unsaved.add(block)
-    this.#places = places
+    this.facts.places = places
     this.#changes = undefined
   }
 
   /** Stores the properties that are not in the rows of items. */
   save(number: number): void {
-    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(JSON.stringify(this.facts)))
+    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(textOf(this.facts)))
     for (const block of this.#unsaved) {
       const value = Buffer.allocUnsafe(2)
       value.writeUInt16BE(this.#gaps.get(block) as number)
@@ -236,9 +198,9 @@ export class CollectionWriter implements FoldTarget {
     const { number } = this.#table
     let before: Document | undefined
     for (const observer of this.#observers) {
-      if (!observer.isObserved(number, this.name)) continue
+      if (!observer.isObserved(number, this.facts.name)) continue
       if (wasThere) before ??= new Document((this.#table.uncachedAt(place, HIGHEST) as Item).text)
-      observer.changed({ table: number, collection: this.name, place, key, before, after })
+      observer.changed({ table: number, collection: this.facts.name, place, key, before, after })
     }
   }
 
@@ -271,12 +233,25 @@ export class CollectionWriter implements FoldTarget {
   }
 }
 
+/** The form of versions without objects and resets, unless the collection uses these; `nextId` is the unused id. */
+type StoredFacts = Omit<CollectionFacts, 'isObject' | 'unusedId'> & {
+  readonly isObject?: true
+  readonly resetNextId?: number
+}
+
+function textOf({ isObject, nextId, unusedId, ...facts }: CollectionFacts): string {
+  const resetNextId = nextId < unusedId ? nextId : undefined
+  return JSON.stringify({ ...facts, isObject: isObject || undefined, nextId: unusedId, resetNextId })
+}
+
 /** The stored collections by number, in the order of their creation. */
 export function storedCollections(store: Store): Map<number, CollectionFacts> {
   const prefix = tableKey(TAG.collection, 0)
   const found = new Map<number, CollectionFacts>()
   for (const { key, value } of store.rows(prefix, prefixEnd(prefix))) {
-    found.set(positionOf(key, prefix.length), JSON.parse(value.toString()) as CollectionFacts)
+    const { isObject = false, resetNextId, ...facts } = JSON.parse(value.toString()) as StoredFacts
+    const nextId = resetNextId ?? facts.nextId
+    found.set(positionOf(key, prefix.length), { ...facts, isObject, nextId, unusedId: facts.nextId })
   }
   return found
 }

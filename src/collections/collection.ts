@@ -85,11 +85,11 @@ export class Collection extends StoredItems implements CollectionState {
   }
 
   get isObject(): boolean {
-    return this.#facts.isObject === true
+    return this.#facts.isObject
   }
 
   get nextId(): number {
-    return this.#facts.resetNextId ?? this.#facts.nextId
+    return this.#facts.nextId
   }
 
   get textIds(): number {

@@ -3,12 +3,16 @@ import type { Document } from '../json/document.ts'
 import { Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 import type { EventMetadata } from './item-record.ts'
 
-export interface FoldTarget {
+/** The properties of a collection that its events change. */
+export interface FoldedFacts {
   exists: boolean
   isObject: boolean
   nextId: number
   textIds: number
   position: Position
+}
+
+export interface FoldedItems {
   /** The id of the item with this key, if it exists. */
   idOf(key: string): ItemId | undefined
   /** `document` has the text of the item. */
@@ -17,21 +21,27 @@ export interface FoldTarget {
 }
 
 /** Applies an event to its collection, except CollectionOrdered. Commands and projections share this function. */
-export function evolve(target: FoldTarget, event: DomainEvent, position: Position, timeMs: number): void {
-  target.position = position
+export function evolve(
+  facts: FoldedFacts,
+  items: FoldedItems,
+  event: DomainEvent,
+  position: Position,
+  timeMs: number,
+): void {
+  facts.position = position
   const exists = existsAfter(event)
-  if (exists !== undefined) target.exists = exists
-  if (exists) target.isObject = event.type === 'ObjectCreated'
-  if (event.type === 'IdsReset') target.nextId = event.nextId
+  if (exists !== undefined) facts.exists = exists
+  if (exists) facts.isObject = event.type === 'ObjectCreated'
+  if (event.type === 'IdsReset') facts.nextId = event.nextId
   if (isItemEvent(event)) {
     const { id, revision, prior } = event
-    if (target.textIds > 0 && typeof target.idOf(keyOf(id)) === 'string') target.textIds--
+    if (facts.textIds > 0 && typeof items.idOf(keyOf(id)) === 'string') facts.textIds--
     if (!('item' in event)) {
-      target.remove(id, { revision, position }, { prior, timeMs })
+      items.remove(id, { revision, position }, { prior, timeMs })
       return
     }
-    if (typeof id === 'string') target.textIds++
-    target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs }, event.item)
-    target.nextId = Math.max(target.nextId, integerAfter(id))
+    if (typeof id === 'string') facts.textIds++
+    items.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs }, event.item)
+    facts.nextId = Math.max(facts.nextId, integerAfter(id))
   }
 }

@@ -7,7 +7,7 @@ import {
   type Position,
 } from '../events/event.ts'
 import type { CollectionState } from './collection.ts'
-import { evolve, type FoldTarget } from './evolve.ts'
+import { evolve, type FoldedFacts, type FoldedItems } from './evolve.ts'
 import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-key.ts'
 import { type CollectionItems, itemsIn, NO_ITEMS } from './stored-items.ts'
@@ -67,7 +67,7 @@ export class Overlay implements AcceptedState {
 }
 
 /** A collection with changes that are not durable yet, above the durable one. */
-class Layer implements CollectionState, FoldTarget {
+class Layer implements CollectionState, FoldedFacts, FoldedItems {
   readonly name: string
   exists: boolean
   isObject: boolean
@@ -95,7 +95,7 @@ class Layer implements CollectionState, FoldTarget {
 
   accept(event: DomainEvent, position: Position): void {
     if (this.#naturalKey && isItemEvent(event)) this.#changeHolders(event, position, this.#naturalKey)
-    evolve(this, event, position, 0)
+    evolve(this, this, event, position, 0)
   }
 
   settle(upTo: Position): void {

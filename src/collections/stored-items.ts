@@ -11,12 +11,12 @@ import type { Table } from './table.ts'
 export interface CollectionFacts {
   readonly name: string
   readonly exists: boolean
-  /** Undefined for a list of items, so that its stored text is that of versions without objects. */
-  readonly isObject: true | undefined
-  /** Above all integer ids that were ever assigned. */
+  /** Whether it is a single object, or was one when it was removed. */
+  readonly isObject: boolean
+  /** The integer that the next POST gets: one above the highest used since the last reset of ids. */
   readonly nextId: number
-  /** The integer that the next POST gets, if a reset made it lower; undefined in the stores of versions without resets. */
-  readonly resetNextId: number | undefined
+  /** Above all integer ids that were ever assigned, which need no lookup from here on. */
+  readonly unusedId: number
   readonly textIds: number
   readonly position: Position
   readonly size: number
@@ -88,7 +88,7 @@ export abstract class StoredItems implements CollectionItems {
   }
 
   get(key: string): Item | Tombstone | undefined {
-    return isUnused(key, this.facts.nextId) ? undefined : this.table.entryOf(key, this.at, this.places)
+    return isUnused(key, this.facts.unusedId) ? undefined : this.table.entryOf(key, this.at, this.places)
   }
 
   item(key: string): Item | undefined {
@@ -189,7 +189,7 @@ export class PinnedCollection extends StoredItems {
   }
 }
 
-/** Whether a key spells an integer that was never assigned; `nextId` is above all assigned ones. */
-export function isUnused(key: string, nextId: number): boolean {
-  return (canonicalInteger(key) ?? -1) >= nextId
+/** Whether a key spells an integer that was never assigned; `unusedId` is above all assigned ones. */
+export function isUnused(key: string, unusedId: number): boolean {
+  return (canonicalInteger(key) ?? -1) >= unusedId
 }

@@ -150,7 +150,7 @@ export class StoreFold {
         if (event.type === 'CollectionOrdered') {
           for (const _ of writer.ordering(keysOf(event.ids), this.#next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#names = position
-        evolve(writer, event, position, timeMs)
+        evolve(writer.facts, writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
         this.#applied = position
         if (position < last) yield this.#microsecondsOf(event, writer)
@@ -198,7 +198,7 @@ export class StoreFold {
 
   #microsecondsOf(event: DomainEvent, writer: CollectionWriter | undefined): number {
     const { item, index } = isCreation(event) ? MICROSECONDS.created : MICROSECONDS.changed
-    const indexes = writer ? this.#options.indexes.of(writer.table).length : 0
+    const indexes = writer ? this.#options.indexes.of(writer.facts.table).length : 0
     return item + indexes * index + ('item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 
@@ -207,7 +207,7 @@ export class StoreFold {
     if (number === undefined) {
       number = this.#next++
       this.#numbers.set(name, number)
-      const none = { exists: false, isObject: undefined, nextId: 0, resetNextId: undefined, textIds: 0 }
+      const none = { exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
       const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
       this.#writers.set(
         number,

@@ -252,10 +252,11 @@ export class Views implements Projection {
     this.#cache.position = this.#shown.visible
     for (const [number, writer] of writers) {
       const known = this.#collections.get(number)
-      if (!known) this.#add(number, writer.facts)
+      const facts = { ...writer.facts }
+      if (!known) this.#add(number, facts)
       else {
-        if (known.facts.table !== writer.facts.table) void this.#removal.removeUnread(known.facts.table, this.position)
-        known.show(writer.facts, writer.gaps, writer.changes)
+        if (known.facts.table !== facts.table) void this.#removal.removeUnread(known.facts.table, this.position)
+        known.show(facts, writer.gaps, writer.changes)
       }
     }
   }
