@@ -1,5 +1,4 @@
 import type { ItemId, Position } from '../events/event.ts'
-import * as CODE from '../json/char-codes.ts'
 import type { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import { tagOf } from '../json/tag.ts'
@@ -13,21 +12,16 @@ export class Item {
   readonly revision: number
   /** Position of its last event. */
   readonly position: Position
+  /** When its last event happened, in milliseconds since 1970; 0 unless it was read from the store or the journal. */
+  readonly timeMs: number
   #tag: string | undefined
-  readonly #timeMs: number
 
-  /** `timeMs` is only known of items that were read from the store or the journal. */
   constructor(id: ItemId, { text }: Pick<Document, 'text'>, revision: number, position: Position, timeMs = 0) {
     this.id = id
     this.text = text
     this.revision = revision
     this.position = position
-    this.#timeMs = timeMs
-  }
-
-  /** When its last event happened, in milliseconds since 1970. */
-  get timeMs(): number {
-    return this.#timeMs
+    this.timeMs = timeMs
   }
 
   /** The id as text. Computed on each access for a number. */
@@ -66,15 +60,8 @@ export const HIGHEST_ID = 2 ** 52
 
 /** The integer that a key spells canonically: `7`, not `07` or `7.0`. Undefined beyond HIGHEST_ID. */
 export function canonicalInteger(key: string): number | undefined {
-  const { length } = key
-  if (length === 0 || length > 16 || (length > 1 && key.charCodeAt(0) === CODE.ZERO)) return undefined
-  let integer = 0
-  for (let at = 0; at < length; at++) {
-    const digit = key.charCodeAt(at) - CODE.ZERO
-    if (digit < 0 || digit > 9) return undefined
-    integer = integer * 10 + digit
-  }
-  return integer <= HIGHEST_ID ? integer : undefined
+  const integer = /^(0|[1-9]\d{0,15})$/.test(key) ? Number(key) : undefined
+  return integer !== undefined && integer <= HIGHEST_ID ? integer : undefined
 }
 
 export function isKeyOf(key: string, id: ItemId): boolean {

@@ -4,11 +4,10 @@ import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
 import { formatPath } from '../json/paths.ts'
 import { type JsonObject, own } from '../json/value.ts'
-import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BulkCommand } from './command.ts'
-import { decideCreateItems, type NotCreatedItems } from './create-items.ts'
+import { type BulkDecision, decideCreateItems, type NotCreatedItems } from './create-items.ts'
 import { checkName, decide, isEvents, isSingle } from './decide.ts'
 import { Deletions } from './deletions.ts'
 import type { Rules } from './rules.ts'
@@ -26,11 +25,6 @@ export type SelectItems = (command: DeleteItems) => Promise<Selection | undefine
 
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDependents' }>
-
-export interface BulkDecision {
-  readonly events: List<DomainEvent>
-  readonly notCreated: NotCreatedItems
-}
 
 const NONE: NotCreatedItems = new Map()
 

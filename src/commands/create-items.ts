@@ -26,8 +26,9 @@ export type NotCreated = { readonly rejection: Rejection } | { readonly duplicat
 /** The items of a batch that made no event, by their index. */
 export type NotCreatedItems = ReadonlyMap<number, NotCreated>
 
-export interface CreatedItems {
+export interface BulkDecision {
   readonly events: List<DomainEvent>
+  /** Empty for commands other than batches. */
   readonly notCreated: NotCreatedItems
 }
 
@@ -37,7 +38,7 @@ export async function decideCreateItems(
   accepted: AcceptedState,
   rules: Rules,
   turn: Turn,
-): Promise<CreatedItems> {
+): Promise<BulkDecision> {
   const { collection, items, isLenient } = command
   const batch = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
   const events = new ChunkedList<DomainEvent>()
