@@ -43,8 +43,8 @@ export class Collection extends StoredItems implements CollectionState {
   readonly #cache: ItemCache
   readonly #naturalKeys: NaturalKeyLookup
   #facts: CollectionFacts
-  #table: Table
-  #gaps: Gaps
+  protected table: Table
+  protected gaps: Gaps
 
   /** `at` returns the position that readers see. */
   constructor(
@@ -60,8 +60,8 @@ export class Collection extends StoredItems implements CollectionState {
     this.#cache = cache
     this.#naturalKeys = naturalKeys
     this.#facts = facts
-    this.#table = new Table(store, facts.table, cache)
-    this.#gaps = gapsOf(store, facts.table)
+    this.table = new Table(store, facts.table, cache)
+    this.gaps = gapsOf(store, facts.table)
   }
 
   get facts(): CollectionFacts {
@@ -70,14 +70,6 @@ export class Collection extends StoredItems implements CollectionState {
 
   get at(): Position {
     return this.#at()
-  }
-
-  protected get table(): Table {
-    return this.#table
-  }
-
-  protected get gaps(): Gaps {
-    return this.#gaps
   }
 
   get exists(): boolean {
@@ -115,7 +107,7 @@ export class Collection extends StoredItems implements CollectionState {
 
   /** The current items, readable until the pin is released. */
   pinned(pin: Pin): PinnedCollection {
-    return new PinnedCollection(this.#facts, this.#table, this.#gaps.copy(), pin)
+    return new PinnedCollection(this.#facts, this.table, this.gaps.copy(), pin)
   }
 
   /** Makes stored changes visible to readers. Undefined gaps or changes: any block or place may have changed. */
@@ -125,11 +117,11 @@ export class Collection extends StoredItems implements CollectionState {
     changes: ReadonlyMap<number, Item | undefined> | undefined,
   ): void {
     const isOther = facts.table !== this.#facts.table
-    if (isOther) this.#table = new Table(this.#store, facts.table, this.#cache)
+    if (isOther) this.table = new Table(this.#store, facts.table, this.#cache)
     if (!changes) this.#cache.deleteTable(facts.table)
     else for (const [place, item] of changes) this.#cache.replace(facts.table, place, item)
-    if (isOther || !gaps) this.#gaps = gapsOf(this.#store, facts.table)
-    else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
+    if (isOther || !gaps) this.gaps = gapsOf(this.#store, facts.table)
+    else for (const [block, empty] of gaps) this.gaps.set(block, empty)
     this.#facts = facts
   }
 }

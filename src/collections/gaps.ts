@@ -1,3 +1,5 @@
+import { lowerBound } from '../runtime/lower-bound.ts'
+
 /** Places in a block. A block with empty places is scanned to find the nth item in it. */
 export const BLOCK = 512
 
@@ -56,16 +58,9 @@ export class Gaps {
       const block = Math.floor(nth / BLOCK)
       return { block, before: block * BLOCK }
     }
-    const blocks = Math.ceil(places / BLOCK)
-    this.#count(blocks)
-    let low = 0
-    let high = blocks - 1
-    while (low < high) {
-      const middle = (low + high + 1) >>> 1
-      if ((this.#before[middle] as number) <= nth) low = middle
-      else high = middle - 1
-    }
-    return { block: low, before: this.#before[low] as number }
+    this.#count(Math.ceil(places / BLOCK))
+    const block = lowerBound(this.#before, nth + 1) - 1
+    return { block, before: this.#before[block] as number }
   }
 
   #count(blocks: number): void {

@@ -3,7 +3,7 @@ import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/bytes.ts'
 import type { Pin } from '../store/versions.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
-import { canonicalInteger, type Item, type Tombstone } from './item.ts'
+import { canonicalInteger, type Item, isItem, type Tombstone } from './item.ts'
 import { idOf, isTombstone, metadataOf } from './item-record.ts'
 import type { Table } from './table.ts'
 
@@ -92,7 +92,8 @@ export abstract class StoredItems implements CollectionItems {
   }
 
   item(key: string): Item | undefined {
-    return this.table.itemOf(key, this.at, this.places)
+    const entry = this.table.entryOf(key, this.at, this.places)
+    return isItem(entry) ? entry : undefined
   }
 
   itemAt(place: number): Item | undefined {

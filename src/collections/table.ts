@@ -3,7 +3,7 @@ import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { canonicalInteger, Item, isKeyOf, keyOf, type Tombstone } from './item.ts'
+import { canonicalInteger, type Item, isItem, isKeyOf, keyOf, type Tombstone } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
 import { decodeItem, idOf, isTombstone, RECORD_BYTES } from './item-record.ts'
 
@@ -79,7 +79,8 @@ export class Table {
 
   /** For scans: bypasses the cache. */
   uncachedAt(place: number, at: Position): Item | undefined {
-    return itemOrNothing(this.#decoded(this.#existingRecordAt(place, at)))
+    const entry = this.#decoded(this.#existingRecordAt(place, at))
+    return isItem(entry) ? entry : undefined
   }
 
   /** For scans of all places: undefined after the last one. */
@@ -94,10 +95,6 @@ export class Table {
     if (cached && isKeyOf(key, cached.id)) return cached
     const found = this.find(key, at, places)
     return found && this.#entry(found.record, found.place, at)
-  }
-
-  itemOf(key: string, at: Position, places: number): Item | undefined {
-    return itemOrNothing(this.entryOf(key, at, places))
   }
 
   #recordOf(key: string, place: number, at: Position): Buffer {
@@ -115,7 +112,7 @@ export class Table {
   /** The item, or the remains of one, in a record. */
   #entry(record: Buffer, place: number, at: Position): Item | Tombstone {
     const entry = this.#decoded(record)
-    if (entry instanceof Item && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
+    if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
     return entry
   }
 
@@ -158,7 +155,7 @@ export class Table {
 
   /** Deleted records are not verified further. */
   #isItem(record: Buffer): boolean {
-    return !isTombstone(record) || this.#decoded(record) instanceof Item
+    return !isTombstone(record) || isItem(this.#decoded(record))
   }
 
   #decoded(record: Buffer): Item | Tombstone {
@@ -172,8 +169,4 @@ export class Table {
   lacking(place: number): Refusal {
     return this.store.damage(new Corruption(`The store lacks an item at place ${place}, or has another one.`))
   }
-}
-
-function itemOrNothing(entry: Item | Tombstone | undefined): Item | undefined {
-  return entry instanceof Item ? entry : undefined
 }
