@@ -184,7 +184,7 @@ class Comparison {
     let wanted = 0
     let found = 0
     for (let place = 0; place < places; place++) {
-      for (const key of keysAt(indexedOf(items.uncachedAt(place, HIGHEST)), index, place)) {
+      for (const key of keysAt(indexedOf(items.itemAt(place, HIGHEST)), index, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
         if ((await keys.seek(bytes, ENDLESS)).key?.equals(bytes)) found++
@@ -201,7 +201,7 @@ class Comparison {
       let wanted = 0
       let found = 0
       for (let place = 0; place < places; place++) {
-        const item = items.uncachedAt(place, HIGHEST)
+        const item = items.itemAt(place, HIGHEST)
         const naturalKey = item && naturalKeyOf(item.value, facts)
         if (naturalKey === undefined) continue
         wanted++

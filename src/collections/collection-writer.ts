@@ -199,7 +199,7 @@ export class CollectionWriter implements FoldedItems {
     let before: Document | undefined
     for (const observer of this.#observers) {
       if (!observer.isObserved(number, this.facts.name)) continue
-      if (wasThere) before ??= new Document((this.#table.uncachedAt(place, HIGHEST) as Item).text)
+      if (wasThere) before ??= new Document((this.#table.itemAt(place, HIGHEST) as Item).text)
       observer.changed({ table: number, collection: this.facts.name, place, key, before, after })
     }
   }

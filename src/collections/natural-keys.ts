@@ -129,7 +129,7 @@ export class NaturalKeys implements TableObserver {
       await transact(() => {
         const until = performance.now() + STEP_MS
         for (at = place; at < items.places && performance.now() < until; at = items.seek(at + 1)) {
-          const item = items.uncachedAt(at) as Item
+          const item = items.itemAt(at) as Item
           const { value } = item
           const naturalKey = naturalKeyOf(value, key)
           if (naturalKey === undefined) continue

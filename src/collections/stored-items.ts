@@ -34,8 +34,6 @@ export interface CollectionItems {
   /** Above the places of all items. */
   readonly places: number
   itemAt(place: number): Item | undefined
-  /** The item at a place, for scans: bypasses the cache. */
-  uncachedAt(place: number): Item | undefined
   /** The first place at or after `place` that has an item; `places` if there is none. */
   seek(place: number): number
   /** The place of the nth item, counting from 0; `places` if there is none. */
@@ -49,16 +47,15 @@ export const NO_ITEMS: CollectionItems = {
   size: 0,
   places: 0,
   itemAt: () => undefined,
-  uncachedAt: () => undefined,
   seek: () => 0,
   nth: () => 0,
   placeOf: () => undefined,
   item: () => undefined,
 }
 
-export function* itemsIn(items: Pick<CollectionItems, 'places' | 'seek' | 'uncachedAt'>): Generator<Item> {
+export function* itemsIn(items: Pick<CollectionItems, 'places' | 'seek' | 'itemAt'>): Generator<Item> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
-    yield items.uncachedAt(place) as Item
+    yield items.itemAt(place) as Item
   }
 }
 
@@ -98,10 +95,6 @@ export abstract class StoredItems implements CollectionItems {
 
   itemAt(place: number): Item | undefined {
     return place < this.places ? (this.table.itemAt(place, this.at) ?? this.#nothingAt(place)) : undefined
-  }
-
-  uncachedAt(place: number): Item | undefined {
-    return this.table.uncachedAt(place, this.at) ?? this.#nothingAt(place)
   }
 
   /** A block without empty places has an item at each: `seek` relies on that without reading them. */

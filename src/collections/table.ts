@@ -72,19 +72,14 @@ export class Table {
     return Buffer.from(record)
   }
 
-  /** Does not fill the cache: items of pages would soon be evicted, and as old objects cost a full garbage collection. */
+  /** Bypasses the cache, which items of pages and scans would fill: as old objects they cost a full garbage collection. */
   itemAt(place: number, at: Position): Item | undefined {
-    return this.#cachedAt(place, at) ?? this.uncachedAt(place, at)
-  }
-
-  /** For scans: bypasses the cache. */
-  uncachedAt(place: number, at: Position): Item | undefined {
     const entry = this.#decoded(this.#existingRecordAt(place, at))
     return isItem(entry) ? entry : undefined
   }
 
   /** For scans of all places: undefined after the last one. */
-  uncachedEntryAt(place: number, at: Position): Item | Tombstone | undefined {
+  entryAt(place: number, at: Position): Item | Tombstone | undefined {
     const record = this.recordAt(place, at)
     return record && this.#decoded(record)
   }

@@ -9,7 +9,7 @@ import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { type CollectionEdit, type Edit, type EditedItem, type EditKind, type HeldCharacters, isSame } from './edit.ts'
 
-export type BaseItems = Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'>
+export type BaseItems = Pick<CollectionItems, 'size' | 'places' | 'itemAt' | 'seek' | 'placeOf' | 'item'>
 
 /** The state from which a file was edited, by collection. */
 export type Base = ReadonlyMap<string, BaseItems>
@@ -129,7 +129,7 @@ export class CollectionDifference {
   /** The item of the base that has this text, if the file has it in its order: it need not be parsed. */
   known(text: string): Item | undefined {
     const base = this.#base
-    const item = base && this.#place < base.places ? base.uncachedAt(this.#place) : undefined
+    const item = base && this.#place < base.places ? base.itemAt(this.#place) : undefined
     return item?.text === text ? item : undefined
   }
 
@@ -215,7 +215,7 @@ export class CollectionDifference {
     for (let place = base.seek(0); place < base.places; place = base.seek(place + 1)) {
       if (turn.isOver) await turn.next()
       if (this.#indexes[place] !== 0) continue
-      const { id, text } = base.uncachedAt(place) as Item
+      const { id, text } = base.itemAt(place) as Item
       const index = unnamed?.take(textWithoutId(text, idField))
       if (!named || index === undefined) {
         held?.take(1)
@@ -242,7 +242,7 @@ export class CollectionDifference {
     let index = 0
     for (const { id } of this.items) {
       const place = named?.[index++] ?? 0
-      yield place > 0 ? this.#base?.uncachedAt(place - 1)?.id : id
+      yield place > 0 ? this.#base?.itemAt(place - 1)?.id : id
     }
   }
 

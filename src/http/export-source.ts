@@ -44,7 +44,7 @@ export function resultSource(reading: CollectionSnapshot, query: Query): ItemSou
     let characters = 0
     while (index < places.length && part.length < PART_ITEMS && characters < PART_CHARACTERS) {
       if (turn.isOver) await turn.next()
-      const item = items.uncachedAt(places[index++] as number) as Timed
+      const item = items.itemAt(places[index++] as number) as Timed
       part.push(selectedFrom(item, query))
       characters += item.text.length
     }

@@ -101,10 +101,6 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     return this.#changed.get(place) ?? this.#now.itemAt(place)
   }
 
-  uncachedAt(place: number): Item | undefined {
-    return this.#changed.get(place) ?? this.#now.uncachedAt(place)
-  }
-
   placeOf(id: ItemId): number | undefined {
     const place = this.#now.placeOf(id)
     if (place !== undefined && place < this.places) return place

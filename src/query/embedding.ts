@@ -148,7 +148,7 @@ async function embedMany(
       for (const value of valuesAt(item, path)) {
         const found = children.get(scalarText(value) ?? '')
         if (!found || found.at(-1)?.place === place) continue
-        const { text } = snapshot.items.uncachedAt(place) as Item
+        const { text } = snapshot.items.itemAt(place) as Item
         embedded.add(text.length)
         found.push({ place, text })
       }

@@ -221,7 +221,7 @@ async function idsOf(snapshot: CollectionSnapshot, conditions: Conditions, turn:
     const places = await cursor.next(turn)
     if (!places) return ids
     for (const place of places) {
-      ids.push((snapshot.items.uncachedAt(place) as Item).id)
+      ids.push((snapshot.items.itemAt(place) as Item).id)
       if (turn.isOver) await turn.next()
     }
   }

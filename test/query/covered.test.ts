@@ -245,11 +245,11 @@ describe('a query with groups that an index covers', () => {
     const queries = new Queries({ views, bytes: 0 })
     const read = async (search: string): Promise<number> => {
       const reading = queries.hold(collection)
-      const uncachedAt = reading.items.uncachedAt.bind(reading.items)
+      const itemAt = reading.items.itemAt.bind(reading.items)
       let count = 0
-      reading.items.uncachedAt = (place) => {
+      reading.items.itemAt = (place) => {
         count++
-        return uncachedAt(place)
+        return itemAt(place)
       }
       await queries.answer(reading, queryOf(search))
       reading.release()

@@ -32,7 +32,7 @@ function baseItems(collection: readonly JsonObject[] | JsonObject): BaseItems {
   return {
     size: items.length,
     places: items.length,
-    uncachedAt: (place) => items[place],
+    itemAt: (place) => items[place],
     seek: (place) => Math.min(place, items.length),
     placeOf: (id) => places.get(keyOf(id)),
     item: (key) => items[places.get(key) ?? -1],

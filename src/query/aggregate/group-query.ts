@@ -36,7 +36,7 @@ export async function groupText(
     aggregation,
     bounds: timeBounds(query.filters, aggregation.time),
     mostRows: most,
-    itemAt: (place) => snapshot.items.uncachedAt(place),
+    itemAt: (place) => snapshot.items.itemAt(place),
   })
   if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation, turn)
   else await matches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
@@ -66,7 +66,7 @@ async function itemsText(
   const found: Item[] = []
   for (const place of places.slice(page.offset, page.offset + page.size)) {
     if (turn.isOver) await turn.next()
-    found.push(items.uncachedAt(place) as Item)
+    found.push(items.itemAt(place) as Item)
   }
   return { text: await textOf(found, fields, turn), total: places.length }
 }

@@ -110,7 +110,7 @@ export class IndexBuild {
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
-          this.#index.replace(before, this.#keysOf(this.#table.uncachedEntryAt(place, HIGHEST), place))
+          this.#index.replace(before, this.#keysOf(this.#table.entryAt(place, HIGHEST), place))
           this.#index.apply()
           if (performance.now() > until) break
         }
@@ -133,7 +133,7 @@ export class IndexBuild {
     const keys: string[] = []
     let characters = 0
     while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS && !this.#space.isEnded) {
-      const entry = this.#table.uncachedEntryAt(this.#to, HIGHEST)
+      const entry = this.#table.entryAt(this.#to, HIGHEST)
       if (!entry) break
       for (const key of this.#keysOf(entry, this.#to)) {
         keys.push(key)

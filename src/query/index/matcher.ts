@@ -39,7 +39,7 @@ export class Matching {
 
   /** The value of the item at a place; undefined if it does not match. With `isKnownTo` nothing is checked. */
   valueAt(place: number, isKnownTo = false): JsonObject | undefined {
-    const item = this.#items.uncachedAt(place) as Item
+    const item = this.#items.itemAt(place) as Item
     const { text } = item
     if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
     const value = parseText(this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text) as JsonObject
