@@ -52,23 +52,18 @@ export function invalid(place: string, message: string): Refusal {
   return refusalOf([{ pointer: place, message }])
 }
 
+const KINDS: Readonly<Record<string, string>> = {
+  '{': 'an object',
+  '[': 'a list',
+  '"': 'text',
+  t: 'true or false',
+  f: 'true or false',
+  n: 'null',
+}
+
 /** The type of a JSON value, by its first byte. */
 export function kindOf(byte: number | undefined): string {
-  switch (String.fromCharCode(Math.max(0, byte ?? 0))) {
-    case '{':
-      return 'an object'
-    case '[':
-      return 'a list'
-    case '"':
-      return 'text'
-    case 't':
-    case 'f':
-      return 'true or false'
-    case 'n':
-      return 'null'
-    default:
-      return 'a number'
-  }
+  return KINDS[String.fromCharCode(Math.max(0, byte ?? 0))] ?? 'a number'
 }
 
 export function noObject(kind: string): Refusal {
