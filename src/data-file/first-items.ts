@@ -1,3 +1,5 @@
+import { invalid } from '../collections/file-mistakes.ts'
+import { HIGHEST_ID } from '../collections/item.ts'
 import { assignedId } from '../commands/decide.ts'
 import { type Base, type CollectionDifference, Difference } from '../commands/difference.ts'
 import type { CollectionEdit, Edit } from '../commands/edit.ts'
@@ -6,6 +8,7 @@ import type { ItemId } from '../events/event.ts'
 import { partKey } from '../events/journal.ts'
 import type { Files } from '../files/files.ts'
 import { parseText } from '../json/parse-text.ts'
+import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { FileContent } from './file-content.ts'
@@ -15,6 +18,8 @@ import type { JournalConnection } from './journal-connection.ts'
 
 /** Highest total length of the items that are imported in one write. */
 const PART_CHARACTERS = 4 * 1024 * 1024
+
+const USED = 'the highest integer id is in use, so that none can be assigned'
 
 /** A valid data file, whose items are not held. */
 export interface CheckedFile {
@@ -86,7 +91,8 @@ export interface ImportedParts {
 /**
  * Imports first items that are too large to be held in memory: checks all of them, and reads them again in parts. The ids
  * that it assigns depend on the file alone, so that the continuation of an interrupted import finds its items.
- * @throws {Refusal} `Unavailable` if the file changes, before anything that was not checked is merged.
+ * @throws {Refusal} `Unavailable` if the file changes, before anything that was not checked is merged; `Invalid` if it is
+ * invalid, or if ids beyond HIGHEST_ID would have to be assigned.
  */
 export async function importParts(
   files: Files,
@@ -96,6 +102,10 @@ export async function importParts(
   const { idField, progress } = options
   const isChecked = before && before.content.signature === (await files.stat(path))?.signature
   const { content, collections } = isChecked ? before : await checkFile(files, path, { ...options, check })
+  for (const [name, { nextId, hasUnnamed }] of collections) {
+    // Texts of the file may spell the integers that would be assigned.
+    if (hasUnnamed && nextId > HIGHEST_ID) throw invalid(pointer([name]), `write an "${idField}" in each item: ${USED}`)
+  }
   const difference = new Difference({ base, idField, kind: 'first items', keeps: 'nothing', hasUniqueIds: true })
   let characters = 0
   const added = (length: number): void => {

@@ -3,7 +3,7 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryDirectory } from '../support/directory.ts'
-import { runToEnd } from '../support/server.ts'
+import { runToEnd, startServer } from '../support/server.ts'
 
 const bad: [string, string | Buffer, RegExp][] = [
   ['text that is no JSON', '{"a": [{"id": 1},\n  {"id": 2} {"id": 3}]}', /line 2, column 13/],
@@ -40,4 +40,17 @@ test('an invalid data file is rejected with the place and exit code 2, and nothi
     assert.doesNotMatch(stderr, /\n\s+at /, `${what}: no stack`)
     assert.deepEqual(await readdir(directory), ['db.json'], what)
   }
+})
+
+test('large first items without ids are rejected beside the highest integer id, as a text may spell the next one', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const items = [{ id: 2 ** 52 }, { id: String(2 ** 52 + 1), name: 'text' }, { name: 'no id yet' }]
+  await writeFile(join(directory, 'db.json'), JSON.stringify({ a: items }))
+  const flags = ['--file', 'db.json', '--urls', 'http://127.0.0.1:0', '--DataFile.EditBytes']
+  const large = await runToEnd(t, directory, [...flags, '10'])
+  assert.notEqual(large.code, 0)
+  assert.match(large.stderr, /At \/a: write an "id" in each item/)
+  const server = await startServer(t, { directory })
+  const response = await server.fetch('/api/a')
+  assert.deepEqual(await response.json(), [...items.slice(0, 2), { id: 2 ** 52 + 2, name: 'no id yet' }])
 })
