@@ -73,6 +73,7 @@ export async function checkKeys(
     const { id, item } = event
     const naturalKey = item.derived(wanted, () => naturalKeyOf(item.value, wanted))
     if (naturalKey === undefined) continue
+    // `after` names the item that got the key last, which may be this one; `accepted` names one that had it before.
     for (const state of [after, accepted]) {
       const holder = state.collection(name).holderOf(naturalKey)
       const other = holder === undefined || holder === keyOf(id) ? undefined : after.collection(name).get(holder)

@@ -62,6 +62,7 @@ class FileCheck implements FileVisitor {
     const items = this.#difference.collection(name, isObject)
     let source = ''
     return {
+      // It precedes each `add`, whose text is not that of the file.
       known: (text) => {
         source = text
         return undefined

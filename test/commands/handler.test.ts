@@ -122,6 +122,14 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   return settled
 }
 
+async function flushUntilSettled(answer: Promise<unknown>, journal: HeldJournal): Promise<void> {
+  await turnsUntil('the answer', async () => {
+    if (await isSettled(answer)) return true
+    journal.flush()
+    return false
+  })
+}
+
 const refused = (promise: Promise<unknown>, code: RefusalCode) =>
   assert.rejects(promise, (error: unknown) => error instanceof Refusal && error.code === code)
 
@@ -388,11 +396,7 @@ test('a batch is decided again when a write before it fails meanwhile', async ()
   const batch = handler.bulk({ type: 'CreateItems', collection: 'things', items, isLenient: false }, ORIGIN)
   journal.fail()
   await failing
-  await turnsUntil('the answer to the batch', async () => {
-    if (await isSettled(batch)) return true
-    journal.flush()
-    return false
-  })
+  await flushUntilSettled(batch, journal)
   const { events } = await batch
   assert.equal(events.length, 1001)
   assert.equal(events.at(0)?.type, 'CollectionCreated')
@@ -405,10 +409,6 @@ test('a batch that is refused because of a write that fails meanwhile is decided
   const batch = handler.bulk({ type: 'CreateItems', collection: 'things', items, isLenient: false }, ORIGIN)
   journal.fail()
   await failing
-  await turnsUntil('the answer to the batch', async () => {
-    if (await isSettled(batch)) return true
-    journal.flush()
-    return false
-  })
+  await flushUntilSettled(batch, journal)
   assert.equal((await batch).events.length, 1001)
 })

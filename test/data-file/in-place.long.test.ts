@@ -43,6 +43,21 @@ async function current(engine: FileEngine): Promise<void> {
   await until('the data file to be current', async () => engine.dataFile.status.state === 'current')
 }
 
+/** The disk of a server that was killed when it had truncated the data file for its second write in place. */
+async function diskAfterCrash(): Promise<SimulatedDisk> {
+  const disk = newDisk()
+  let writes = 0
+  const files = disk.files((operation, path, call) =>
+    operation === 'write' && path === DATA_FILE && ++writes === 2 ? { type: 'stop' } : mounted(operation, path, call),
+  )
+  const { engine } = await openTestEngine(files, SETTINGS)
+  await write(engine, { n: 1 })
+  await current(engine)
+  await write(engine, { n: 2 })
+  await files.stopped
+  return disk.killed()
+}
+
 function fileOf(disk: SimulatedDisk): unknown {
   return JSON.parse(String(disk.bytes(DATA_FILE)))
 }
@@ -180,17 +195,7 @@ test('a stop with a data file that cannot be written fails with the reason, and 
 })
 
 test('the remains of a write in place are written again by a read-only start', async () => {
-  const disk = newDisk()
-  let writes = 0
-  const files = disk.files((operation, path, call) =>
-    operation === 'write' && path === DATA_FILE && ++writes === 2 ? { type: 'stop' } : mounted(operation, path, call),
-  )
-  const { engine } = await openTestEngine(files, SETTINGS)
-  await write(engine, { n: 1 })
-  await current(engine)
-  await write(engine, { n: 2 })
-  await files.stopped
-  const after = disk.killed()
+  const after = await diskAfterCrash()
   after.put(DATA_FILE, Buffer.from(`{\n  "things": [\n    {"id"${'\0'.repeat(512)}`))
   const again = await openTestEngine(after.files(mounted), {
     ...SETTINGS,
@@ -203,17 +208,7 @@ test('the remains of a write in place are written again by a read-only start', a
 })
 
 test('a file that a crash truncated and somebody repaired counts as edited', async () => {
-  const disk = newDisk()
-  let writes = 0
-  const files = disk.files((operation, path, call) =>
-    operation === 'write' && path === DATA_FILE && ++writes === 2 ? { type: 'stop' } : mounted(operation, path, call),
-  )
-  const { engine } = await openTestEngine(files, SETTINGS)
-  await write(engine, { n: 1 })
-  await current(engine)
-  await write(engine, { n: 2 })
-  await files.stopped
-  const after = disk.killed()
+  const after = await diskAfterCrash()
   assert.equal(after.bytes(DATA_FILE)?.length, 0)
   after.put(DATA_FILE, Buffer.from('{"things":[{"id":0,"n":77},{"id":1,"n":1},{"id":2,"n":2}]}'))
   const again = await openTestEngine(after.files(mounted), SETTINGS)

@@ -250,3 +250,38 @@ test('first items that change while they are imported in parts end the start, an
   await engine.close()
   await rm(settings.store, { recursive: true })
 })
+
+test('first items of a single part that change between the check and the import are not merged, and the next start imports the new content', async () => {
+  // Longer than DataFile.EditBytes, and shorter than a part, whose length is that of the text.
+  const first = Array.from({ length: 100 }, (_, id) => ({ id, n: 0, text: '€'.repeat(32 * 1024) }))
+  const second = first.map((item) => ({ ...item, n: 1 }))
+  // The check opens the file once. The fifth stat from then on is the last one before it is opened again.
+  const beforeReading = ['stat', 1, 5] as const
+  const whileReading = ['read', 2, 10] as const
+  const changes = [
+    ['changed before it is read again', beforeReading, { a: second }],
+    ['has another collection before it is read again', beforeReading, { b: second }],
+    ['changed while it is read again', whileReading, { a: second }],
+    ['saved unchanged while it is read again', whileReading, { a: first }],
+  ] as const
+  for (const [what, [changing, opening, call], data] of changes) {
+    const disk = new SimulatedDisk()
+    disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: first })))
+    let [openings, calls] = [0, 0]
+    const files = disk.files((operation, path) => {
+      if (path !== DATA_FILE) return undefined
+      if (operation === 'open') openings++
+      const isToChange = openings === opening && operation === changing && ++calls === call
+      if (isToChange) disk.put(DATA_FILE, Buffer.from(JSON.stringify(data)))
+      return undefined
+    })
+    const settings = { store: await mkdtemp(join(tmpdir(), 'recollect-changing-')), segmentBytes: 64 * 2 ** 20 }
+    const isChanged = (error: unknown) => error instanceof Refusal && error.code === 'Unavailable'
+    await assert.rejects(openTestEngine(files, settings), isChanged, what)
+    const { engine } = await openTestEngine(disk.files(), settings)
+    assert.deepEqual([...snapshotOf(engine.views)], Object.entries(data), what)
+    assert.equal(engine.journal.head, first.length + 1, what)
+    await engine.close()
+    await rm(settings.store, { recursive: true })
+  }
+})

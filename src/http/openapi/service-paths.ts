@@ -7,6 +7,12 @@ import { anyObject, content, ref } from './references.ts'
 
 const EVENTS = (Object.keys(EVENT_PARAMETERS) as EventParameterName[]).map((name) => `events.${name}` as const)
 
+const RESTORED = {
+  description: 'The changes, also for a dry run.',
+  headers: ['Journal-Position'],
+  content: content(ref('schemas', 'Restored'), JSON_TYPE),
+} as const
+
 /** Only offered with `Api.Reset` or json-server compatibility. */
 const RESET: Readonly<Record<string, Resource>> = {
   '/admin/reset': {
@@ -18,13 +24,7 @@ const RESET: Readonly<Record<string, Resource>> = {
         description:
           'Appends the events that return everything to the first import of the data file, and the next ids that followed it. History is not changed.',
         requestBody: { content: content(ref('schemas', 'Reset'), JSON_TYPE) },
-        responses: {
-          200: {
-            description: 'The changes, also for a dry run.',
-            headers: ['Journal-Position'],
-            content: content(ref('schemas', 'Restored'), JSON_TYPE),
-          },
-        },
+        responses: { 200: RESTORED },
         problems: [400, 409, 413, 415, 422, 503, 504, 507],
       },
     },
@@ -192,13 +192,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
         description:
           'Appends the events that return an item, a collection or everything to an earlier state. History is not changed, and a restore can be reverted.',
         requestBody: { required: true, content: content(ref('schemas', 'Restore'), JSON_TYPE) },
-        responses: {
-          200: {
-            description: 'The changes, also for a dry run.',
-            headers: ['Journal-Position'],
-            content: content(ref('schemas', 'Restored'), JSON_TYPE),
-          },
-        },
+        responses: { 200: RESTORED },
         problems: [400, 409, 413, 415, 422, 503, 504, 507],
       },
     },
