@@ -1,5 +1,5 @@
 // Measures the memory per item of each structure: `node --expose-gc --max-old-space-size=6000 --import tsx bench/memory.ts [items]`.
-import { IdIndex } from '../src/collections/id-index.ts'
+import { IdIndex } from '../src/commands/merged-order.ts'
 import { CollectionWriter } from '../test/support/collections.ts'
 import { readings } from './harness/readings.ts'
 

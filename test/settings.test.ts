@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { COMMANDS, type CommandName } from '../src/cli/commands.ts'
-import { helpText } from '../src/cli/help.ts'
+import { COMMANDS, type CommandName, helpText } from '../src/cli/commands.ts'
 import { parseInvocation } from '../src/cli/invocation.ts'
 import { BadSettings, type Settings } from '../src/settings/settings.ts'
 

@@ -9,7 +9,7 @@ const src = fileURLToPath(new URL('../src', import.meta.url))
 const here = fileURLToPath(new URL('.', import.meta.url))
 const design = readFileSync(new URL('../docs/design.md', import.meta.url), 'utf8')
 
-const MOST_LINES_OF_FILE = 300
+const MOST_LINES_OF_FILE = 500
 const MOST_LINES_OF_FUNCTION = 70
 
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => /(?<!\.d)\.ts$/.test(name))

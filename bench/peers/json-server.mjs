@@ -13,7 +13,7 @@ const { port } = probe.address()
 await new Promise((resolve) => probe.close(resolve))
 process.argv = [process.argv[0], 'json-server', file, '--port', String(port), '--host', '127.0.0.1']
 process.on('SIGTERM', () => process.exit(0))
-await import('./../node_modules/json-server/lib/bin.js')
+await import('../node_modules/json-server/lib/bin.js')
 for (;;) {
   const answer = await fetch(`http://127.0.0.1:${port}/readings/0`).catch(() => undefined)
   if (answer?.ok) break

@@ -1,4 +1,4 @@
-import { Semaphore } from '../runtime/semaphore.ts'
+import { Semaphore } from '../runtime/turns.ts'
 import { Accounts, type ApiKey, type Principal, type User } from './accounts.ts'
 import type { Token, Tokens } from './tokens.ts'
 

@@ -1,4 +1,4 @@
-import { writeSnapshot } from '../data-file/snapshot-text.ts'
+import { writeSnapshot } from '../data-file/adapter.ts'
 import { writeStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import { openSegment } from '../events/segment-text.ts'

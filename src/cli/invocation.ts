@@ -1,5 +1,7 @@
+import type { Replay } from '../engine/replay-engine.ts'
+import { parseInstant } from '../json/instant.ts'
 import { mostSimilar } from '../json/similar.ts'
-import type { Replay } from '../server/replay-engine.ts'
+import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { readCluster } from '../settings/cluster.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
 import { KEYS } from '../settings/keys.ts'
@@ -7,7 +9,6 @@ import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } fro
 import type { SettingsContext } from '../settings/sources.ts'
 import { COMMANDS, type CommandName, isCommand } from './commands.ts'
 import type { Migration } from './migrate.ts'
-import { checkReplay, parseReplay } from './replay-flags.ts'
 
 /**
  * A command other than serving. All but init and migrate only read the journal, which a running server may hold.
@@ -43,7 +44,7 @@ export type Invocation =
   | { readonly type: 'serve'; readonly settings: Settings; readonly replay: Replay | undefined }
   | { readonly type: 'command'; readonly command: CliCommand }
 
-export interface InvocationContext extends SettingsContext {
+interface InvocationContext extends SettingsContext {
   /** Without the program and the script. */
   readonly argv: readonly string[]
 }
@@ -143,4 +144,34 @@ function migrationOf(flags: ParsedFlags, absolute: (path: string) => string, mis
   const place = readCluster(given, mistakes)
   throwAny(mistakes)
   return isStream(from) ? { from: place, to: absolute(to) } : { from: absolute(from), to: place }
+}
+
+/** The flags of a replay that is served; undefined when it writes a file, or on mistakes. */
+function parseReplay(flags: ParsedFlags, mistakes: string[]): Replay | undefined {
+  const isFile = flags.has('to') || flags.has('out')
+  const isServer = flags.has('from') || flags.has('speed')
+  if (isFile && isServer) {
+    throw new BadSettings(['recollect replay writes a file, with --to and --out, or serves, with --from: not both.'])
+  }
+  if (!isServer) {
+    for (const flag of ['to', 'out']) if (!flags.has(flag)) mistakes.push(`recollect replay needs --${flag}.`)
+    if (!isFile) mistakes.push('To serve the past, recollect replay needs --from.')
+    return undefined
+  }
+  const { from, speed } = { from: flags.text('from'), speed: flags.text('speed') ?? String(SPEEDS.least) }
+  if (!flags.has('from')) mistakes.push('recollect replay needs --from to serve the past from there.')
+  else if (from !== undefined && !/^\d{1,15}$/.test(from) && !parseInstant(from)) {
+    mistakes.push(`--from must be a position or an ISO 8601 date-time, not ${JSON.stringify(from)}.`)
+  }
+  if (!/^\d+(\.\d+)?$/.test(speed) || !isSpeed(Number(speed))) {
+    mistakes.push(`--speed must be a number from ${SPEEDS.least} to ${SPEEDS.most}, not ${JSON.stringify(speed)}.`)
+  }
+  if (flags.has('accept-journal')) {
+    mistakes.push('recollect replay does not take --accept-journal: it looks at no data file.')
+  }
+  return { from: from ?? '', speed: Number(speed) }
+}
+
+function checkReplay({ cluster }: Settings): void {
+  if (cluster) throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
 }

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
-import { type ClusterSettings, connect } from '../cluster/connection.ts'
+import { type ClusterSettings, connect, retryWhileUnavailable } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
 import { type MigrationProgress, type MigrationResult, moveToDirectory, moveToStream } from '../cluster/migration.ts'
-import { retryWhileUnavailable } from '../cluster/retry.ts'
 import type { Files } from '../files/files.ts'
 
 /** From a journal on disk to a stream, or back. */

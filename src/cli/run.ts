@@ -1,13 +1,16 @@
-import type { Files } from '../files/files.ts'
-import type { Progress } from '../projections/journal-fold.ts'
+import { writeSnapshot } from '../data-file/adapter.ts'
+import { journalExists } from '../events/directory.ts'
+import type { Position } from '../events/event.ts'
+import { createFile, directoryOf, type Files } from '../files/files.ts'
+import { fold, type Progress, parseUntil } from '../projections/journal-fold.ts'
+import { Refusal } from '../runtime/errors.ts'
+import { journalOf } from '../settings/settings.ts'
 import { backup } from './backup.ts'
-import { init } from './init.ts'
 import type { CliCommand } from './invocation.ts'
-import { replay } from './replay.ts'
 import { compact, compareStore } from './store.ts'
 import { verify } from './verify.ts'
 
-export interface Terminal {
+interface Terminal {
   readonly out: (text: string) => void
   /** Shows progress; undefined if the output is not a terminal. */
   readonly progress: ((text: string) => void) | undefined
@@ -79,4 +82,62 @@ function bar(show: ((text: string) => void) | undefined, what: string): Progress
     shown = filled
     show(`\r[${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}] ${done} of ${of} ${what}${done === of ? '\n' : ''}`)
   }
+}
+
+const SAMPLE = {
+  posts: [
+    { id: 1, title: 'Hello', author: 'anna', views: 100 },
+    { id: 2, title: 'What changed since', author: 'miranda', views: 200 },
+  ],
+  comments: [
+    { id: 1, postId: 1, body: 'A first comment' },
+    { id: 2, postId: 1, body: 'A second one' },
+  ],
+}
+
+/**
+ * Writes a sample data file.
+ * @throws {Refusal} when the file or its journal exists.
+ */
+export async function init(files: Files, path: string): Promise<void> {
+  if (await files.stat(path)) throw new Refusal('Conflict', `${path} exists already. It is not overwritten.`)
+  const journal = journalOf(path)
+  if (await journalExists(files, journal)) {
+    throw new Refusal(
+      'Conflict',
+      `${journal} is the journal of ${path}: recollect ${path} writes the file again from it.`,
+    )
+  }
+  await files.makeDirectory(directoryOf(path))
+  await createFile(files, path, [Buffer.from(`${JSON.stringify(SAMPLE, null, 2)}\n`)])
+}
+
+interface ReplayResult {
+  /** Position of the last event in the written state. */
+  readonly position: Position
+  readonly collections: number
+  readonly items: number
+}
+
+/** Writes a past state as a data file. Never overwrites a file. */
+export async function replay(
+  files: Files,
+  journal: string,
+  to: string,
+  out: string,
+  progress: Progress,
+): Promise<ReplayResult> {
+  const until = parseUntil(to)
+  if (!until)
+    throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.`)
+  if (await files.stat(out)) throw new Refusal('Conflict', `${out} exists already; it is not overwritten.`)
+  const { views, walked } = await fold(files, journal, until, progress)
+  if (walked.id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
+  if ('position' in until && until.position >= walked.next.position) {
+    throw new Refusal('Invalid', `Position ${until.position} is beyond the journal's end, ${walked.next.position - 1}.`)
+  }
+  await files.makeDirectory(directoryOf(out))
+  await writeSnapshot(files, out, views.snapshot())
+  await files.syncDirectory(directoryOf(out))
+  return { position: views.position, ...views.counts() }
 }

@@ -1,11 +1,15 @@
-import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
+import type { JsonObject } from '../json/value.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
-import { InnerValue } from './inner-value.ts'
+import { LiveList } from './live-list.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { Query } from './query.ts'
+import { Query, type Server } from './query.ts'
 import { positionOf, type ReadResponse, type RequestOptions, type Requests, segment } from './requests.ts'
 import {
+  type Deleted,
+  type DeleteOptions,
+  deleteItems,
+  InnerValue,
   type Patch,
   type PatchOperation,
   sendWrite,
@@ -171,5 +175,48 @@ export class Item<T extends object> {
 
   protected get path(): string {
     return `/api/${segment(this.collection)}/${segment(String(this.id))}`
+  }
+}
+
+/** The id in events and changes. Items of lists never have an empty id. */
+const OBJECT_ID = ''
+
+/** A single object, which need not exist. It is read and written like an item. */
+export class SingleObject<T extends object> extends Item<T> {
+  readonly #server: Server
+
+  constructor(server: Server, name: string, asOf?: string) {
+    super(server.requests, name, OBJECT_ID, asOf)
+    this.#server = server
+  }
+
+  override asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
+    return new SingleObject<T>(this.#server, this.collection, momentOf(at))
+  }
+
+  /** A list that contains the object while it exists. Call `close()` to end it. */
+  live(): LiveList<T> {
+    return new LiveList<T>(this.#server.connection, {
+      collection: this.collection,
+      query: '',
+      sort: [],
+      window: undefined,
+      select: undefined,
+      replay: undefined,
+      idOf: () => OBJECT_ID,
+      readAll: async (position, signal) => {
+        const then = new SingleObject<JsonObject>(this.#server, this.collection, String(position))
+        try {
+          return [(await then.get({ signal })).item]
+        } catch (error) {
+          if (error instanceof Problem && error.status === 404) return []
+          throw error
+        }
+      },
+    })
+  }
+
+  protected override get path(): string {
+    return `/api/${segment(this.collection)}`
   }
 }

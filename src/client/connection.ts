@@ -1,7 +1,6 @@
 import { io, type Socket } from 'socket.io-client'
 import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed } from '../sockets/protocol.ts'
-import type { Credentials } from './credentials.ts'
-import { type Listener, Listeners } from './listeners.ts'
+import type { Credentials } from './requests.ts'
 
 export type Updated = Parameters<ServerMessages['updated']>[0]
 
@@ -241,5 +240,36 @@ export class Connection {
     if (this.#state === 'closed' || (this.#state === state && caughtUp === undefined)) return
     this.#state = state
     this.#onState.tell({ state, ...(caughtUp !== undefined && { caughtUp }) })
+  }
+}
+
+export type Listener<T> = (told: T) => void
+
+/** Calls each listener, even if another one throws. */
+export class Listeners<T> {
+  readonly #listeners = new Set<{ readonly tell: Listener<T> }>()
+
+  /** Returns a function that removes the listener. */
+  add(tell: Listener<T>): () => void {
+    const entry = { tell }
+    this.#listeners.add(entry)
+    return () => void this.#listeners.delete(entry)
+  }
+
+  clear(): void {
+    this.#listeners.clear()
+  }
+
+  tell(told: T): void {
+    for (const { tell } of [...this.#listeners]) {
+      try {
+        tell(told)
+      } catch (error) {
+        // Reported as an unhandled error, without effect on other listeners.
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
   }
 }

@@ -1,5 +1,4 @@
 import { type Moment, momentOf } from './parameters.ts'
-import { pause } from './pause.ts'
 import { Problem } from './problem.ts'
 import { type Requests, searchOf } from './requests.ts'
 
@@ -119,4 +118,20 @@ async function* linesOf<T>(
   } finally {
     await reader.cancel().catch(() => {})
   }
+}
+
+/** Rejects with the signal's reason when the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', end)
+      resolve()
+    }, ms)
+    if (signal.aborted) end()
+    else signal.addEventListener('abort', end, { once: true })
+  })
 }

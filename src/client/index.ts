@@ -1,5 +1,4 @@
-export { millisecondsOf } from '../json/event-time.ts'
-export type { Aggregate, AggregateOptions, AggregateRow } from './aggregates.ts'
+export { millisecondsOf } from '../json/instant.ts'
 export type { ListChange } from './changes.ts'
 export {
   type BatchResult,
@@ -10,15 +9,14 @@ export {
   type CreateOptions,
   Item,
   type Read,
+  SingleObject,
 } from './collection.ts'
 export type { ConnectionState, StateChange, Updated } from './connection.ts'
-export type { Credentials } from './credentials.ts'
-export type { Deleted, DeleteOptions } from './deletion.ts'
 export type { EventsFilter, RecordedEvent } from './events.ts'
-export { InnerValue } from './inner-value.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem } from './problem.ts'
+export type { Aggregate, AggregateOptions, AggregateRow } from './query.ts'
 export { type Exported, type ExportFormat, type Page, Query } from './query.ts'
 export {
   type ConnectOptions,
@@ -29,5 +27,6 @@ export {
   type Restored,
   type RestoreRequest,
 } from './recollect.ts'
-export { SingleObject } from './single-object.ts'
-export type { Patch, PatchOperation, WriteOptions, Written } from './writes.ts'
+export type { Credentials } from './requests.ts'
+export type { Deleted, DeleteOptions, Patch, PatchOperation, WriteOptions, Written } from './writes.ts'
+export { InnerValue } from './writes.ts'

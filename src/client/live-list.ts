@@ -1,12 +1,9 @@
+import type { Sort } from '../json/order.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
-import type { Connection, ListSubscriber } from './connection.ts'
-import type { LiveListOptions } from './list-options.ts'
-import { type Listener, Listeners } from './listeners.ts'
-import { MissedChanges } from './missed-changes.ts'
-import { pause } from './pause.ts'
-import { PendingChanges } from './pending-changes.ts'
+import { type Connection, type Listener, Listeners, type ListSubscriber } from './connection.ts'
+import { pause } from './events.ts'
 import { Problem, problem } from './problem.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
 
@@ -14,7 +11,7 @@ import { type Entry, SortedItems } from './sorted-items.ts'
 const RETRY_MS = 1000
 
 /** The part of the connection that a list needs. */
-export type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
+type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
 
 /**
  * `waiting` for a connection or response; `catchingUp` with missed changes; `replaying` the past, or what happened since
@@ -291,5 +288,81 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#settle.reject(error ?? problem('Closed', 0, 'The list was closed.'))
     this.#onEnd.tell()
     this.#onChange.clear()
+  }
+}
+
+export interface LiveListOptions {
+  readonly collection: string
+  readonly query: string
+  readonly sort: readonly Sort[]
+  /** The places to show, the second exclusive. */
+  readonly window: { readonly from: number; readonly to: number } | undefined
+  /** Selects fields of an item. */
+  readonly select: ((item: JsonObject) => JsonObject) | undefined
+  /** Begins in the past and advances at this speed up to the present. */
+  readonly replay: { readonly from: number | string; readonly speed: number } | undefined
+  /** The id by which changes name an item. */
+  readonly idOf: (item: JsonObject) => string | number
+  /** Reads all matching items at a position, for results larger than a subscription begins with. */
+  readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
+}
+
+/** The changes that a list gets while it catches up: the last one of each item. */
+class MissedChanges {
+  readonly #lastById = new Map<string, Change>()
+  #count = 0
+
+  add(change: Change): void {
+    this.#count++
+    // Deleting first moves the item to the end: changes stay in the order of their positions.
+    this.#lastById.delete(String(change.id))
+    this.#lastById.set(String(change.id), change)
+  }
+
+  /** The position of the last change; undefined without changes. */
+  get position(): number | undefined {
+    return [...this.#lastById.values()].at(-1)?.position
+  }
+
+  /** Empties the list. `count` includes changes that were followed by another of the same item. */
+  take(): { readonly count: number; readonly changes: readonly Change[] } {
+    const taken = { count: this.#count, changes: [...this.#lastById.values()] }
+    this.#lastById.clear()
+    this.#count = 0
+    return taken
+  }
+}
+
+/** The changes that an iteration has not taken yet, merged into one. */
+class PendingChanges<T> {
+  #changes: Changes<T> | undefined
+  #isEnded = false
+  #wake = (): void => {}
+
+  constructor(first: Changes<T>) {
+    this.#changes = first
+  }
+
+  add(changes: Changes<T>): void {
+    this.#changes ??= new Changes<T>()
+    this.#changes.addAll(changes)
+    this.#wake()
+  }
+
+  end(): void {
+    this.#isEnded = true
+    this.#wake()
+  }
+
+  /** Waits for changes. Returns undefined after the end, also when some are left. */
+  async take(): Promise<Changes<T> | undefined> {
+    while (!this.#isEnded && !this.#changes) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    const changes = this.#isEnded ? undefined : this.#changes
+    this.#changes = undefined
+    return changes
   }
 }

@@ -1,13 +1,12 @@
 import { parseSort } from '../json/order.ts'
 import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import type { Aggregate, AggregateOptions, AggregateRow } from './aggregates.ts'
 import type { Connection } from './connection.ts'
-import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { positionOf, type RequestOptions, type Requests, searchOf, segment } from './requests.ts'
+import { type Deleted, type DeleteOptions, deleteItems } from './writes.ts'
 
 /** A page of matching items. */
 export interface Page<T> {
@@ -20,7 +19,7 @@ export interface Page<T> {
 }
 
 /** The immutable parts of a query. */
-export interface QueryParts {
+interface QueryParts {
   readonly where: readonly (readonly [string, string])[]
   /** Names of filters whose value is undefined, which select nothing. */
   readonly unset: readonly string[]
@@ -269,4 +268,35 @@ export class Query<T extends object> {
   #with(parts: Partial<QueryParts>): Query<T> {
     return new Query<T>(this.server, this.collection, { ...this.#parts, ...parts })
   }
+}
+
+/** A column of an aggregate: `count`, or a function of a field; with ` as ` and a name, of that name. */
+export type Aggregate<T> = Column<T> | `${Column<T>} as ${string}`
+
+type Column<T> = 'count' | `${NumberFunction | 'min' | 'max' | 'first' | 'last' | 'count'}(${Field<T>})`
+
+/** Functions that give a number, or null without numbers. */
+type NumberFunction = 'avg' | 'sum' | 'stddev' | 'delta' | `p${number}`
+
+/** One row: its columns, the fields that it is grouped by, and `window`. */
+export type AggregateRow<Name extends string> = JsonObject & {
+  readonly [Requested in Name as NameOf<Requested>]: ValueOf<Requested>
+}
+
+type NameOf<Requested extends string> = Requested extends `${string} as ${infer Alias}` ? Alias : Requested
+
+type ValueOf<Requested extends string> = Requested extends 'count' | `count(${string}` | `count as ${string}`
+  ? number
+  : Requested extends `${NumberFunction}(${string}`
+    ? number | null
+    : JsonValue
+
+export interface AggregateOptions<T> {
+  readonly groupBy?: readonly Field<T>[]
+  /** Such as `15m`, `1h`, `1d`, `1mo` or `1y`. */
+  readonly window?: string
+  /** The time zone of the windows, such as `Europe/Helsinki` or `+02:00`. */
+  readonly tz?: string
+  readonly fill?: 'none' | 'null' | 'previous'
+  readonly signal?: AbortSignal
 }

@@ -1,12 +1,9 @@
-import { Collection } from './collection.ts'
-import { Connection, type ConnectionState, type StateChange, type Updated } from './connection.ts'
-import type { BrowserCredentials, Credentials } from './credentials.ts'
+import { Collection, SingleObject } from './collection.ts'
+import { Connection, type ConnectionState, type Listener, type StateChange, type Updated } from './connection.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
-import type { Listener } from './listeners.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import type { Server } from './query.ts'
-import { Requests } from './requests.ts'
-import { SingleObject } from './single-object.ts'
+import { type BrowserCredentials, type Credentials, Requests } from './requests.ts'
 
 export interface ConnectOptions extends Credentials {
   /** Default: `omit` if the client has credentials, otherwise `same-origin`. */

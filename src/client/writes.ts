@@ -1,4 +1,12 @@
-import { type Method, positionOf, type ReadResponse, type RequestOptions, type Requests } from './requests.ts'
+import {
+  type Method,
+  positionOf,
+  type ReadResponse,
+  type RequestOptions,
+  type Requests,
+  searchOf,
+  segment,
+} from './requests.ts'
 
 export interface Written {
   /** Position of the event. */
@@ -54,4 +62,62 @@ export function sendWrite(
 
 export function written(response: ReadResponse): Written {
   return { position: positionOf(response), etag: response.headers.get('ETag') ?? undefined }
+}
+
+export interface DeleteOptions {
+  /** Deletes nothing and returns what would be deleted. */
+  readonly dryRun?: boolean
+  /** A write that is sent again with the same key is executed once. */
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal
+}
+
+export interface Deleted {
+  /** Number of items that were, or would be, deleted. */
+  readonly deleted: number
+  readonly dryRun: boolean
+  /** The ids of the first 1000 items. */
+  readonly ids: readonly (string | number)[]
+  /** Position of the last event. */
+  readonly position: number
+}
+
+/** Deletes the items that match the filters; with `all=true` instead, the collection. */
+export async function deleteItems(
+  requests: Requests,
+  collection: string,
+  filters: URLSearchParams,
+  { dryRun, ...options }: DeleteOptions,
+): Promise<Deleted> {
+  if (dryRun) filters.set('dryRun', 'true')
+  const path = `/api/${segment(collection)}${searchOf(filters)}`
+  const response = await sendWrite(requests, 'DELETE', path, undefined, options)
+  return { ...(response.json() as Omit<Deleted, 'position'>), position: positionOf(response) }
+}
+
+/** A value inside an item; there need not be one. */
+export class InnerValue<V> {
+  readonly #requests: Requests
+  readonly #path: string
+
+  constructor(requests: Requests, path: string) {
+    this.#requests = requests
+    this.#path = path
+  }
+
+  async get(options: { readonly signal?: AbortSignal } = {}) {
+    const response = await this.#requests.send('GET', this.#path, options)
+    const etag = response.headers.get('ETag') ?? ''
+    return { value: response.json() as V, position: positionOf(response), etag }
+  }
+
+  /** Puts another value in its place. `etag` of the answer and `ifMatch` are of this value; that of the item matches, too. */
+  replace(value: V, options: WriteOptions = {}): Promise<Written> {
+    return write(this.#requests, 'PUT', this.#path, value, options)
+  }
+
+  /** A merge patch (RFC 7396), by which anything but an object replaces the value, or the operations of a JSON Patch (RFC 6902), whose pointers begin at this value. */
+  patch(patch: Patch<V> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
+    return write(this.#requests, 'PATCH', this.#path, patch, options)
+  }
 }

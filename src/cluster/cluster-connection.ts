@@ -1,12 +1,16 @@
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
-import { Bucket } from './bucket.ts'
-import { type ClusterSettings, connect } from './connection.ts'
-import { durabilityWarnings, factsOf } from './durability.ts'
+import {
+  Bucket,
+  type ClusterSettings,
+  connect,
+  durabilityWarnings,
+  factsOf,
+  retryWhileUnavailable,
+} from './connection.ts'
 import { ClusterFigures } from './figures.ts'
 import { JetStream } from './jetstream.ts'
 import { Messenger } from './messenger.ts'
-import { retryWhileUnavailable } from './retry.ts'
 
 /** The NATS connection of a node, with everything in NATS that the cluster shares. */
 export interface ClusterConnection {

@@ -1,18 +1,23 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Sized } from '../events/bytes-after.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
 import type { Draft, Journal, Recorded } from '../events/journal.ts'
-import { Replica, type ReplicaOptions } from '../events/replica.ts'
+import type { Sized } from '../events/segment.ts'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { ClusterFigures } from './figures.ts'
 import { LeaderWrites } from './leader-writes.ts'
-import { decodeBeginning, encodeBeginning, encodeSuccession, type Sequence, type Succession } from './message.ts'
-import type { RecordStream } from './record-stream.ts'
-import { findResumePoint, type ResumePoint } from './resume-point.ts'
+import {
+  decodeBeginning,
+  encodeBeginning,
+  encodeSuccession,
+  type RecordStream,
+  type Sequence,
+  type Succession,
+} from './message.ts'
+import { Replica, type ReplicaOptions } from './replica.ts'
 import { Sender } from './sender.ts'
-import { Tail } from './tail.ts'
+import { findResumePoint, type ResumePoint, Tail } from './tail.ts'
 
 export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly stream: RecordStream

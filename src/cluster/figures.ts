@@ -1,5 +1,5 @@
 import { Histogram } from '../runtime/histogram.ts'
-import type { PublishOutcome } from './record-stream.ts'
+import type { PublishOutcome } from './message.ts'
 
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15]
 const TOGETHER = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]

@@ -18,8 +18,7 @@ import type { Logger } from 'pino'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import { isWrongSequence } from './connection.ts'
-import type { Message, Sequence } from './message.ts'
-import type { PublishOutcome, RecordStream } from './record-stream.ts'
+import type { Message, PublishOutcome, RecordStream, Sequence } from './message.ts'
 
 /** The header with a message's position. */
 const POSITION = 'Recollect-Position'

@@ -4,12 +4,11 @@ import { type Draft, nextTime, type Recorded, recordedOf } from '../events/journ
 import { encodeEvents } from '../events/record-writer.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ClusterFigures } from './figures.ts'
-import { diskFull, unlessFull } from './full-disk.ts'
-import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message-packer.ts'
+import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message.ts'
 import type { Sender } from './sender.ts'
 import type { Tail } from './tail.ts'
 
-export interface LeaderWritesOptions {
+interface LeaderWritesOptions {
   readonly messageBytes: number
   readonly sender: Sender
   readonly tail: Pick<Tail, 'receive'>
@@ -23,7 +22,7 @@ export interface LeaderWritesOptions {
 }
 
 /** Where a leadership begins. */
-export interface LeadershipStart {
+interface LeadershipStart {
   readonly token: string
   /** Position of the last event. */
   readonly head: Position
@@ -159,4 +158,27 @@ function outcomeUnknown(): Refusal {
     'OutcomeUnknown',
     'The cluster did not respond in time: the write may have been stored, or may still be. A retry with the same Idempotency-Key is stored once.',
   )
+}
+
+export function diskFull(): Refusal {
+  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reads continue.')
+}
+
+/** Resolves with the result of `work`, or with undefined once the disk is full, which is checked every `lookMs`. */
+export async function unlessFull<Result>(
+  work: Promise<Result>,
+  hasRoom: () => boolean,
+  lookMs: number,
+): Promise<Result | undefined> {
+  let looking: NodeJS.Timeout | undefined
+  const full = new Promise<undefined>((resolve) => {
+    looking = setInterval(() => {
+      if (!hasRoom()) resolve(undefined)
+    }, lookMs)
+  })
+  try {
+    return await Promise.race([work, full])
+  } finally {
+    clearInterval(looking)
+  }
 }

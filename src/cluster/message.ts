@@ -3,10 +3,12 @@
  * holds records as a journal on disk does, line by line, or announces a new leader.
  */
 
+import { Chain, writeOf } from '../events/chain.ts'
 import type { Position } from '../events/event.ts'
-import { FORMAT, NO_PREVIOUS } from '../events/record-format.ts'
+import { type Draft, lastPosition, type Recorded } from '../events/journal.ts'
+import { type ChainState, FORMAT, NO_PREVIOUS, RECORD_BYTES } from '../events/record-format.ts'
 import { linesOf, parseHeader, type RecordLine } from '../events/record-reader.ts'
-import { encodeHeader, frame } from '../events/record-writer.ts'
+import { type EncodedRecord, encodeHeader, encodeWrite, frame } from '../events/record-writer.ts'
 import { Corruption } from '../runtime/errors.ts'
 
 /** The place of a message in the stream: 1, 2, 3… without gaps. */
@@ -33,7 +35,7 @@ export interface Succession {
   readonly previous: string
 }
 
-export type MessageContent =
+type MessageContent =
   | { readonly kind: 'succession'; readonly succession: Succession }
   | { readonly kind: 'records'; readonly lines: readonly RecordLine[] }
 
@@ -70,4 +72,161 @@ export function decodeContent(message: Message): MessageContent {
 
 function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+export interface PendingAppend {
+  readonly draft: Draft
+  /** The events as JSON. */
+  readonly texts: readonly string[]
+  readonly resolve: (recorded: Recorded) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** The messages sent at once: many writes in one message, or one large write in several. */
+export interface MessageBatch {
+  readonly messages: readonly Message[]
+  readonly writes: readonly { readonly waiting: PendingAppend; readonly recorded: Recorded }[]
+  /** The position and checksum with which the next batch begins. */
+  readonly next: BatchStart
+}
+
+/** The position of the first event of a batch, and the crc32 of the record before it. */
+export type BatchStart = Pick<ChainState, 'position' | 'previous'>
+
+/** Upper bound for the bytes of a record besides its events, origin and frame. */
+const RECORD_OVERHEAD_BYTES = 512
+
+/** Packs writes into messages. A record is never split. */
+export class MessagePacker {
+  readonly #messageBytes: number
+  readonly #recordBytes: number
+
+  constructor(messageBytes: number) {
+    this.#messageBytes = messageBytes
+    this.#recordBytes = Math.min(RECORD_BYTES, messageBytes >> 1)
+  }
+
+  /** Whether each event of a write fits into a message. */
+  fits(draft: Draft, texts: readonly string[]): boolean {
+    const { actor, requestId, key = '', request = '' } = draft
+    const room =
+      this.#messageBytes - RECORD_OVERHEAD_BYTES - Buffer.byteLength(JSON.stringify([actor, requestId, key, request]))
+    // A record takes more events as long as it is not full, so a single event is what must fit.
+    return room > this.#recordBytes && texts.every((text) => text.length * 3 <= room || Buffer.byteLength(text) <= room)
+  }
+
+  /** Removes the next batch from a queue that is not empty. */
+  take(queue: PendingAppend[], next: BatchStart, record: (draft: Draft) => Recorded): MessageBatch {
+    const writes: { readonly waiting: PendingAppend; readonly recorded: Recorded }[] = []
+    const lines: EncodedRecord[] = []
+    const flush = next.position
+    let { position: following, previous } = next
+    let size = 0
+    for (let waiting = queue[0]; waiting; waiting = queue[0]) {
+      const { draft, texts } = waiting
+      const recorded = record(draft)
+      const { position, time } = recorded
+      const encoded = encodeWrite({ position, previous, flush, time }, draft, texts, this.#recordBytes)
+      const bytes = sizeOf(encoded)
+      if (writes.length > 0 && size + bytes > this.#messageBytes) break
+      queue.shift()
+      writes.push({ waiting, recorded })
+      for (const line of encoded) {
+        lines.push(line)
+        previous = line.crc
+      }
+      following = lastPosition(recorded) + 1
+      size += bytes
+      if (size > this.#messageBytes) break
+    }
+    return { writes, messages: this.#messagesOf(lines, flush), next: { position: following, previous } }
+  }
+
+  #messagesOf(lines: readonly EncodedRecord[], position: number): readonly Message[] {
+    const messages: Message[] = []
+    for (let from = 0; from < lines.length; ) {
+      let to = from
+      let size = 0
+      do {
+        size += lineBytes(lines[to])
+        to++
+      } while (to < lines.length && size + lineBytes(lines[to]) <= this.#messageBytes)
+      messages.push({ position, bytes: Buffer.concat(lines.slice(from, to).map(({ bytes }) => bytes)) })
+      from = to
+    }
+    return messages
+  }
+}
+
+function lineBytes(line: EncodedRecord | undefined): number {
+  return line?.bytes.length ?? 0
+}
+
+function sizeOf(lines: readonly EncodedRecord[]): number {
+  return lines.reduce((sum, { bytes }) => sum + bytes.length, 0)
+}
+
+/** Complete writes and the lines they consist of. */
+interface CompleteWrites {
+  readonly writes: readonly Recorded[]
+  readonly lines: readonly RecordLine[]
+  readonly next: ChainState
+}
+
+/** Assembles records into complete writes. A write may span messages, and is void if its last record never comes. */
+export class WriteAssembler {
+  readonly #chain: Chain
+  #unfinished: RecordLine[] = []
+
+  constructor(next: ChainState) {
+    this.#chain = new Chain(next)
+  }
+
+  /** Drops the incomplete write, which is void. */
+  forget(): void {
+    this.#chain.cutOff()
+    this.#unfinished = []
+  }
+
+  /** The writes that the lines complete, or a text that tells which rule a line breaks. */
+  take(lines: readonly RecordLine[]): CompleteWrites | string {
+    const writes: Recorded[] = []
+    const whole: RecordLine[] = []
+    for (const line of lines) {
+      const wrong = this.#chain.add(line.record, line.crc)
+      if (wrong !== undefined) return wrong
+      this.#unfinished.push(line)
+      if (line.record.more) continue
+      for (const part of this.#unfinished) whole.push(part)
+      writes.push(writeOf(this.#unfinished.map(({ record }) => record)))
+      this.#unfinished = []
+    }
+    return { writes, lines: whole, next: this.#chain.whole }
+  }
+}
+
+/** The outcome of a message. 'behind': another message is at its place. 'unknown': it may or may not be stored, or may be later. */
+export type PublishOutcome = 'stored' | 'behind' | 'unknown'
+
+/** The log that holds the journal of a cluster: unchanging messages without gaps, with compare-and-append. */
+export interface RecordStream {
+  /** Highest size of a message. */
+  readonly messageBytes: number
+  /**
+   * Appends right after the message `after`: 'behind' if that is not the last one, 'unknown' if there was no response
+   * in time and the message may still be appended.
+   */
+  publish(message: Message, after: Sequence): Promise<PublishOutcome>
+  /**
+   * Undefined if the message does not exist yet.
+   * @throws {Refusal} `Unavailable` when the log does not respond.
+   */
+  find(sequence: Sequence): Promise<Message | undefined>
+  /**
+   * Sequence of the last message, 0 for none.
+   * @throws {Refusal} `Unavailable` when the log does not respond.
+   */
+  last(): Promise<Sequence>
+  /** Delivers every message from `from` on, in order, one at a time, until closed. */
+  follow(from: Sequence, receive: (sequence: Sequence, message: Message) => Promise<void>): { close(): Promise<void> }
 }

@@ -15,10 +15,10 @@ import {
   encodeBeginning,
   encodeSuccession,
   type Message,
+  type RecordStream,
   type Sequence,
+  WriteAssembler,
 } from './message.ts'
-import type { RecordStream } from './record-stream.ts'
-import { WriteAssembler } from './write-assembler.ts'
 
 export interface MigrationResult {
   /** The journal's UUID. */

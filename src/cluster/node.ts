@@ -5,9 +5,9 @@ import { JournalMismatch } from '../runtime/errors.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import type { ClusterJournal } from './cluster-journal.ts'
 import type { Election } from './election.ts'
+import type { RecordStream } from './message.ts'
 import type { Messenger } from './messenger.ts'
 import type { Announcement } from './protocol.ts'
-import type { RecordStream } from './record-stream.ts'
 
 export interface NodeOptions {
   readonly id: string

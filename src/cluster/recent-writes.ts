@@ -1,6 +1,5 @@
 import type { Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
-import type { Projection } from '../events/projection.ts'
+import { type Journal, lastPosition, type Projection, type Recorded } from '../events/journal.ts'
 import { Refusal } from '../runtime/errors.ts'
 
 /** How long to wait for a write that another node has stored. */

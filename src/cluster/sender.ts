@@ -1,7 +1,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { ClusterFigures } from './figures.ts'
-import type { Message, Sequence } from './message.ts'
-import type { PublishOutcome, RecordStream } from './record-stream.ts'
+import type { Message, PublishOutcome, RecordStream, Sequence } from './message.ts'
 import type { Tail } from './tail.ts'
 
 /** How long to retry a message without response before its outcome is unknown. */

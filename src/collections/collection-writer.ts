@@ -5,16 +5,19 @@ import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { FoldedItems } from './evolve.ts'
 import { blockOf } from './gaps.ts'
-import { type Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 import {
   type EventMetadata,
   encodeItem,
   encodeTombstone,
+  type Item,
   idOf,
+  integerAfter,
   isTombstone,
+  keyOf,
   metadataOf,
   setSince,
-} from './item-record.ts'
+  type Tombstone,
+} from './item.ts'
 import { type CollectionFacts, isUnused } from './stored-items.ts'
 import { Table } from './table.ts'
 

@@ -5,9 +5,8 @@ import type { Store } from '../store/store.ts'
 import type { Pin } from '../store/versions.ts'
 import { Gaps } from './gaps.ts'
 import type { Item, Tombstone } from './item.ts'
-import type { ItemCache } from './item-cache.ts'
 import { type CollectionFacts, type CollectionItems, PinnedCollection, StoredItems } from './stored-items.ts'
-import { Table } from './table.ts'
+import { type ItemCache, Table } from './table.ts'
 
 /** The state of a collection that can be queried. */
 export interface CollectionState {

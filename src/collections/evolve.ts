@@ -1,7 +1,6 @@
 import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
-import { Item, integerAfter, keyOf, type Tombstone } from './item.ts'
-import type { EventMetadata } from './item-record.ts'
+import { type EventMetadata, Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 
 /** The properties of a collection that its events change. */
 export interface FoldedFacts {

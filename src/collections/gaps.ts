@@ -1,4 +1,4 @@
-import { lowerBound } from '../runtime/lower-bound.ts'
+import { lowerBound } from '../runtime/chunked-list.ts'
 
 /** Places in a block. A block with empty places is scanned to find the nth item in it. */
 export const BLOCK = 512

@@ -1,8 +1,11 @@
+import { crc32 } from 'node:zlib'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import { tagOf } from '../json/tag.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
+import { Corruption } from '../runtime/errors.ts'
+import { positionOf, putPosition } from '../store/bytes.ts'
 
 /** An item at one revision. Immutable. */
 export class Item {
@@ -92,4 +95,140 @@ export function faultOfId(id: JsonValue, highest = HIGHEST_ID): string | undefin
 export function faultOfName(name: string, what: string): string | undefined {
   if (name === '') return `${what} must not be empty`
   return isWellFormed(name) ? undefined : `${what} must not hold a lone surrogate`
+}
+
+/**
+ * The record of an item, existing or deleted, at its place:
+ *
+ * | Bytes | |
+ * |---|---|
+ * | 6 | the position of its last event |
+ * | 4 | CRC-32 of the rest, begun with the position |
+ * | 6 | since which position it stands at this place |
+ * | 6 | the position of its event before, 0 for none |
+ * | 6 | when its last event happened, in milliseconds since 1970 |
+ * | 4 | its revision |
+ * | 1 | flags |
+ * | 4 | bytes of the id; a number has 8 |
+ * | … | the id, then the item as JSON |
+ */
+const AT = {
+  position: 0,
+  crc: 6,
+  since: 10,
+  prior: 16,
+  time: 22,
+  revision: 28,
+  flags: 32,
+  idBytes: 33,
+  id: 37,
+} as const
+/** The minimum length of a record. */
+export const RECORD_BYTES = AT.id
+const FLAG = { tombstone: 1, textId: 2, ascii: 4 } as const
+const NUMBER_BYTES = 8
+
+export interface EventMetadata {
+  /** The position of the previous event, 0 if there is none. */
+  readonly prior: Position
+  /** Milliseconds since 1970. */
+  readonly timeMs: number
+}
+
+interface RecordMetadata extends EventMetadata {
+  /** The position since which the item has its place. */
+  readonly since: Position
+}
+
+/** Reused by the next call, since a record is stored at once. Longer records get buffers of their own. */
+const shortRecord = Buffer.allocUnsafeSlow(4096)
+
+/** The bytes are valid until the next record is encoded. */
+export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
+  const bytes = Buffer.byteLength(text)
+  const isAscii = bytes === text.length
+  const record = newRecord(id, bytes, isAscii ? FLAG.ascii : 0)
+  const from = record.length - bytes
+  if (isAscii) record.write(text, from, 'latin1')
+  else record.write(text, from)
+  return withHeader(record, position, revision, metadata)
+}
+
+/** The bytes are valid until the next record is encoded. */
+export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, metadata: RecordMetadata): Buffer {
+  return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, metadata)
+}
+
+function newRecord(id: ItemId, textBytes: number, flags: number): Buffer {
+  const isText = typeof id === 'string'
+  const idBytes = isText ? Buffer.byteLength(id) : NUMBER_BYTES
+  const length = AT.id + idBytes + textBytes
+  const record = length <= shortRecord.length ? shortRecord.subarray(0, length) : Buffer.allocUnsafe(length)
+  record[AT.flags] = flags | (isText ? FLAG.textId : 0)
+  record.writeUInt32BE(idBytes, AT.idBytes)
+  if (isText) record.write(id, AT.id)
+  else record.writeDoubleBE(id, AT.id)
+  return record
+}
+
+function withHeader(
+  record: Buffer,
+  position: Position,
+  revision: number,
+  { since, prior, timeMs }: RecordMetadata,
+): Buffer {
+  putPosition(record, AT.position, position)
+  putPosition(record, AT.since, since)
+  putPosition(record, AT.prior, prior)
+  putPosition(record, AT.time, timeMs)
+  record.writeUInt32BE(revision, AT.revision)
+  record.writeUInt32BE(checksum(record, record.length), AT.crc)
+  return record
+}
+
+function checksum(record: Buffer, length: number): number {
+  return crc32(record.subarray(AT.since, length), positionOf(record) >>> 0)
+}
+
+/** @throws {Corruption} */
+export function decodeItem(record: Buffer): Item | Tombstone {
+  const { length } = record
+  if (record.readUInt32BE(AT.crc) !== checksum(record, length)) {
+    throw new Corruption(`The store holds a damaged item, as of position ${positionOf(record)}.`)
+  }
+  const position = positionOf(record, AT.position)
+  const revision = record.readUInt32BE(AT.revision)
+  const flags = record[AT.flags] as number
+  if (flags & FLAG.tombstone) return { revision, position }
+  const from = AT.id + idBytesOf(record)
+  const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
+  return new Item(idOf(record), { text }, revision, position, positionOf(record, AT.time))
+}
+
+export function isTombstone(record: Buffer): boolean {
+  return ((record[AT.flags] as number) & FLAG.tombstone) !== 0
+}
+
+export function idOf(record: Buffer): ItemId {
+  if (!((record[AT.flags] as number) & FLAG.textId)) return record.readDoubleBE(AT.id)
+  return record.toString('utf8', AT.id, AT.id + idBytesOf(record))
+}
+
+export function metadataOf(record: Buffer): RecordMetadata {
+  return {
+    since: positionOf(record, AT.since),
+    prior: positionOf(record, AT.prior),
+    timeMs: positionOf(record, AT.time),
+  }
+}
+
+/** Changes a record so that its item has its place since another position. */
+export function setSince(record: Buffer, since: Position): Buffer {
+  putPosition(record, AT.since, since)
+  record.writeUInt32BE(checksum(record, record.length), AT.crc)
+  return record
+}
+
+function idBytesOf(record: Buffer): number {
+  return record.readUInt32BE(AT.idBytes)
 }

@@ -9,7 +9,7 @@ import {
 import type { CollectionState } from './collection.ts'
 import { evolve, type FoldedFacts, type FoldedItems } from './evolve.ts'
 import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
-import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-key.ts'
+import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-keys.ts'
 import { type CollectionItems, itemsIn, NO_ITEMS } from './stored-items.ts'
 
 /** The accepted state, which decisions may query. */

@@ -3,8 +3,7 @@ import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/bytes.ts'
 import type { Pin } from '../store/versions.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
-import { canonicalInteger, type Item, isItem, type Tombstone } from './item.ts'
-import { idOf, isTombstone, metadataOf } from './item-record.ts'
+import { canonicalInteger, type Item, idOf, isItem, isTombstone, metadataOf, type Tombstone } from './item.ts'
 import type { Table } from './table.ts'
 
 /** The stored properties of a collection, without its items. */

@@ -1,8 +1,7 @@
-import type { KeyFields } from '../collections/natural-key.ts'
+import type { KeyFields } from '../collections/natural-keys.ts'
 import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
-import type { Projection } from '../events/projection.ts'
+import { type Journal, lastPosition, type Origin, type Projection, type Recorded } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 
 interface InFlight {

@@ -1,15 +1,16 @@
-import { isItem, keyOf } from '../collections/item.ts'
+import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
 import { formatPath } from '../json/paths.ts'
 import { type JsonObject, own } from '../json/value.ts'
+import { ChunkedList, IndexedList } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BulkCommand } from './command.ts'
 import { type BulkDecision, decideCreateItems, type NotCreatedItems } from './create-items.ts'
 import { checkName, decide, isEvents, isSingle } from './decide.ts'
-import { Deletions } from './deletions.ts'
+import { deletionOf } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
 /** The ids of the items that match filters at one position. */
@@ -139,4 +140,42 @@ async function decideRemoveCollection(name: string, accepted: AcceptedState, tur
 
 function unknown(collection: string): Refusal {
   return new Refusal('NotFound', `There is no collection ${JSON.stringify(collection)}.`)
+}
+
+/**
+ * The deletions of many items, and the events after them. Deletions are created on access, so that an item with an integer
+ * id takes 20 to 30 bytes.
+ */
+class Deletions extends IndexedList<DomainEvent> {
+  /** The collections, each with the index of its first deletion. */
+  readonly #collections: { readonly name: string; readonly first: number }[] = []
+  readonly #ids = new ChunkedList<ItemId>()
+  readonly #revisions = new ChunkedList<number>()
+  readonly #positions = new ChunkedList<number>()
+  readonly #last: DomainEvent[] = []
+
+  get length(): number {
+    return this.#ids.length + this.#last.length
+  }
+
+  add(collection: string, { id, revision, position }: Item): void {
+    if (this.#collections.at(-1)?.name !== collection) this.#collections.push({ name: collection, first: this.length })
+    this.#ids.push(id)
+    this.#revisions.push(revision)
+    this.#positions.push(position)
+  }
+
+  /** Adds an event after all deletions. */
+  push(event: DomainEvent): void {
+    this.#last.push(event)
+  }
+
+  at(index: number): DomainEvent | undefined {
+    const place = index < 0 ? this.length + index : index
+    const id = this.#ids.at(place)
+    if (id === undefined) return this.#last[place - this.#ids.length]
+    const before = { revision: this.#revisions.at(place) as number, position: this.#positions.at(place) as number }
+    const collection = this.#collections.findLast(({ first }) => first <= place)
+    return deletionOf(collection?.name as string, { id, ...before })
+  }
 }

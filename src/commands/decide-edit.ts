@@ -1,16 +1,17 @@
 import type { CollectionState } from '../collections/collection.ts'
-import { FileMistakes } from '../collections/file-mistakes.ts'
+import { checkItemValues, FileMistakes, invalid } from '../collections/file-items.ts'
 import { isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
+import { pointer } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { assignedId, isTaken } from './decide.ts'
 import { type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
-import { checkItem } from './edited-items.ts'
+import { faultOfTime } from './event-times.ts'
 import { deletionOf, stamp, withId } from './item-event.ts'
 import { mergedOrder } from './merged-order.ts'
 import type { Rules } from './rules.ts'
@@ -21,7 +22,7 @@ export interface MergeConflict {
   readonly id: ItemId
 }
 
-export interface EditDecision {
+interface EditDecision {
   readonly events: ChunkedList<DomainEvent>
   readonly conflicts: readonly MergeConflict[]
 }
@@ -154,4 +155,22 @@ class EditDecider implements EditDecision {
 function* withIds(order: Iterable<ItemId | undefined>, assigned: readonly ItemId[]): Generator<ItemId> {
   let next = 0
   for (const id of order) yield id ?? (assigned[next++] as ItemId)
+}
+
+/**
+ * Validates an item of a data file: its size, its event time, and the schema of its collection.
+ * @throws {Refusal} `Invalid` with the place.
+ */
+export function checkItem(rules: Rules, collection: string, { id, index, text }: EditedItem, kind: EditKind): void {
+  const tokens = id === OBJECT_ID ? [collection] : [collection, index]
+  if (kind === 'edit') checkItemValues(text, rules.itemValues, tokens)
+  const time = rules.times.get(collection)
+  if (!rules.hasSchema(collection) && !time?.isTimeRequired) return
+  const value = parseText(text) as JsonObject
+  const place = pointer(tokens)
+  const untimed = time?.isTimeRequired ? faultOfTime(value, time, rules.nowMs()) : undefined
+  if (untimed) throw invalid(place + untimed.pointer, `the event time ${untimed.message}`)
+  // The id that it will get is an integer.
+  const [fault] = rules.faultsOf(collection, id === undefined ? withId(value, 0, rules) : value)
+  if (fault) throw invalid(place + fault.pointer, `does not satisfy the collection's schema: ${fault.message}`)
 }

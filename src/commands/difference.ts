@@ -1,5 +1,4 @@
 import type { FileItem } from '../collections/file-items.ts'
-import { IdIndex } from '../collections/id-index.ts'
 import { type Item, integerAfter, keyOf } from '../collections/item.ts'
 import { type CollectionItems, holdsObject } from '../collections/stored-items.ts'
 import type { ItemId } from '../events/event.ts'
@@ -8,6 +7,7 @@ import type { JsonObject } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { type CollectionEdit, type Edit, type EditedItem, type EditKind, type HeldCharacters, isSame } from './edit.ts'
+import { IdIndex } from './merged-order.ts'
 
 export type BaseItems = Pick<CollectionItems, 'size' | 'places' | 'itemAt' | 'seek' | 'placeOf' | 'item'>
 

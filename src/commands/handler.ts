@@ -1,7 +1,6 @@
 import type { CollectionLookup, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
-import type { Projection } from '../events/projection.ts'
+import { isLarge, type Journal, lastPosition, type Origin, type Projection, type Recorded } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
@@ -11,18 +10,15 @@ import type { BulkCommand, Command } from './command.ts'
 import { notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
 import { decideEdit } from './decide-edit.ts'
-import { DecisionLock } from './decision-lock.ts'
 import type { Edit } from './edit.ts'
-import type { IdempotencyKeys } from './idempotency-keys.ts'
-import { IdempotentRequests } from './idempotent-requests.ts'
+import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests, recordedOutcome } from './idempotency-keys.ts'
 import { latestItems } from './latest-items.ts'
 import { checkKeys } from './natural-keys.ts'
 import { type BulkOutcome, type MergeOutcome, type Outcome, outcomeOf, type RestoreOutcome } from './outcome.ts'
-import { eventsOfWrite, recordedOutcome } from './recorded-outcomes.ts'
 import { decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
 
-export interface HandlerOptions {
+interface HandlerOptions {
   readonly journal: Journal
   readonly durable: CollectionLookup
   readonly rules: Rules
@@ -169,5 +165,40 @@ export class CommandHandler implements Projection {
         ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#state, this.#rules, turn))
         : new Map<number, never>()
     return { position, events, notCreated }
+  }
+}
+
+/** Held by a decision that takes several turns of the event loop: until then, the accepted state does not change. */
+export class DecisionLock {
+  #held: { readonly holder: string; readonly released: Promise<void> } | undefined
+
+  /** The name of the decision that holds the lock, such as `CreateItems`; undefined while it is free. */
+  get holder(): string | undefined {
+    return this.#held?.holder
+  }
+
+  /** Resolves when the holder releases the lock, which another one may hold by then; undefined while it is free. */
+  get released(): Promise<void> | undefined {
+    return this.#held?.released
+  }
+
+  /** `work` may release the lock before its end. */
+  async hold<Result>(holder: string, work: (release: () => void) => Promise<Result>): Promise<Result> {
+    while (this.#held) await this.#held.released
+    let resolve = (): void => {}
+    const released = new Promise<void>((resolved) => {
+      resolve = resolved
+    })
+    const held = { holder, released }
+    const release = (): void => {
+      if (this.#held === held) this.#held = undefined
+      resolve()
+    }
+    this.#held = held
+    try {
+      return await work(release)
+    } finally {
+      release()
+    }
   }
 }

@@ -1,13 +1,15 @@
 import { hash } from 'node:crypto'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { lastPosition, type Origin, type Recorded } from '../events/journal.ts'
-import type { StoredProjection } from '../events/projection.ts'
+import { type Journal, lastPosition, type Origin, type Recorded, type StoredProjection } from '../events/journal.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
+import { type Outcome, outcomeOf } from './outcome.ts'
 
 /** A request with an Idempotency-Key whose write is durable. */
-export interface CompletedRequest {
+interface CompletedRequest {
   /** SHA-256 of the request. */
   readonly request: string
   /** Position of the write's last event. */
@@ -83,6 +85,83 @@ function decode(bytes: Buffer): TimedRequest {
 }
 
 /** Keys are separate for each actor. */
-export function scopedKeyOf({ actor, key }: Origin): string {
+function scopedKeyOf({ actor, key }: Origin): string {
   return `${actor}\n${key}`
+}
+
+/** The outcome of a command on an item, whose event has this position. */
+export async function recordedOutcome(journal: Pick<Journal, 'read'>, position: Position): Promise<Outcome> {
+  for await (const recorded of journal.read(position, position)) return outcomeOf(recorded)
+  throw lacking(position)
+}
+
+/** Events read at first; ten times as many each time the write turns out to begin earlier. */
+const FIRST_READ = 1024
+
+/** All events of the write that ends at a position, read backwards, as a write does not record where it began. */
+export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Position): Promise<List<DomainEvent>> {
+  for (let count = FIRST_READ; ; count *= 10) {
+    const from = Math.max(1, position - count + 1)
+    let last: Recorded | undefined
+    let events = new ChunkedList<DomainEvent>()
+    let begins = 0
+    for await (const recorded of journal.read(from, position)) {
+      if (!last || !isOfWrite(recorded, last)) {
+        events = new ChunkedList()
+        begins = recorded.position
+      }
+      last = recorded
+      for (const event of recorded.events) events.push(event)
+    }
+    if (!last || lastPosition(last) !== position) throw lacking(position)
+    if (begins > from || from === 1) return events
+  }
+}
+
+function lacking(position: Position): Error {
+  return new Error(`the journal holds no event at position ${position}`)
+}
+
+function isOfWrite(a: Recorded, b: Recorded): boolean {
+  return a.requestId === b.requestId && a.key === b.key && a.actor === b.actor && a.time === b.time
+}
+
+interface PendingRequest {
+  readonly request: string
+  readonly outcome: Promise<unknown>
+}
+
+/** Executes each request with an Idempotency-Key once. */
+export class IdempotentRequests {
+  readonly #completed: Pick<IdempotencyKeys, 'find'> | undefined
+  readonly #now: () => Date
+  readonly #pending = new Map<string, PendingRequest>()
+
+  constructor(completed: Pick<IdempotencyKeys, 'find'> | undefined, now: () => Date) {
+    this.#completed = completed
+    this.#now = now
+  }
+
+  /** `repeat` returns the outcome of an earlier execution. */
+  run<T>(origin: Origin, execute: () => Promise<T>, repeat: (first: CompletedRequest) => Promise<T>): Promise<T> {
+    if (origin.key === undefined) return execute()
+    const key = scopedKeyOf(origin)
+    const pending = this.#pending.get(key)
+    // The same request has an outcome of the same type.
+    if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
+    const completed = this.#completed?.find(origin, this.#now())
+    if (completed) return conflictOf(origin, completed) ?? repeat(completed)
+    const outcome = execute()
+    this.#pending.set(key, { request: origin.request ?? '', outcome })
+    const done = () => this.#pending.delete(key)
+    outcome.then(done, done)
+    return outcome
+  }
+}
+
+function conflictOf(origin: Origin, first: { readonly request: string }): Promise<never> | undefined {
+  if (origin.request === first.request) return undefined
+  return Promise.reject(
+    new Refusal('Unprocessable', 'This Idempotency-Key was used with another request; a new request needs a new key.'),
+  )
 }

@@ -1,14 +1,13 @@
 import { MAX_NESTING, sizeOf } from '../json/item-size.ts'
 import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
-import { mergePatch } from '../json/merge-patch.ts'
 import { parseText } from '../json/parse-text.ts'
-import { pathTo } from '../json/pointer.ts'
-import { isArray, isObject, type JsonValue, own, put } from '../json/value.ts'
+import { pathTo } from '../json/paths.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, own, put } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Patch } from './command.ts'
 
 /** A value inside an item, by the segments of a URL after the item's. */
-export interface InnerValue {
+interface InnerValue {
   /** As `JSON.stringify` makes it. */
   readonly text: string
   /** The whole item with this value patched. */
@@ -78,4 +77,15 @@ export function applyPatch(patch: Patch, text: string, limits: PatchLimits): Jso
   if (patch.type === 'value') return patch.value
   if (patch.type === 'merge') return mergePatch(parseText(text), patch.document)
   return applyJsonPatch(text, patch.operations, limits)
+}
+
+/** Merge Patch (RFC 7396). Changes the target and not the patch. */
+export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
+  if (!isObject(patch)) return patch
+  const merged = (isObject(target) ? target : {}) as Record<string, JsonValue>
+  for (const [name, change] of Object.entries(patch)) {
+    if (change === null) delete merged[name]
+    else merged[name] = isObject(change) ? mergePatch(own(merged as JsonObject, name), change) : change
+  }
+  return merged
 }

@@ -1,4 +1,4 @@
-import type { KeyFields } from '../collections/natural-key.ts'
+import type { KeyFields } from '../collections/natural-keys.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Fault } from '../runtime/errors.ts'

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
-import type { Schedule } from '../runtime/schedule.ts'
+import type { Schedule } from '../runtime/turns.ts'
 import type { CheckedFile } from './first-items.ts'
 import type { MergedEdits } from './merged-edits.ts'
 

@@ -6,10 +6,9 @@ import { contentOf } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
-import { LeftBehind, StopLimit } from './stop-limit.ts'
 import { WriteSchedule } from './write-schedule.ts'
 
-export interface DataFileWriterOptions
+interface DataFileWriterOptions
   extends Pick<DataFileOptions, 'files' | 'path' | 'log' | 'views' | 'settings' | 'schedule' | 'elapsedMs' | 'now'> {
   readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
@@ -289,3 +288,32 @@ export class DataFileWriter {
 }
 
 class EditedMeanwhile extends Error {}
+
+/** How long a clean stop may take for the file. */
+const STOP_MS = 5000
+
+/** There is no time for the write before the process ends. */
+class LeftBehind extends Error {}
+
+/** Limits the time for writing the file at a clean stop. */
+class StopLimit {
+  readonly #elapsedMs: () => number
+  /** Undefined until the server stops. */
+  #stopByMs: number | undefined
+
+  constructor(elapsedMs: () => number) {
+    this.#elapsedMs = elapsedMs
+  }
+
+  begin(): void {
+    this.#stopByMs = this.#elapsedMs() + STOP_MS
+  }
+
+  /** @throws {LeftBehind} if the server is stopping and does not have this much time left. */
+  check(neededMs: number): void {
+    if (this.#stopByMs === undefined || this.#elapsedMs() + neededMs <= this.#stopByMs) return
+    if (neededMs === 0) throw new LeftBehind(`writing it was given up after ${STOP_MS / 1000} seconds`)
+    const takes = Number.isFinite(neededMs) ? `about ${Math.ceil(neededMs / 1000)} seconds` : 'nobody knows how long'
+    throw new LeftBehind(`writing it takes ${takes}`)
+  }
+}

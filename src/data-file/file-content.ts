@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
 
@@ -101,4 +102,51 @@ export function noFile(path: string): Refusal {
 /** Temporary: an operator may repair it at any time. */
 function unreadable(path: string, error: unknown): Refusal {
   return new Refusal('Unavailable', `The data file ${path} cannot be read: ${(error as Error).message}.`)
+}
+
+/** A version of the data file: it shows the state right after an event, plus some later edits. */
+export interface FileVersion {
+  readonly position: Position
+  /** The first and the last position of each edit. */
+  readonly edits: readonly (readonly [Position, Position])[]
+}
+
+/** Highest number of remembered versions. */
+const REMEMBERED = 1000
+/** The search for the base of an edit covers versions up to this number of events older than the last one. */
+const MOST_EVENTS = 100_000
+
+export function showsEvent({ position, edits }: FileVersion, event: Position): boolean {
+  return event <= position || edits.some(([first, last]) => first <= event && event <= last)
+}
+
+export function lastEventOf({ position, edits }: FileVersion): Position {
+  return edits.at(-1)?.[1] ?? position
+}
+
+/** Adds a version. If there are too many, drops every other one of the older half, so that they reach far back. */
+export function withVersion(versions: readonly FileVersion[], one: FileVersion): readonly FileVersion[] {
+  const last = versions.at(-1)
+  if (last && last.position === one.position && lastEventOf(last) === lastEventOf(one)) return versions
+  const all = [...versions, one]
+  if (all.length <= REMEMBERED) return all
+  return all.filter((_, index) => index >= REMEMBERED / 2 || index % 2 === 0)
+}
+
+/** The versions from which an edit of the file may have been made. */
+export function recentVersions(versions: readonly FileVersion[]): readonly FileVersion[] {
+  const last = versions.at(-1)
+  return last ? versions.filter(({ position }) => position >= last.position - MOST_EVENTS) : []
+}
+
+/** The format of the state file: the position, then the first and last position of each edit. */
+export function numbersOf({ position, edits }: FileVersion): readonly number[] {
+  return [position, ...edits.flat()]
+}
+
+export function versionOf([position = 0, ...ends]: readonly number[]): FileVersion {
+  const edits: [Position, Position][] = []
+  for (let index = 0; index + 1 < ends.length; index += 2)
+    edits.push([ends[index] as number, ends[index + 1] as number])
+  return { position, edits }
 }

@@ -1,8 +1,7 @@
 import type { Position } from '../events/event.ts'
 import { type Files, putInPlace } from '../files/files.ts'
 import type { OpenBase } from './base.ts'
-import { contentOf, type FileContent } from './file-content.ts'
-import { type FileVersion, withVersion } from './file-version.ts'
+import { contentOf, type FileContent, type FileVersion, withVersion } from './file-content.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import {
   type ContentMark,

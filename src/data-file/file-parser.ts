@@ -1,20 +1,24 @@
-import { checkItemValues, type FileItem, faultOfCollection, idIn, parseObject } from '../collections/file-items.ts'
 import {
+  checkItemValues,
+  type FileItem,
   FileMistakes,
+  faultOfCollection,
+  idIn,
   invalid,
   kindOf,
   noCollection,
   noItem,
   noObject,
+  parseObject,
   sameIdTwice,
   sameNameTwice,
-} from '../collections/file-mistakes.ts'
+} from '../collections/file-items.ts'
 import { keyOf } from '../collections/item.ts'
 import type { EditedItem } from '../commands/edit.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
 import * as CODE from '../json/char-codes.ts'
 import { Malformed } from '../json/parse-text.ts'
-import { pointer } from '../json/pointer.ts'
+import { pointer } from '../json/paths.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ReadBytes } from './file-content.ts'
 import { END, JsonScanner } from './json-scanner.ts'

@@ -1,5 +1,5 @@
 import type { Files } from '../files/files.ts'
-import type { Schedule } from '../runtime/schedule.ts'
+import type { Schedule } from '../runtime/turns.ts'
 
 export interface FileWatcherOptions {
   readonly files: Pick<Files, 'stat'>

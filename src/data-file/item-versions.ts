@@ -1,7 +1,7 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
-import { type FileVersion, showsEvent } from './file-version.ts'
+import { type FileVersion, showsEvent } from './file-content.ts'
 
 /** How an item differs from that in the edited file. */
 export interface ItemDifference {

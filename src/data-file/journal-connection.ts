@@ -1,7 +1,7 @@
 import type { Edit, EditedItem } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/outcome.ts'
-import type { Sized } from '../events/bytes-after.ts'
 import type { Journal } from '../events/journal.ts'
+import type { Sized } from '../events/segment.ts'
 import type { Past } from '../projections/past.ts'
 
 /** The dependencies of the data file once the journal is open. */

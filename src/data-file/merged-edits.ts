@@ -1,6 +1,5 @@
 import type { DomainEvent, Position } from '../events/event.ts'
-import { isPartKey, lastPosition, type Recorded } from '../events/journal.ts'
-import type { StoredProjection } from '../events/projection.ts'
+import { isPartKey, type Journal, lastPosition, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { ContentMark } from './state-file.ts'
@@ -57,4 +56,18 @@ export function isDataFileEdit(
 ): recorded is Recorded & { readonly key: string } {
   if (recorded.actor !== DATA_FILE_ACTOR || recorded.key === undefined) return false
   return dataFileId === undefined || recorded.requestId === dataFileId
+}
+
+/** The last position of the first import of the data file; 0 if the journal begins with another write. */
+export async function firstImportEnd(journal: Pick<Journal, 'read'>): Promise<Position> {
+  let end = 0
+  let key: string | undefined
+  for await (const recorded of journal.read(1)) {
+    // It is one write, or several whose keys are part keys except for that of the last one (docs/journal.md, J24).
+    const mayContinue = key === undefined || isPartKey(key) || recorded.key === key
+    if (!mayContinue || !isDataFileEdit(recorded)) break
+    key = recorded.key
+    end = lastPosition(recorded)
+  }
+  return end
 }

@@ -3,7 +3,7 @@ import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { JsonFile } from '../files/json-file.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
-import { type FileVersion, numbersOf, versionOf } from './file-version.ts'
+import { type FileVersion, numbersOf, versionOf } from './file-content.ts'
 
 /** A content of the data file: the position whose state it shows, and its SHA-256. */
 export interface ContentMark {

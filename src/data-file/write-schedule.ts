@@ -1,4 +1,4 @@
-import type { Schedule } from '../runtime/schedule.ts'
+import type { Schedule } from '../runtime/turns.ts'
 
 const DEBOUNCE_MS = 200
 /** Writing takes at most a tenth of the time. */

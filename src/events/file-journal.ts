@@ -1,15 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
-import { isOutOfSpace } from '../files/files.ts'
+import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { Batch, type Write } from './batch.ts'
-import type { Sized } from './bytes-after.ts'
 import { type OpenDirectory, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
-import { JournalFigures } from './journal-figures.ts'
-import { writeLines } from './line-writer.ts'
-import { encodeEvents } from './record-writer.ts'
+import { type Draft, isLarge, type Journal, JournalFigures, lastPosition, nextTime, type Recorded } from './journal.ts'
+import { type EncodedLine, encodeEvents } from './record-writer.ts'
+import type { Sized } from './segment.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
 export interface FileJournalOptions extends SegmentLogOptions {
@@ -275,4 +273,50 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 function noRoom(): Error {
   const why = 'The disk has no room for the store, from which the journal is read.'
   return Object.assign(new Error(why), { code: 'ENOSPC' })
+}
+
+/** Lines are written together until they have this size. */
+const WRITE_BYTES = 1024 * 1024
+/** Smaller than most lines of a large write, so that it yields after each of them. */
+const LARGE_WRITE_BYTES = 256 * 1024
+
+/** Writes lines durably, several at once, without copying all lines of a large write. */
+async function writeLines(
+  file: OpenFile,
+  lines: Iterable<EncodedLine>,
+  offset: number,
+  isLarge: boolean,
+): Promise<void> {
+  const together = isLarge ? LARGE_WRITE_BYTES : WRITE_BYTES
+  let at = offset
+  let gathered: Buffer[] = []
+  let size = 0
+  const write = async (): Promise<void> => {
+    await writeWhole(file, gathered.length === 1 ? (gathered[0] as Buffer) : Buffer.concat(gathered, size), at)
+    at += size
+    gathered = []
+    size = 0
+  }
+  for (const { bytes } of lines) {
+    gathered.push(bytes)
+    size += bytes.length
+    if (size >= together) await write()
+  }
+  if (size > 0) await write()
+}
+
+/** After this many partial writes the disk counts as full. */
+const MOST_ATTEMPTS = 10
+
+/**
+ * Writes complete records durably. Cuts back partial writes first: otherwise a power loss during the rest could leave
+ * zeros in the middle of a record, which is not a torn tail.
+ */
+async function writeWhole(file: OpenFile, bytes: Buffer, offset: number): Promise<void> {
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    if ((await file.write(bytes, offset)) === bytes.length) return
+    await file.truncate(offset)
+    await file.sync()
+  }
+  throw Object.assign(new Error(`There is no room for ${bytes.length} bytes.`), { code: 'ENOSPC' })
 }

@@ -1,4 +1,5 @@
 import type { List } from '../runtime/chunked-list.ts'
+import { Histogram } from '../runtime/histogram.ts'
 import type { DomainEvent, Position } from './event.ts'
 
 /** The writer of a write, and the identity of its request. */
@@ -105,4 +106,32 @@ export function slice<R extends Recorded>(recorded: R, from: Position, to: Posit
 export function nextTime(last: string, now: Date): string {
   const time = now.toISOString()
   return time > last ? time : last
+}
+
+const FLUSH_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
+const FLUSH_WRITES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
+
+/** Metrics of a journal since it was opened. */
+export class JournalFigures {
+  events = 0
+  bytes = 0
+  readonly flushSeconds = new Histogram(FLUSH_SECONDS)
+  readonly flushWrites = new Histogram(FLUSH_WRITES)
+  /** Writes that failed for lack of space. */
+  refusedForSpace = 0
+}
+
+/** State that is computed from the journal. */
+export interface Projection {
+  /** Called once with each durable write, in order, when the store has it. An error ends the process. */
+  apply(recorded: Recorded): void
+}
+
+/** A projection with rows in the store. */
+export interface StoredProjection {
+  /**
+   * Writes what an event changes, in the transaction that changes the collections. A transaction that fails is begun
+   * again with the same events.
+   */
+  store(event: DomainEvent, position: Position, write: Recorded): void
 }

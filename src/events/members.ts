@@ -1,6 +1,8 @@
 import { crc32 } from 'node:zlib'
+import { LRUCache } from 'lru-cache'
 import { type OpenFile, readFully } from '../files/files.ts'
-import { lowerBound } from '../runtime/lower-bound.ts'
+import { lowerBound } from '../runtime/chunked-list.ts'
+import type { Position } from './event.ts'
 
 /** A gzip member of a compressed segment. */
 export interface Member {
@@ -123,4 +125,21 @@ function emptyMember(subfield: 'RT' | 'RF', payload: Buffer): Buffer {
   lengths.write(subfield, 2, 'latin1')
   lengths.writeUInt16LE(payload.length, 4)
   return Buffer.concat([HEADER, lengths, payload, NOTHING])
+}
+
+/** Bytes of cached text. */
+const MOST_BYTES = 8 * 1024 * 1024
+
+/** An LRU cache of inflated members of one journal, by the first position of their segment and their offset in its file. */
+export class InflatedMembers {
+  readonly #texts = new LRUCache<string, Buffer>({ maxSize: MOST_BYTES, sizeCalculation: ({ length }) => length })
+
+  get(first: Position, offset: number): Buffer | undefined {
+    return this.#texts.get(`${first}:${offset}`)
+  }
+
+  /** A text longer than the cache is not cached. */
+  set(first: Position, offset: number, text: Buffer): void {
+    this.#texts.set(`${first}:${offset}`, text)
+  }
 }

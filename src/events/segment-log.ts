@@ -1,12 +1,11 @@
 import type { OpenFile } from '../files/files.ts'
-import { bytesAfter } from './bytes-after.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type OpenDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { note, type Segment } from './segment.ts'
+import { bytesAfter, note, type Segment } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
 

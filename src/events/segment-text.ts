@@ -2,8 +2,7 @@ import { crc32, gunzipSync } from 'node:zlib'
 import { type Files, type OpenFile, readFully } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
-import type { InflatedMembers } from './inflated-members.ts'
-import { type Member, MemberTable } from './members.ts'
+import { type InflatedMembers, type Member, MemberTable } from './members.ts'
 
 export function compressedPath(path: string): string {
   return `${path}.gz`
@@ -27,7 +26,7 @@ export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
 }
 
 /** A part of a compressed segment that cannot be read. */
-export class DamagedText extends Corruption {
+class DamagedText extends Corruption {
   /** The offset of the text where the damaged part begins. */
   readonly offset: number
 
@@ -142,7 +141,7 @@ export async function readMember(file: OpenFile, path: string, member: Member): 
 }
 
 /** The bytes read from a text, and the damage that ended the reading. */
-export interface TextRead {
+interface TextRead {
   readonly bytes: Buffer
   readonly damage?: DamagedText
 }

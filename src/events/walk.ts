@@ -4,11 +4,10 @@ import { Chain, writeOf } from './chain.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
-import type { ChainState, JournalRecord } from './record-format.ts'
-import { DAMAGED_HEADER, LineReader, parseHeader, type ScannedLine } from './record-reader.ts'
+import { type ChainState, DIGITS, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES } from './record-format.ts'
+import { DAMAGED_HEADER, LineReader, parseHeader, parseRecord, readFrame, type ScannedLine } from './record-reader.ts'
 import { forget, note, type Segment, segmentAt, segmentsIn } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
-import { SECTOR, whyNotTorn } from './torn.ts'
 
 export interface Walk {
   /** The journal's UUID; undefined if there is no journal yet. */
@@ -32,7 +31,7 @@ export interface Torn {
 
 type Visit = (recorded: Recorded) => void
 
-export interface WalkOptions {
+interface WalkOptions {
   readonly progress?: ((segments: number, of: number) => void) | undefined
   /** Where to begin. */
   readonly from?: Checkpoint | undefined
@@ -220,4 +219,42 @@ class Walker {
       `${path}, offset ${offset}, position ${this.#chain.next.position}: ${why}. Nothing was changed.`,
     )
   }
+}
+
+/** The unit of writes to a disk. */
+export const SECTOR = 512
+const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
+
+/**
+ * Whether the damage at `offset`, where the record of `position` belongs, can be the remains of the last write batch
+ * after a crash (docs/journal.md, "Torn or corrupt"). Undefined: torn. Otherwise the reason why it is corruption.
+ */
+export function whyNotTorn(bytes: Buffer, offset: number, position: Position): string | undefined {
+  for (let at = bytes.indexOf(OPENING, offset + 1); at >= 0; at = bytes.indexOf(OPENING, at + 1)) {
+    const found = readFrame(bytes, at)
+    if (found.kind === 'whole' && parseRecord(bytes, found).flush > position) {
+      return 'a later write batch follows it, so it had been synced'
+    }
+  }
+  const rest = bytes.subarray(offset)
+  const damaged = readFrame(bytes, offset)
+  const firstZero = rest.indexOf(0)
+  if (firstZero < 0) {
+    if (damaged.kind !== 'cut') return 'its bytes do not match its checksum'
+    if (rest.includes(NEWLINE)) return 'a record is cut off, yet others follow it'
+    const begun = rest.toString('latin1', 0, PREFIX_BYTES)
+    const completed = begun + PREFIX_SHAPE.slice(begun.length)
+    return /^\{"frame":"[0-9a-f]{24}",$/.test(completed) ? undefined : 'it does not begin as a record does'
+  }
+  if (damaged.kind !== 'cut' && offset + firstZero >= (damaged.end ?? offset + PREFIX_BYTES))
+    return 'its bytes do not match its checksum'
+  for (let from = firstZero; from >= 0 && from < rest.length; ) {
+    let to = from
+    while (rest[to] === 0) to++
+    const begins = from === 0 || (offset + from) % SECTOR === 0
+    const ends = to === rest.length || (offset + to) % SECTOR === 0
+    if (!begins || !ends) return 'it holds zeros that are not whole sectors'
+    from = rest.indexOf(0, to)
+  }
+  return undefined
 }

@@ -4,17 +4,7 @@ import { parseJson } from '../json/parse.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest } from './api.ts'
-import { parameterIn } from './media-types.ts'
-
-export const JSON_TYPE = 'application/json'
-export const JSON_PATCH_TYPE = 'application/json-patch+json'
-/** In the order of Accept-Patch. */
-export const PATCH_TYPES = [
-  'application/merge-patch+json',
-  'application/json+merge-patch',
-  JSON_TYPE,
-  JSON_PATCH_TYPE,
-] as const
+import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
 
 export interface Body {
   readonly bytes: Uint8Array

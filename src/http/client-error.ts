@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { closeLingering } from './lingering-close.ts'
 import { PROBLEM_TYPE, PROBLEMS } from './problems.ts'
+import { closeLingering } from './unread-bodies.ts'
 
 const RETRY_SECONDS = 5
 

@@ -1,20 +1,27 @@
 import { OBJECT_ID, type Position } from '../events/event.ts'
 import { collectionPath } from '../projections/address.ts'
-import type { Item } from '../query/embedding.ts'
+import { type Item, type ItemText, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
+import type { Relation } from '../query/json-server.ts'
 import type { PageTextAt, PresentCollection, QuerySource } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
+import type { Asker } from '../runtime/turns.ts'
 import type { ApiRequest, Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
-import { asksForPast, readPosition, timeOfAsOf } from './as-of.ts'
 import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
 import { noCollection, replyItem } from './item-answers.ts'
-import { wrapperFor } from './json-server.ts'
 import { type ListRequest, parseList } from './list-request.ts'
-import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped } from './pages.ts'
-import type { RelatedCollections } from './related.ts'
-import { apiSegments, askerOf, parametersOf, refuseMisspelt } from './requests.ts'
+import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped, wrapperFor } from './pages.ts'
+import {
+  type ApiOptions,
+  apiSegments,
+  askerOf,
+  asksForPast,
+  parametersOf,
+  readPosition,
+  refuseMisspelt,
+  timeOfAsOf,
+} from './requests.ts'
 
 /** Size of the cache of responses to frequent queries. */
 const CACHED_BYTES = 32 * 1024 * 1024
@@ -155,4 +162,67 @@ export class CollectionReads {
       this.#responses.note(request.base + request.url, position, { total, link, text })
     }
   }
+}
+
+/** The items embedded in an item, now or right after an event. */
+interface Embedding {
+  readonly collection: string
+  readonly relations: readonly Relation[]
+  readonly at: Position | undefined
+}
+
+/** Reads the collections whose items `_embed` and `_expand` show in others. The readings are to be released. */
+export class RelatedCollections {
+  readonly #options: ApiOptions
+
+  constructor(options: ApiOptions) {
+    this.#options = options
+  }
+
+  /** As they are now. */
+  now(collection: string, relations: readonly Relation[]): readonly RelatedSnapshot[] {
+    const { views, queries } = this.#options
+    const isList = (name: string): boolean => views.find(name)?.isObject === false
+    return relatedOf(collection, relations, isList).map((related) => ({
+      ...related,
+      snapshot: queries.hold(views.find(related.collection) as PresentCollection),
+    }))
+  }
+
+  /** As they were right after an event. */
+  async at(
+    collection: string,
+    relations: readonly Relation[],
+    at: Position,
+    asker: Asker,
+  ): Promise<readonly RelatedSnapshot[]> {
+    const { views, past } = this.#options
+    const isList = (name: string): boolean => past.existed(name, at) && views.any(name)?.isObject === false
+    const readings: RelatedSnapshot[] = []
+    try {
+      for (const related of relatedOf(collection, relations, isList)) {
+        readings.push({ ...related, snapshot: await past.collection(related.collection, at, asker) })
+      }
+    } catch (error) {
+      release(readings)
+      throw error
+    }
+    return readings
+  }
+
+  /** The text of an item with its related ones in it. */
+  async textOf(item: Item, { collection, relations, at }: Embedding, asker: Asker): Promise<string> {
+    const { queries, limits } = this.#options
+    const related = at === undefined ? this.now(collection, relations) : await this.at(collection, relations, at, asker)
+    try {
+      const [shown] = await queries.embed([item], undefined, related, limits.pageSize, asker)
+      return (shown as ItemText).text
+    } finally {
+      release(related)
+    }
+  }
+}
+
+export function release(related: readonly RelatedSnapshot[]): void {
+  for (const { snapshot } of related) snapshot.release()
 }

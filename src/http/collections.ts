@@ -9,8 +9,8 @@ import { CACHE_BUSTERS, parseFlag } from '../query/parameter.ts'
 import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
 import {
+  type ApiOptions,
   apiSegments,
   DRY_RUN,
   originOf,

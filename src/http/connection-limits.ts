@@ -1,11 +1,10 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { isLoopback } from '../access/addresses.ts'
+import { isLoopback, PerAddress } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
-import { PerAddress } from '../access/per-address.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { unavailable } from './client-error.ts'
-import { closeLingering } from './lingering-close.ts'
+import { closeLingering } from './unread-bodies.ts'
 
 export interface ConnectionLimitsOptions {
   readonly gate: Gate

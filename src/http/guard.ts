@@ -5,8 +5,7 @@ import type { Principal } from '../access/accounts.ts'
 import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { includes, isSafe, neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './answers.ts'
-import { acceptedType } from './media-types.ts'
+import { acceptedType, EVENT_MEDIA_TYPES, EVENT_STREAM } from './media-types.ts'
 
 /** Response headers that pages of other origins may read. */
 const EXPOSED = [

@@ -7,10 +7,9 @@ import { ApiRequest, type ApiResource, type ApiRoute, type Method, Reply, reflec
 import type { AppOptions } from './app.ts'
 import { publicPath } from './base-path.ts'
 import { gatherBody } from './batch-body.ts'
-import { PATCH_TYPES } from './bodies.ts'
-import type { Front } from './connection.ts'
+import type { Front } from './connections.ts'
 import { addressOf } from './guard.ts'
-import { outbox } from './outbox.ts'
+import { PATCH_TYPES } from './media-types.ts'
 import { isClientGone, PROBLEM_TYPE, problemOf } from './problems.ts'
 import { requestIdOf } from './requests.ts'
 import { takesBody } from './resource.ts'
@@ -115,4 +114,28 @@ function send(response: ServerResponse, reply: Reply, done: (error?: Error | nul
     response.writeHead(status, headers).end(body, bytes === body.length ? 'latin1' : 'utf8')
   } else if (body) pipeline(body, response.writeHead(status, headers), done)
   else response.writeHead(status, headers).end()
+}
+
+/** How long a response waits for further ones at most. */
+const GATHER_MS = 1
+
+/**
+ * Sends responses together, once all received requests are processed. Sending each by itself would wake its reader
+ * every time, which often costs more than the response: GETs take a sixth less with this, pages a fourth.
+ */
+export function outbox(now: () => number = () => performance.now()): (send: () => void) => void {
+  let waiting: (() => void)[] = []
+  /** When the first of them was added. */
+  let since = 0
+  const flush = (): void => {
+    const sent = waiting
+    waiting = []
+    for (const send of sent) send()
+  }
+  return (send) => {
+    if (waiting.push(send) === 1) {
+      since = now()
+      setImmediate(flush)
+    } else if (now() - since > GATHER_MS) flush()
+  }
 }

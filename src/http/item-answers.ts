@@ -7,9 +7,7 @@ import type { Views } from '../projections/views.ts'
 import type { Item } from '../query/embedding.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
-import { type Preference, prefers } from './preferences.ts'
-import { apiSegments } from './requests.ts'
+import { type ApiOptions, apiSegments, type Preference, prefers } from './requests.ts'
 import { WriteHints, type WriteHintsOptions } from './write-hints.ts'
 
 export function noCollection(name: string, code: Missing = 'UnknownParent'): Refusal {

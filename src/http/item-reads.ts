@@ -4,14 +4,19 @@ import { EMBEDDING, relationsOf } from '../query/json-server.ts'
 import { AS_OF } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
-import { asksForPast, readPosition } from './as-of.ts'
-import type { CollectionReads } from './collection-reads.ts'
-import { textAt } from './inner-values.ts'
+import type { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { itemNow, itemThen, replyItem } from './item-answers.ts'
-import { nestedFilter } from './json-server.ts'
-import type { RelatedCollections } from './related.ts'
-import { apiSegments, askerOf, parametersOf, refuseMisspelt } from './requests.ts'
+import { textAt } from './item-writes.ts'
+import { nestedFilter } from './pages.ts'
+import {
+  type ApiOptions,
+  apiSegments,
+  askerOf,
+  asksForPast,
+  parametersOf,
+  readPosition,
+  refuseMisspelt,
+} from './requests.ts'
 
 /** GET of items, and of values inside items and single objects, in the present or past. */
 export class ItemReads {

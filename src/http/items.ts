@@ -1,15 +1,12 @@
 import { tagOf } from '../json/tag.ts'
 import { AS_OF } from '../query/query.ts'
 import type { ApiRequest, ApiResource, ApiRoute, Method, Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
-import { readPosition } from './as-of.ts'
-import { CollectionReads } from './collection-reads.ts'
+import { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { createCollection, deleteItems } from './collections.ts'
 import { ItemReads } from './item-reads.ts'
 import { ItemWrites } from './item-writes.ts'
-import { RelatedCollections } from './related.ts'
 import { replaceAll } from './replacement.ts'
-import { apiSegments, parametersOf, refuseMisspelt } from './requests.ts'
+import { type ApiOptions, apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
 import { allowOf, notAllowed } from './resource.ts'
 
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']

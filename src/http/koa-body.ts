@@ -1,10 +1,12 @@
+import { type FileHandle, open } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import type { Context, Middleware } from 'koa'
 import type { KoaBodyMiddlewareOptions } from 'koa-body'
 import { Refusal } from '../runtime/errors.ts'
-import { PATCH_TYPES, UnsupportedBody } from './bodies.ts'
-import { onFirstUse } from './late-modules.ts'
+import { UnsupportedBody } from './bodies.ts'
+import { PATCH_TYPES } from './media-types.ts'
 
 /** koa-body stores the length in 32 bits. */
 const LONGEST = 2 ** 31 - 1
@@ -121,4 +123,33 @@ interface BodyError {
   readonly type?: string
   readonly code?: string | number
   readonly message: string
+}
+
+/** The number of files that Node opens at a time while loading a package, and some more. */
+const NEEDED = 8
+
+/**
+ * Loads a package on first use, and retries after a failure. Node caches a failed load for ever, so nothing is loaded
+ * while descriptors are scarce.
+ */
+export function onFirstUse<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined
+  return () => {
+    loading ??= checkDescriptors()
+      .then(load)
+      .catch((error: unknown) => {
+        loading = undefined
+        throw error
+      })
+    return loading
+  }
+}
+
+async function checkDescriptors(): Promise<void> {
+  const handles: FileHandle[] = []
+  try {
+    for (let count = 0; count < NEEDED; count++) handles.push(await open(fileURLToPath(import.meta.url)))
+  } finally {
+    for (const handle of handles) await handle.close()
+  }
 }

@@ -1,5 +1,23 @@
 import type { IncomingMessage } from 'node:http'
 import accepts from 'accepts'
+import type { Context } from 'koa'
+
+export const JSON_TYPE = 'application/json'
+export const JSON_PATCH_TYPE = 'application/json-patch+json'
+/** In the order of Accept-Patch. */
+export const PATCH_TYPES = [
+  'application/merge-patch+json',
+  'application/json+merge-patch',
+  JSON_TYPE,
+  JSON_PATCH_TYPE,
+] as const
+
+/** One JSON text per line. */
+export const NDJSON_TYPE = 'application/x-ndjson'
+
+export const EVENT_STREAM = 'text/event-stream'
+/** The types of `/events`, the default first. */
+export const EVENT_MEDIA_TYPES = [JSON_TYPE, NDJSON_TYPE, EVENT_STREAM] as const
 
 /** A parameter of a media range other than `q`, and any quote that is left. */
 const OTHER_PARAMETER = /;(?!\s*q=)(?:[^;,"]+|"(?:[^"\\]|\\.)*"?)*|"/gi
@@ -31,4 +49,11 @@ export function parameterIn(header: string, name: string): string | undefined {
         .replace(/^"(.*)"$/, '$1')
   }
   return undefined
+}
+
+/** Responds with existing JSON text. */
+export function sendJson(ctx: Context, text: string | Buffer, status = 200): void {
+  ctx.status = status
+  ctx.set('Content-Type', JSON_TYPE)
+  ctx.body = text
 }

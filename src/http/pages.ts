@@ -1,17 +1,18 @@
 import type { Position } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
+import { foreignKeyOf } from '../query/embedding.ts'
 import { LongText, type PageText } from '../query/page-text.ts'
 import { type PageLink, pageLinks } from '../query/paging.ts'
 import type { Parameter, Query } from '../query/query.ts'
 import type { CachedResponse } from '../query/response-cache.ts'
 import type { Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
+import type { ApiOptions } from './requests.ts'
 
 /** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024
 
-export type Page = Omit<CachedResponse, 'text'> & Pick<PageText, 'text'>
+type Page = Omit<CachedResponse, 'text'> & Pick<PageText, 'text'>
 
 export function replyPage(reply: Reply, { text, total, link }: Page): void {
   reply.set('X-Total-Count', String(total))
@@ -60,7 +61,7 @@ export function wrapped(text: PageText['text'], wrapper: Wrapper | undefined): s
 }
 
 /** FakeServer's object around a page (`Api.UseResultObject`). `path` is the collection's as clients see it. */
-export function resultObject(total: number, path: string, parameters: readonly Parameter[], { page }: Query): Wrapper {
+function resultObject(total: number, path: string, parameters: readonly Parameter[], { page }: Query): Wrapper {
   const searches = new Map(pageLinks(parameters, page, total).map(({ relation, search }) => [relation, search]))
   const to = (relation: PageLink['relation']): string =>
     searches.has(relation) ? `${path}?${searches.get(relation)}` : ''
@@ -84,4 +85,30 @@ export function collectionTags({ journal, queries, isJsonServer, useResultObject
     const time = queries.timeOf(name)
     return `"${position}-${journal.id}${form}${time ? `-${encodeURIComponent(formatPath(time))}` : ''}"`
   }
+}
+
+/** The envelope of json-server 1.0 around the items of a page; undefined where it has none (`_limit` of 0.17). */
+function envelopeOf(parameters: readonly Parameter[], { page }: Query, total: number): Wrapper | undefined {
+  const { family, size, offset } = page
+  if (family.size !== '_per_page' || !parameters.some(({ name }) => name === family.start)) return undefined
+  const pages = Math.max(1, Math.ceil(total / size))
+  const current = offset / size + 1
+  const prev = current > 1 ? Math.min(current - 1, pages) : null
+  const next = current < pages ? current + 1 : null
+  const before = `{"first":1,"prev":${prev},"next":${next},"last":${pages},"pages":${pages},"items":${total},"data":`
+  return { before, after: '}' }
+}
+
+/** The wrapper of JSON pages of items. */
+export function wrapperFor({ isJsonServer, useResultObject }: ApiOptions): WrapperOf {
+  return (path, parameters, query, total) => {
+    const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
+    return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)
+  }
+}
+
+/** The filter that selects what refers to an item: `postId=1` for `/api/posts/1/comments`. */
+export function nestedFilter(collection: string, key: string): Parameter {
+  const name = formatPath([foreignKeyOf(collection)])
+  return { raw: `${encodeURIComponent(name)}=${encodeURIComponent(key)}`, name, value: key }
 }

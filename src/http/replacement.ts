@@ -6,11 +6,11 @@ import { parseFlag } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ApiRequest, Reply } from './api.ts'
-import type { ApiOptions } from './api-options.ts'
 import { gatherBody } from './batch-body.ts'
-import { JSON_TYPE, readBytes } from './bodies.ts'
+import { readBytes } from './bodies.ts'
 import { refuseConditions } from './collections.ts'
-import { DRY_RUN, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+import { JSON_TYPE } from './media-types.ts'
+import { type ApiOptions, DRY_RUN, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
 export async function replaceAll(request: ApiRequest, reply: Reply, options: ApiOptions): Promise<void> {

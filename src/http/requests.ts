@@ -2,16 +2,22 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Context } from 'koa'
-import type { Origin } from '../events/journal.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal, Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
+import { momentOf, parseMoment } from '../projections/moment.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
 import { DEPENDENT } from '../query/json-server.ts'
-import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName } from '../query/parameter.ts'
+import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName, scanTimeout } from '../query/parameter.ts'
+import type { Queries } from '../query/queries.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
-import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Asker } from '../runtime/turns.ts'
-import type { ApiRequest } from './api.ts'
-import { prefers } from './preferences.ts'
+import type { Asker, Turns } from '../runtime/turns.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import type { Hints } from './hints.ts'
+import type { WriteHintsOptions } from './write-hints.ts'
 
 const PREFIX = '/api/'
 
@@ -146,4 +152,98 @@ export function parametersOf(
 export function askerOf(request: ApiRequest, seconds: number): Asker {
   if (request.principal.role === 'admin') return request
   return { isGone: () => request.isGone(), limit: { seconds, refusal: () => scanTimeout(seconds) } }
+}
+
+export function asksForPast(parameters: readonly Parameter[]): boolean {
+  return parameters.some(({ name }) => name === AS_OF)
+}
+
+/**
+ * The position that `asOf` names; undefined without `asOf`. Sets the `Cache-Control` of a past state.
+ * @throws {Refusal} when it is beyond the head or in the future.
+ */
+export async function readPosition(
+  parameters: readonly Parameter[],
+  reply: Reply,
+  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
+  now: () => Date,
+): Promise<Position | undefined> {
+  const asked = parameters.filter(({ name }) => name === AS_OF)
+  const [first] = asked
+  if (!first) return undefined
+  if (asked.length > 1) throw new Refusal('Invalid', 'The parameter asOf must be given once.')
+  const at = await parseMoment(first.value, AS_OF, journal, now)
+  reply.set('Cache-Control', 'private, no-cache')
+  return at
+}
+
+/** The instant that `asOf` names, in milliseconds since 1970. */
+export async function timeOfAsOf(
+  parameters: readonly Parameter[],
+  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
+  now: () => Date,
+): Promise<number> {
+  const asked = parameters.find(({ name }) => name === AS_OF)
+  return asked ? (await momentOf(asked.value, AS_OF, journal, now)).ms : now().getTime()
+}
+
+/** The preferences of writes (RFC 7240), for the check and for OpenAPI. */
+export const PREFERENCES = {
+  'return=representation': 'answer with the item',
+  'handling=lenient': 'leave out the items of a batch that cannot be created, with a result for each',
+  'only-if-newer': 'leave an item as it is that has the same event time or a later one',
+} as const
+
+export type Preference = keyof typeof PREFERENCES
+
+const PATTERNS = Object.fromEntries(
+  Object.keys(PREFERENCES).map((preference) => [preference, patternOf(preference)]),
+) as Readonly<Record<Preference, RegExp>>
+
+/** Parameters after a semicolon are ignored, and the value may be quoted. */
+function patternOf(preference: string): RegExp {
+  const [name, value] = preference.split('=')
+  // An empty value is none.
+  const assigned = value === undefined ? '(=\\s*(""\\s*)?)?' : `=\\s*"?${value}"?\\s*`
+  return new RegExp(`^\\s*${name}\\s*${assigned}(;|$)`, 'i')
+}
+
+/** A quoted value, also one without its end, so that the search takes linear time. */
+const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
+
+/** Whether the `Prefer` header has the preference; of repeated ones the first counts (RFC 7240 §2). */
+export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): boolean {
+  if (prefer === undefined) return false
+  const [name] = wanted.split('=')
+  // A comma in a quoted value separates nothing.
+  const preferences = String(prefer)
+    .replace(QUOTED, (quoted) => quoted.replaceAll(',', ' '))
+    .split(',')
+  const first = preferences.find((preference) => /^\s*([^\s=;]*)/.exec(preference)?.[1]?.toLowerCase() === name)
+  return first !== undefined && PATTERNS[wanted].test(first)
+}
+
+/** The dependencies of the routes under `/api`. */
+export interface ApiOptions extends WriteHintsOptions {
+  readonly views: Views
+  readonly past: Past
+  readonly queries: Queries
+  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
+  readonly turns: Turns
+  readonly hints: Pick<Hints, 'check'>
+  readonly limits: ApiLimits
+  /** Whether responses are those of json-server where they differ. */
+  readonly isJsonServer: boolean
+  /** A page of a collection is an object as FakeServer's. */
+  readonly useResultObject: boolean
+}
+
+interface ApiLimits extends HttpQueryLimits {
+  readonly scanSeconds: number
+  /** For a single item. */
+  readonly bodyBytes: number
+  readonly itemValues: number
+  readonly batchBytes: number
+  readonly batchItems: number
 }

@@ -5,9 +5,9 @@ import type { Principal } from '../access/accounts.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ApiRequest, type ApiResource, type Method, Reply } from './api.ts'
 import { publicPath } from './base-path.ts'
-import { PATCH_TYPES } from './bodies.ts'
 import { principalOf } from './guard.ts'
 import { bodyOf } from './koa-body.ts'
+import { PATCH_TYPES } from './media-types.ts'
 
 export type Route = (ctx: Context) => void | Promise<void>
 

@@ -3,18 +3,18 @@ import type { CommandHandler } from '../commands/handler.ts'
 import type { RestoreOutcome } from '../commands/outcome.ts'
 import type { Restoration, RestoredCollection, RestoredCollections } from '../commands/restore.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import type { Journal, Origin } from '../events/journal.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
-import { pointer } from '../json/pointer.ts'
+import { pointer } from '../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
-import { sendJson } from './answers.ts'
-import { JSON_TYPE, readBody } from './bodies.ts'
+import { hasBody, readBody } from './bodies.ts'
 import { bodyOf } from './koa-body.ts'
+import { JSON_TYPE, sendJson } from './media-types.ts'
 import { type BuildProgress, checkBuilt } from './once-built.ts'
 import { authorOf } from './requests.ts'
 
@@ -47,7 +47,7 @@ export async function restore(ctx: Context, options: RestorationOptions): Promis
   }
 }
 
-export function sendRestored(ctx: Context, { position, events }: RestoreOutcome, dryRun: boolean): void {
+function sendRestored(ctx: Context, { position, events }: RestoreOutcome, dryRun: boolean): void {
   ctx.set('Journal-Position', String(position))
   const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({
     type,
@@ -142,7 +142,7 @@ async function parseRestore(
   }
 }
 
-export function checkedRequest(json: JsonValue, { required, properties, examples }: RequestSchema): JsonObject {
+function checkedRequest(json: JsonValue, { required, properties, examples }: RequestSchema): JsonObject {
   if (!isObject(json)) {
     throw new Refusal('Unprocessable', `The request must be an object, such as ${JSON.stringify(examples[0])}.`)
   }
@@ -164,4 +164,29 @@ export function checkedRequest(json: JsonValue, { required, properties, examples
 
 function invalidRequest(faults: readonly Fault[]): Refusal {
   return new Refusal('Unprocessable', 'The request is not valid.', faults)
+}
+
+/** Returns everything to the first data. */
+export type Reset = (origin: Origin, isDryRun: boolean) => Promise<RestoreOutcome>
+
+/** The body, for the check and for OpenAPI. It may be missing. */
+export const RESET_SCHEMA = {
+  type: 'object',
+  required: [],
+  additionalProperties: false,
+  properties: { dryRun: RESTORE_SCHEMA.properties.dryRun },
+  examples: [{ dryRun: true }],
+} as const satisfies JsonObject
+
+/** POST to `/admin/reset`. */
+export async function resetAll(ctx: Context, reset: Reset): Promise<void> {
+  if (ctx.querystring !== '') throw new Refusal('Invalid', 'A reset takes no parameters; dryRun is in its body.')
+  const isDryRun = hasBody(ctx.headers) && (await isDryRunOf(ctx))
+  sendRestored(ctx, await reset(authorOf(ctx), isDryRun), isDryRun)
+}
+
+async function isDryRunOf(ctx: Context): Promise<boolean> {
+  const source = { headers: ctx.headers, bytes: async () => bodyOf(ctx) }
+  const { json } = await readBody(source, [JSON_TYPE], DEFAULT_ITEM_VALUES)
+  return checkedRequest(json, RESET_SCHEMA).dryRun === true
 }

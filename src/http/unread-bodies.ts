@@ -1,5 +1,5 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
-import { lingerAtEnd } from './lingering-close.ts'
+import type { Socket } from 'node:net'
 
 /** Up to this length, an unread body is discarded after the response, so that the connection can be reused. */
 const DISCARDED_BYTES = 1024 * 1024
@@ -53,4 +53,23 @@ function leaveBody(response: BodyAwareResponse, request: IncomingMessage): void 
 function lengthOf({ headers }: IncomingMessage): number {
   if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
   return Number(headers['content-length'] ?? 0)
+}
+
+/** How long a client may take to read the last response and to close its side. */
+const LINGER_MS = 2000
+
+/**
+ * Ends a connection whose client may still be sending. Closing it with unread bytes would reset it, and a reset can
+ * destroy the response before the client has read it (RFC 9112 §9.6). So only the sending side is closed at first.
+ */
+export function closeLingering(socket: Socket): void {
+  socket.end()
+  socket.resume()
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
+}
+
+/** Makes Node end the connection with `closeLingering` after its last response. */
+export function lingerAtEnd(socket: Socket): void {
+  socket.destroySoon = () => closeLingering(socket)
 }

@@ -2,7 +2,7 @@ import { Refusal } from '../runtime/errors.ts'
 import * as CODE from './char-codes.ts'
 import { MAX_NESTING, NESTED } from './item-size.ts'
 import { Malformed } from './parse-text.ts'
-import { endOfString } from './quoted.ts'
+import { endOfString } from './scan.ts'
 
 /** Characters between two pauses. */
 const PART_CHARACTERS = 64 * 1024

@@ -1,8 +1,7 @@
 import { Refusal } from '../runtime/errors.ts'
 import * as CODE from './char-codes.ts'
-import { pathAt } from './path-at.ts'
-import { pointer } from './pointer.ts'
-import { afterBlanks, endOfString } from './quoted.ts'
+import { pointer } from './paths.ts'
+import { afterBlanks, endOfString } from './scan.ts'
 
 /** Highest nesting depth; the outermost container counts as 1. */
 export const MAX_NESTING = 100
@@ -15,7 +14,7 @@ export const NESTED = `Nesting deeper than ${MAX_NESTING} is not accepted`
 /** A member of an object takes as long as about four elements of an array, as its name takes time as well. */
 export const MEMBER_VALUES = 4
 
-export interface Size {
+interface Size {
   /** Elements of arrays, and members of objects as MEMBER_VALUES each: how long the value takes. */
   readonly values: number
   readonly nesting: number
@@ -81,4 +80,39 @@ export function checkValues(json: string, most: number, what: string, idValues?:
   if (isTooDeep) throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
   const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
   throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])
+}
+
+/** A container that is open at some offset of a JSON text. */
+interface OpenContainer {
+  readonly isArray: boolean
+  /** The index of the current element, or the offset of the current member's name. */
+  at: number
+}
+
+/** Tokens of a JSON Pointer to the value at an offset of JSON, which need not be well-formed. */
+export function pathAt(json: string, offset: number): readonly (string | number)[] {
+  const open: OpenContainer[] = []
+  let string = 0
+  for (let at = 0; at < offset; at++) {
+    const code = json.charCodeAt(at)
+    const innermost = open[open.length - 1]
+    if (code === CODE.QUOTE) {
+      string = at
+      at = endOfString(json, at)
+    } else if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE)
+      open.push({ isArray: code === CODE.OPEN_BRACKET, at: 0 })
+    else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) open.pop()
+    else if (code === CODE.COLON && innermost) innermost.at = string
+    else if (code === CODE.COMMA && innermost?.isArray) innermost.at++
+  }
+  return open.map(({ isArray, at }) => (isArray ? at : nameAt(json, at)))
+}
+
+function nameAt(json: string, begin: number): string {
+  const name = json.slice(begin, endOfString(json, begin) + 1)
+  try {
+    return JSON.parse(name)
+  } catch {
+    return name
+  }
 }

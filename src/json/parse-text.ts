@@ -1,4 +1,4 @@
-import { afterBlanks, endOfString } from './quoted.ts'
+import { afterBlanks, endOfString } from './scan.ts'
 import { isArray, type JsonValue, put } from './value.ts'
 
 /** Text that is not JSON. `whereMalformed` finds the place. */

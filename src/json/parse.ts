@@ -1,7 +1,7 @@
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import { checkValues, MAX_NESTING, NESTED } from './item-size.ts'
 import { Malformed, parseText } from './parse-text.ts'
-import { pointer } from './pointer.ts'
+import { pointer } from './paths.ts'
 import { isArray, type JsonValue } from './value.ts'
 import { whereMalformed } from './where-malformed.ts'
 import { mayUnderflow, whereRounded } from './where-rounded.ts'

@@ -1,6 +1,6 @@
 import * as CODE from './char-codes.ts'
-import { pathAt } from './path-at.ts'
-import { endOfString } from './quoted.ts'
+import { pathAt } from './item-size.ts'
+import { endOfString } from './scan.ts'
 
 /** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6

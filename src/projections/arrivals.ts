@@ -1,4 +1,4 @@
-import type { Projection } from '../events/projection.ts'
+import type { Projection } from '../events/journal.ts'
 
 /** Wakes readers at the end of the journal when a new write arrives. */
 export class Arrivals implements Projection {

@@ -1,10 +1,8 @@
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded } from '../events/journal.ts'
-import type { StoredProjection } from '../events/projection.ts'
+import { type Journal, positioned, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
-import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
-import type { Row, RowsOptions } from '../store/row.ts'
 import type { Views } from './views.ts'
 
 /** Positions of an item's events that are looked up together. */

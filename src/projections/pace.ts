@@ -1,4 +1,4 @@
-import type { Schedule } from '../runtime/schedule.ts'
+import type { Schedule } from '../runtime/turns.ts'
 
 /** A clock and timer, passed as arguments so that tests can simulate years. */
 export interface Clock {

@@ -1,22 +1,20 @@
 import { setImmediate } from 'node:timers/promises'
 import { Collection } from '../collections/collection.ts'
 import { type CollectionWriter, storedCollections } from '../collections/collection-writer.ts'
-import { ItemCache } from '../collections/item-cache.ts'
-import type { KeyFields } from '../collections/natural-key.ts'
-import { NaturalKeys } from '../collections/natural-keys.ts'
-import type { CollectionFacts } from '../collections/stored-items.ts'
+import { type KeyFields, NaturalKeys } from '../collections/natural-keys.ts'
+import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
+import { ItemCache } from '../collections/table.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import type { Recorded } from '../events/journal.ts'
-import type { Projection, StoredProjection } from '../events/projection.ts'
+import type { Projection, Recorded, StoredProjection } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import type { Path } from '../json/paths.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { SpaceRetry } from '../store/space-retry.ts'
+import { SpaceRetry } from '../store/disk-space.ts'
+import { TAG, tableKey } from '../store/keys.ts'
 import { Store } from '../store/store.ts'
-import { Snapshot } from './snapshot.ts'
+import type { Pin } from '../store/versions.ts'
 import { type StoredState, StoreFold } from './store-fold.ts'
-import { TableRemoval } from './table-removal.ts'
 
 /** Writes stored together while a journal is read. */
 const REPLAYED_TOGETHER = 256
@@ -277,3 +275,59 @@ async function stepwise(steps: Generator<undefined, void>): Promise<void> {
   do await setImmediate()
   while (!steps.next().done)
 }
+
+/** How often to check whether a table is still being read. */
+const READERS_MS = 1000
+
+/** Removes tables that no collection has any more, in the background. */
+class TableRemoval {
+  readonly #store: Store
+  readonly #indexes: StoredIndexes
+
+  constructor(store: Store, indexes: StoredIndexes) {
+    this.#store = store
+    this.#indexes = indexes
+  }
+
+  /** Removes what an interrupted process left: old versions, and all tables below `next` other than `tables`. */
+  async tidy(tables: ReadonlySet<number>, next: number): Promise<void> {
+    this.#store.versions.sweepSoon()
+    await this.#indexes.tidy(tables)
+    for (let table = 1; table < next; table++) {
+      if (!tables.has(table)) await this.#remove(table)
+    }
+  }
+
+  /** Removes a table once nobody reads at a position before `replacedAt`. */
+  async removeUnread(table: number, replacedAt: Position): Promise<void> {
+    while (Math.min(...this.#store.versions.pinned) < replacedAt) {
+      await new Promise<void>((resolve) => setTimeout(resolve, READERS_MS).unref())
+    }
+    await this.#remove(table)
+  }
+
+  async #remove(table: number): Promise<void> {
+    await this.#indexes.dropTable(table)
+    for (const tag of [TAG.item, TAG.place, TAG.gaps, TAG.changed]) await this.#store.clear(tableKey(tag, table))
+  }
+}
+
+/** The collections at one position, by name, until closed. */
+export class Snapshot extends Map<string, PinnedCollection> {
+  readonly position: Position
+  readonly #pin: Pin
+
+  constructor(pin: Pin, collections: Iterable<readonly [string, PinnedCollection]>) {
+    super(collections)
+    this.position = pin.position
+    this.#pin = pin
+    forgotten.register(this, pin)
+  }
+
+  close(): void {
+    this.#pin.release()
+  }
+}
+
+/** Releases the pin of a snapshot that was garbage-collected without close(). */
+const forgotten = new FinalizationRegistry<Pin>((pin) => pin.release())

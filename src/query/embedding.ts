@@ -8,8 +8,8 @@ import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
 import type { Relation } from './json-server.ts'
+import { RECEIVED, withReceived } from './parameter.ts'
 import type { UnpagedQuery } from './result-cursor.ts'
-import { RECEIVED, withReceived } from './virtual-field.ts'
 
 /** How items of one collection are shown inside those of another. */
 export interface Related {

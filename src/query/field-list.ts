@@ -1,6 +1,5 @@
 import { isItemEvent } from '../events/event.ts'
-import type { Recorded } from '../events/journal.ts'
-import type { Projection } from '../events/projection.ts'
+import type { Projection, Recorded } from '../events/journal.ts'
 import { parseText } from '../json/parse-text.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
@@ -8,8 +7,8 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../json/valu
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { type CollectionSnapshot, itemsOf } from './collection-snapshot.ts'
 import { type Conditions, filterOf, meetsConditions } from './filter.ts'
+import { scanTimeout } from './parameter.ts'
 import type { PresentCollection, Queries } from './queries.ts'
-import { scanTimeout } from './scan-limit.ts'
 
 /** Fields that are remembered, of all collections together. */
 const MOST_FIELDS = 1000

@@ -1,9 +1,10 @@
-import { orderKey, RANK, rankOfKey, timeKeyAt } from '../json/order-key.ts'
+import { type Instant, instantOf, readInstant, withPlus } from '../json/instant.ts'
+import { instantKey, orderKey, RANK, rankOfKey, textKey, timeKeyAt } from '../json/order-key.ts'
+import { violationOf } from '../json/parse.ts'
+import { parseText } from '../json/parse-text.ts'
 import { type Path, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import { type Operand, operandOf } from './literal.ts'
-import { traceOf } from './trace.ts'
-import { RECEIVED } from './virtual-field.ts'
+import { RECEIVED } from './parameter.ts'
 
 /** The suffixes of filters; `in` is `eq` with several values. `like`, `istartswith` and `iendswith` ignore case. */
 export const OPERATORS = [
@@ -202,4 +203,79 @@ function isMentioned(value: JsonValue, folded: readonly string[]): boolean {
   if (isObject(value)) return Object.keys(value).some((name) => isMentioned(value[name] as JsonValue, folded))
   const text = fold(String(value))
   return folded.some((one) => text.includes(one))
+}
+
+/** Highest number of values for a trace. */
+const MOST_TRACED = 16
+/** Highest number of their characters where each place of an item's text is compared with all of them. */
+const MOST_CHARACTERS = 256
+
+/** Matches the text of each matching item, as written by `JSON.stringify`; undefined without such an expression. */
+function traceOf(path: Path, operator: string, operands: readonly Operand[]): RegExp | undefined {
+  if (operands.length > MOST_TRACED) return undefined
+  const values: string[] = []
+  for (const { text, keys } of operands) {
+    // Instants and containers can equal differently written values.
+    const ranks = keys.map(rankOfKey)
+    if (ranks.some((rank) => rank === RANK.instant || rank >= RANK.array)) return undefined
+    const quoted = JSON.stringify(text)
+    if (operator === 'eq' || operator === 'in')
+      values.push(quoted, ranks.includes(RANK.number) ? String(Number(text)) : text)
+    else if (operator === 'startswith') values.push(quoted.slice(0, -1))
+    else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
+    else return undefined
+  }
+  const value = values.map(escaped).join('|')
+  if (operator === 'contains' || operator === 'endswith') {
+    return value.length > MOST_CHARACTERS ? undefined : new RegExp(value)
+  }
+  // The value may be in an array.
+  return new RegExp(`${escaped(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+}
+
+const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
+
+/** The text of a parameter, read as a value of each type; the type of the item's value decides which one counts. */
+interface Operand {
+  readonly text: string
+  readonly instant: Instant | undefined
+  /** The order keys of a value to which it is equal, of different ranks. */
+  readonly keys: readonly string[]
+}
+
+export function operandOf(text: string, isTime: boolean): Operand {
+  const instant = isTime ? readEventTime(text) : readInstant(text)
+  if (!isTime) return { text, instant, keys: orderKeysOf(text, instant) }
+  return { text, instant, keys: instant ? [instantKey(instant)] : orderKeysOf(text, undefined).map(textKey) }
+}
+
+function orderKeysOf(text: string, instant: Instant | undefined): readonly string[] {
+  const keys = [textKey(text)]
+  if (instant) keys.push(instantKey(instant))
+  if (JSON_NUMBER.test(text)) keys.push(orderKey(Number(text)))
+  else if (/^(?:null|true|false)$|^\s*[[{]/.test(text)) {
+    const value = storableValue(text)
+    if (value !== undefined) keys.push(orderKey(value))
+  }
+  return keys
+}
+
+/** A filter's text as an event time: any spelling, and any number; undefined for other text. */
+export function readEventTime(text: string): Instant | undefined {
+  return instantOf(withPlus(text)) ?? (JSON_NUMBER.test(text) ? instantOf(Number(text)) : undefined)
+}
+
+function storableValue(text: string): JsonValue | undefined {
+  let value: JsonValue
+  try {
+    value = parseText(text)
+  } catch {
+    return undefined
+  }
+  // Values that cannot be stored match nothing; unlimited nesting would overflow the stack.
+  return violationOf(value) ? undefined : value
 }

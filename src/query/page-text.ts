@@ -5,7 +5,7 @@ import { type Selection, select } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { RECEIVED, withReceived } from './virtual-field.ts'
+import { RECEIVED, withReceived } from './parameter.ts'
 
 /** Text in pieces, too long to be created or sent at once. */
 export class LongText {

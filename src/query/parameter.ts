@@ -1,3 +1,4 @@
+import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 
@@ -58,4 +59,25 @@ export function parseFlag(parameters: readonly Parameter[], name: string): boole
     throw new Refusal('Invalid', `The parameter ${name} must be true or false, once.`)
   }
   return given[0] === 'true'
+}
+
+/** The virtual field of an item that queries may name: when the journal received the item's last event. */
+export const RECEIVED = '$received'
+
+export function isReceived(path: Path): boolean {
+  return path[0] === RECEIVED
+}
+
+/** The text of an item with the virtual field. A member of that name which the item has itself is hidden. */
+export function withReceived(text: string, timeMs: number): string {
+  const body = text.slice(0, -1)
+  return `${body}${body === '{' ? '' : ','}"${RECEIVED}":"${new Date(timeMs).toISOString()}"}`
+}
+
+export function scanTimeout(seconds: number): Refusal {
+  return new Refusal(
+    'Unavailable',
+    `The query was aborted after ${seconds} s (Limits.ScanSeconds), because it has to scan too many items. Fields that are ` +
+      'filtered or sorted by a second time get an index: try again later, or filter by indexed fields.',
+  )
 }

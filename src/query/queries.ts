@@ -1,7 +1,7 @@
 import { Collection } from '../collections/collection.ts'
 import type { Item } from '../collections/item.ts'
 import type { ItemId, Position } from '../events/event.ts'
-import type { Projection } from '../events/projection.ts'
+import type { Projection } from '../events/journal.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'

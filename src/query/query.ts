@@ -11,6 +11,7 @@ import {
   OPERATORS,
   type Operator,
   RANGES,
+  readEventTime,
 } from './filter.ts'
 import {
   colonOperator,
@@ -20,18 +21,18 @@ import {
   type Relation,
   relationsOf,
 } from './json-server.ts'
-import { readEventTime } from './literal.ts'
 import { DEFAULT_PAGE_SIZE, PAGE_PARAMETERS, PAGING, type Page, parsePage } from './paging.ts'
 import {
   CACHE_BUSTERS,
   FLAG,
+  isReceived,
   type Parameter,
   type ParameterDescription,
   parameterName,
+  RECEIVED,
   TEXT,
   TEXT_LIST,
 } from './parameter.ts'
-import { isReceived, RECEIVED } from './virtual-field.ts'
 
 export type { Parameter } from './parameter.ts'
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 
 /** How many lines of a kind may be written in a time. */
-export interface LineRate {
+interface LineRate {
   readonly lines: number
   readonly ms: number
 }
@@ -79,4 +79,20 @@ function takeUnlogged(kind: Kind): { readonly unlogged?: number } {
   const { unlogged } = kind
   kind.unlogged = 0
   return unlogged > 0 ? { unlogged } : {}
+}
+
+/** When to log the first line, and the interval between two lines, in milliseconds. */
+const FIRST_MS = 1000
+const INTERVAL_MS = 5000
+
+export type ProgressLog = (facts: Readonly<Record<string, number>>, message: string) => void
+
+/** Logs the progress of long work every few seconds. */
+export function progressLog(log: Pick<Logger, 'info'>, elapsedMs: () => number = () => performance.now()): ProgressLog {
+  let dueMs = elapsedMs() + FIRST_MS
+  return (facts, message) => {
+    if (elapsedMs() < dueMs) return
+    dueMs = elapsedMs() + INTERVAL_MS
+    log.info(facts, message)
+  }
 }

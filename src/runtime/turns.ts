@@ -145,3 +145,27 @@ class TaskTurn implements Turn {
 
 /** A turn that never ends, for a task that may block the event loop. */
 export const ENDLESS: Turn = { isOver: false, next: async () => {}, estimatedMs: 0 }
+
+export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
+
+/** A semaphore with a queue. */
+export class Semaphore {
+  readonly #waiting: (() => void)[] = []
+  #free: number
+
+  constructor(atOnce: number) {
+    this.#free = atOnce
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#free++
+    }
+  }
+}

@@ -1,5 +1,5 @@
+import type { EngineDependencies } from '../engine/options.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import type { EngineDependencies } from './dependencies.ts'
 
 /** A change of the wall clock that the monotonic clock does not have. */
 export interface ClockJump {

@@ -1,22 +1,6 @@
 import type { Middleware } from 'koa'
-import type { Logger } from 'pino'
-import type { Files } from '../files/files.ts'
-import type { Schedule } from '../runtime/schedule.ts'
+import type { EngineDependencies } from '../engine/options.ts'
 import type { Settings } from '../settings/settings.ts'
-
-export interface EngineDependencies {
-  readonly files: Files
-  readonly now: () => Date
-  readonly newId: () => string
-  readonly schedule: Schedule
-  /** A monotonic clock in milliseconds. */
-  readonly elapsedMs: () => number
-  readonly log: Logger
-  /** The initial content of `data/datastore.json`. */
-  readonly sampleFile: string
-  /** Called when the service cannot keep its guarantees any more: the process must end with an error. */
-  readonly failed: (error: unknown) => void
-}
 
 export interface ServiceDependencies extends EngineDependencies {
   readonly version: string

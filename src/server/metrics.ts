@@ -1,12 +1,12 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import type { ClusterFigures } from '../cluster/figures.ts'
+import type { Engine, EngineFigures } from '../engine/engine.ts'
 import type { ConnectionFigures } from '../http/connection-limits.ts'
 import type { MetricsOptions } from '../http/metrics.ts'
 import type { RequestTimes } from '../http/request-times.ts'
 import type { IndexStatus, Queries } from '../query/queries.ts'
 import type { Histogram } from '../runtime/histogram.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
-import type { Engine, EngineFigures } from './engine.ts'
 
 export interface MetricsSources {
   readonly engine: Engine

@@ -1,15 +1,13 @@
 import { Access } from '../access/access.ts'
 import { TrustedProxies } from '../access/addresses.ts'
-import { Failures } from '../access/failures.ts'
-import { Gate } from '../access/gate.ts'
-import { Hosts } from '../access/hosts.ts'
-import { Origins } from '../access/origins.ts'
+import { Failures, Gate } from '../access/gate.ts'
+import { Hosts, Origins } from '../access/origins.ts'
 import { isPasswordHash } from '../access/passwords.ts'
 import type { Tokens } from '../access/tokens.ts'
+import type { TokenStorage } from '../engine/token-storage.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { type Address, isPublic } from '../settings/urls.ts'
-import type { TokenStorage } from './token-storage.ts'
 
 /** Minimum length of an API key that cannot be guessed. */
 const KEY_BYTES = 16

@@ -1,14 +1,14 @@
 import type { RestoreOutcome } from '../commands/outcome.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readDataFileBody } from '../data-file/file-reader.ts'
-import { firstImportEnd } from '../data-file/first-import.ts'
+import { firstImportEnd } from '../data-file/merged-edits.ts'
+import type { Engine } from '../engine/engine.ts'
 import type { Origin } from '../events/journal.ts'
 import { checkBuilt } from '../http/once-built.ts'
 import { formerCollections } from '../http/restoration.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Engine } from './engine.ts'
 
 /** Returns all collections to the first data, or to given data, with the next ids of a first start with it. */
 export class Resets {

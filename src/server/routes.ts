@@ -1,8 +1,9 @@
-import { PerAddress } from '../access/per-address.ts'
+import { PerAddress } from '../access/addresses.ts'
+import { timesOf } from '../engine/options.ts'
+import type { Health } from '../http/admin.ts'
 import type { ApiResource } from '../http/api.ts'
 import type { AppOptions } from '../http/app.ts'
 import { eventResources } from '../http/events.ts'
-import { FileStreams } from '../http/file-streams.ts'
 import { Hints } from '../http/hints.ts'
 import { apiResources } from '../http/items.ts'
 import type { MetricsOptions } from '../http/metrics.ts'
@@ -11,16 +12,14 @@ import { waitingForPosition } from '../http/position-wait.ts'
 import { readable } from '../http/read-only.ts'
 import { observing } from '../http/request-times.ts'
 import { simulating } from '../http/simulation.ts'
+import { FileStreams } from '../http/statics.ts'
 import { formatPath } from '../json/paths.ts'
 import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
 import { Corruption } from '../runtime/errors.ts'
-import { Semaphore } from '../runtime/semaphore.ts'
-import { Turns } from '../runtime/turns.ts'
+import { Semaphore, Turns } from '../runtime/turns.ts'
 import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
-import { timesOf } from './durable-projections.ts'
-import { healthOf } from './health.ts'
 import type { ServiceContext } from './service-context.ts'
 
 /** All routes of the service, for the hot path and for Koa. */
@@ -135,5 +134,28 @@ function docsOf(context: ServiceContext): AppOptions['docs'] {
     useResultObject: settings.api.useResultObject,
     idField: settings.dataStore.idField,
     streams: new FileStreams(descriptors.files),
+  }
+}
+
+/** The source of `/health`. The uptime counts from this call. */
+function healthOf({ engine, settings, dependencies, readOnly, clock }: ServiceContext): () => Health {
+  const { elapsedMs, version } = dependencies
+  const began = elapsedMs()
+  return () => {
+    const { status, ...parts } = engine.health()
+    const jump = clock.last
+    // The names of fields are not public.
+    const [building] = engine.queries.list().flatMap(({ built }) => built ?? [])
+    return {
+      status,
+      position: engine.views.position,
+      uptime: Math.round((elapsedMs() - began) / 1000),
+      version,
+      readOnly: readOnly !== undefined,
+      idField: settings.dataStore.idField,
+      ...parts,
+      ...(jump && { clock: jump }),
+      ...(building !== undefined && { indexing: Math.round(building * 1000) / 1000 }),
+    }
   }
 }

@@ -1,7 +1,7 @@
 import type { EventTimeRule } from '../commands/rules.ts'
 import { formatPath, type Path, parsePath, splitList } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import { isReceived, RECEIVED } from '../query/virtual-field.ts'
+import { isReceived, RECEIVED } from '../query/parameter.ts'
 
 export interface CollectionSettings {
   /** The fields of each index. */

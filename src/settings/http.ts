@@ -1,7 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { TrustedProxies } from '../access/addresses.ts'
-import { parseHost } from '../access/hosts.ts'
-import { parseOrigin } from '../access/origins.ts'
+import { parseHost, parseOrigin } from '../access/origins.ts'
 import { isOwnPath, parseBasePath } from '../http/base-path.ts'
 import type { Section } from './keys.ts'
 import type { SettingValues } from './values.ts'

@@ -4,7 +4,6 @@ import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { IGNORED_SECTIONS, KEY_ALIASES } from './fake-server.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
 export interface SettingsSource {
@@ -199,4 +198,17 @@ export function readSchema(
 
 function isSchema(value: JsonValue): boolean {
   return isObject(value) || typeof value === 'boolean'
+}
+
+/** Keys of FakeServer's appsettings.json that have another name here. */
+const KEY_ALIASES: Readonly<Record<string, KeyName>> = { 'DataStore.EagerDataReload': 'Common.EagerDataReload' }
+
+/** Sections of FakeServer that the server ignores, with the setting to use instead. */
+const IGNORED_SECTIONS: Readonly<Record<string, string>> = {
+  AllowedHosts: 'Http.Hosts names the hosts.',
+  Caching: 'ETags are always sent.',
+  CustomResponse: 'Koa middleware changes responses (docs/library.md).',
+  Jobs: 'There are no jobs: writes take milliseconds.',
+  Logging: 'Log.Level sets the level.',
+  Serilog: 'Log.Level and Log.Format set the log.',
 }

@@ -1,4 +1,4 @@
-import type { Updated } from '../projections/notifications.ts'
+import type { Position } from '../events/event.ts'
 
 type ItemId = string | number
 type Item = Readonly<Record<string, unknown>>
@@ -70,4 +70,14 @@ export interface Change {
   readonly id: ItemId
   /** The item after the change; not with `leave`. */
   readonly item?: Item
+}
+
+/** The notification of an event to all clients, which may then read the path. */
+export interface Updated {
+  readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly collection: string
+  /** As stored, number or text; null for an event of a whole collection. */
+  readonly itemId: ItemId | null
+  readonly position: Position
 }

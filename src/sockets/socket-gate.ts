@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Credentials } from '../access/access.ts'
 import type { Principal } from '../access/accounts.ts'
+import { PerAddress } from '../access/addresses.ts'
 import { credentialsOf, type Gate, hasCredentials, isRefused, type RefusedAccess } from '../access/gate.ts'
-import { PerAddress } from '../access/per-address.ts'
 
 export type Admission =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }

@@ -2,20 +2,17 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Server } from 'socket.io'
 import type { WebSocket } from 'ws'
+import * as ws from 'ws'
 import type { Principal } from '../access/accounts.ts'
 import type { Gate } from '../access/gate.ts'
-import type { Recorded } from '../events/journal.ts'
-import type { Projection } from '../events/projection.ts'
-import { notificationsOf } from '../projections/notifications.ts'
-import { BoundedWebSocketServer } from './bounded-web-socket.ts'
-import { boundAnswers, bytesWaiting, type EngineConnection, terminate, WAITING_BYTES } from './connection.ts'
-import { FanOut, type Tellable } from './fan-out.ts'
-import { InParts } from './in-parts.ts'
-import { encodeAsTheyAre } from './json-text.ts'
-import type { ClientMessages, ServerMessages } from './protocol.ts'
+import { type DomainEvent, isItemEvent, OBJECT_ID } from '../events/event.ts'
+import type { Projection, Recorded } from '../events/journal.ts'
+import { collectionPath, itemPath } from '../projections/address.ts'
+import { boundAnswers, bytesWaiting, type EngineConnection, Stalls, terminate, WAITING_BYTES } from './connection.ts'
+import { BoundedWebSocketServer, InParts } from './in-parts.ts'
+import type { ClientMessages, ServerMessages, Updated } from './protocol.ts'
 import { SocketGate } from './socket-gate.ts'
-import { Stalls } from './stalls.ts'
-import { serveSubscriptions } from './subscriber.ts'
+import { encodeAsTheyAre, serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { dispatchUpgrades, refuse, type Unanswered } from './upgrades.ts'
 
@@ -46,7 +43,7 @@ export interface SocketFigures extends SubscriptionFigures {
   readonly dropped: number
 }
 
-export interface SocketsOptions {
+interface SocketsOptions {
   readonly gate: Gate
   /** False while the collections are not loaded. */
   readonly isReady: () => boolean
@@ -263,5 +260,95 @@ export class Sockets implements Projection {
     for (const client of this.#plain.clients) client.close(1001, 'The server is ending.')
     this.#plain.close()
     await this.#io.close()
+  }
+}
+
+/** The part of a Socket.IO connection that FanOut needs. */
+interface Tellable {
+  write(data: string, options: { readonly wsPreEncodedFrame: readonly Buffer[] }): unknown
+}
+
+/** RFC 6455 §5.2. */
+const TEXT = { fin: true, opcode: 1, mask: false, readOnly: false, rsv1: false }
+/** Separates the packets of a polling payload of Engine.IO; "4" means message. */
+const NEXT_PACKET = '\x1e4'
+
+/**
+ * Broadcasts events to all clients. The events of one turn of the event loop are encoded and framed once, and sent to
+ * each client in one write: with many clients the writes dominate the cost.
+ */
+class FanOut {
+  readonly #socketIo: () => Iterable<Tellable>
+  readonly #plain: () => Iterable<WebSocket>
+  #texts: string[] = []
+
+  constructor(socketIo: () => Iterable<Tellable>, plain: () => Iterable<WebSocket>) {
+    this.#socketIo = socketIo
+    this.#plain = plain
+  }
+
+  tell(updated: Updated): void {
+    if (this.#texts.push(JSON.stringify(updated)) === 1) setImmediate(() => this.#send())
+  }
+
+  #send(): void {
+    const texts = this.#texts
+    this.#texts = []
+    let frames: Buffer | undefined
+    for (const client of this.#plain()) {
+      if (client.readyState !== client.OPEN) continue
+      frames ??= framesOf(texts)
+      senderOf(client).sendFrame([frames])
+    }
+    let packets: { readonly data: string; readonly frames: readonly Buffer[] } | undefined
+    for (const connection of this.#socketIo()) {
+      packets ??= packetsOf(texts)
+      connection.write(packets.data, { wsPreEncodedFrame: packets.frames })
+    }
+  }
+}
+
+/** Encoded as Socket.IO does: `frames` for WebSocket, `data` for polling. */
+function packetsOf(texts: readonly string[]) {
+  const messages = texts.map((text) => `2["updated",${text}]`)
+  return { data: messages.join(NEXT_PACKET), frames: [framesOf(messages.map((message) => `4${message}`))] }
+}
+
+function framesOf(texts: readonly string[]): Buffer {
+  return Buffer.concat(texts.flatMap((text) => Sender.frame(Buffer.from(text), TEXT)))
+}
+
+/** Missing in the types of ws; the adapter of Socket.IO uses it as well. */
+const { Sender } = ws as unknown as { Sender: { frame(data: Buffer, options: typeof TEXT): Buffer[] } }
+
+function senderOf(client: WebSocket): { sendFrame(list: readonly Buffer[]): void } {
+  return (client as unknown as { _sender: { sendFrame(list: readonly Buffer[]): void } })._sender
+}
+
+const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
+  ItemCreated: 'POST',
+  ItemReplaced: 'PUT',
+  ItemPatched: 'PATCH',
+  ItemDeleted: 'DELETE',
+  ObjectCreated: 'POST',
+  ObjectDeleted: 'DELETE',
+  CollectionCreated: 'POST',
+  CollectionRemoved: 'DELETE',
+  CollectionOrdered: 'PUT',
+  IdsReset: 'PUT',
+}
+
+function* notificationsOf(recorded: Recorded): Generator<Updated> {
+  let { position } = recorded
+  for (const event of recorded.events) {
+    const { collection } = event
+    const itemId = isItemEvent(event) && event.id !== OBJECT_ID ? event.id : null
+    yield {
+      method: METHODS[event.type],
+      path: itemId === null ? collectionPath(collection) : itemPath(collection, String(itemId)),
+      collection,
+      itemId,
+      position: position++,
+    }
   }
 }

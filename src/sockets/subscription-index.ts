@@ -2,8 +2,8 @@ import { orderKey } from '../json/order-key.ts'
 import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Filter } from '../query/filter.ts'
-import type { SubscriptionFilter } from '../query/subscription-filter.ts'
 import type { Turn } from '../runtime/turns.ts'
+import type { SubscriptionFilter } from './subscription-filter.ts'
 
 interface OfPath<Subscriber> {
   readonly path: Path

@@ -6,8 +6,8 @@ import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
 import type { PageItems } from '../query/index/finder.ts'
 import type { Queries } from '../query/queries.ts'
-import type { SubscriptionFilter } from '../query/subscription-filter.ts'
 import type { Change, Subscribed } from './protocol.ts'
+import type { SubscriptionFilter } from './subscription-filter.ts'
 
 /** The client of a subscription. */
 export interface Subscriber {

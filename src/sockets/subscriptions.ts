@@ -1,19 +1,17 @@
 import { isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { momentOf } from '../projections/moment.ts'
-import { type Clock, Pace } from '../projections/pace.ts'
+import { type Clock, isSpeed, Pace, SPEEDS } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { PageItems } from '../query/index/finder.ts'
 import type { PageItemsAt, Queries } from '../query/queries.ts'
-import { parseSubscriptionFilter, queryOf } from '../query/subscription-filter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
 import { LaggingSubscriptions } from './lagging-subscriptions.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
-import { parseSubscribe, type SubscribeRequest } from './parse-subscribe.ts'
 import {
   accepted,
   eventTimeOf,
@@ -27,6 +25,7 @@ import {
   tooLong,
   tooMany,
 } from './subscription.ts'
+import { parseSubscriptionFilter, queryOf } from './subscription-filter.ts'
 
 /** A subscription is resumed with up to this many times as many items as it may begin with, and as many changed ones. */
 const MOST_RESUMED = 10
@@ -295,4 +294,55 @@ export class Subscriptions {
 /** A search ends with its subscription, when the client has disconnected. */
 function askerOf(subscription: Subscription): Asker {
   return { isGone: () => subscription.isEnded }
+}
+
+/** A parsed `subscribe`; parseSubscriptionFilter reads its query. */
+export interface SubscribeRequest {
+  readonly collection: string
+  readonly query: unknown
+  readonly after: Position | undefined
+  readonly journal: string | undefined
+  /** A position or an instant, not resolved yet. */
+  readonly from: string | undefined
+  readonly speed: number
+}
+
+const MEMBERS = ['collection', 'query', 'after', 'journal', 'from', 'speed']
+
+/**
+ * Checks what a client sent.
+ * @throws {Refusal} `Invalid`
+ */
+export function parseSubscribe(sent: unknown): SubscribeRequest {
+  if (typeof sent !== 'object' || sent === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
+  const unknown = Object.keys(sent).find((name) => !MEMBERS.includes(name))
+  if (unknown !== undefined) {
+    throw new Refusal('Invalid', `subscribe has no member ${JSON.stringify(unknown)}; it has ${MEMBERS.join(', ')}.`)
+  }
+  const { collection, query, after, journal, from, speed } = sent as Readonly<Record<string, unknown>>
+  if (typeof collection !== 'string' || collection === '') throw new Refusal('Invalid', 'collection must be text.')
+  if (after !== undefined && !isPosition(after)) throw new Refusal('Invalid', 'after must be a position.')
+  if (journal !== undefined && typeof journal !== 'string') throw new Refusal('Invalid', 'journal must be a UUID.')
+  if (from !== undefined && typeof from !== 'string' && !isPosition(from)) {
+    throw new Refusal('Invalid', 'from must be a position or an ISO 8601 date-time.')
+  }
+  if (from !== undefined && after !== undefined) {
+    throw new Refusal('Invalid', 'after resumes a subscription and from starts a replay: use only one of them.')
+  }
+  if (speed !== undefined && from === undefined) throw new Refusal('Invalid', 'speed needs from: where to begin.')
+  if (speed !== undefined && !isSpeed(speed)) {
+    throw new Refusal('Invalid', `speed must be a number from ${SPEEDS.least} to ${SPEEDS.most}.`)
+  }
+  return {
+    collection,
+    query,
+    after,
+    journal,
+    from: from === undefined ? undefined : String(from),
+    speed: speed ?? SPEEDS.least,
+  }
+}
+
+function isPosition(value: unknown): value is Position {
+  return Number.isSafeInteger(value) && (value as number) >= 0
 }

@@ -17,3 +17,15 @@ export function putPosition(bytes: Buffer, offset: number, position: Position): 
   bytes.writeUInt16BE(Math.floor(position / 2 ** 32), offset)
   bytes.writeUInt32BE(position >>> 0, offset + 2)
 }
+
+export interface Row {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+export interface RowsOptions {
+  readonly limit?: number
+  /** Stops after so many bytes of values. */
+  readonly bytes?: number
+  readonly reverse?: boolean
+}

@@ -1,5 +1,6 @@
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { isOutOfSpace } from '../files/files.ts'
 
 const PAGE_BYTES = 4096
 /** Overhead of a transaction besides its rows: the list of free pages and the roots of the trees. */
@@ -67,4 +68,48 @@ function freeBytes(directory: string): number {
   if (!statSync(directory, { throwIfNoEntry: false })) return Number.POSITIVE_INFINITY
   const { bavail, bsize } = statfsSync(directory)
   return bavail * bsize
+}
+
+/** Delay before the next attempt. */
+const FULL_MS = 500
+
+/** Repeats work that fails because the disk is full. */
+export class SpaceRetry {
+  #isFull = false
+  #isEnded = false
+
+  /** Whether work waits for space. */
+  get isFull(): boolean {
+    return this.#isFull
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  /**
+   * Runs work until there is space for it; returns false if that was given up by `end`.
+   * @param hasFailed The first attempt was made before and has failed.
+   */
+  async run(work: () => void | Promise<void>, hasFailed = false): Promise<boolean> {
+    for (let isAgain = hasFailed; ; isAgain = true) {
+      if (isAgain) {
+        this.#isFull = true
+        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
+        if (this.#isEnded) return false
+      }
+      try {
+        await work()
+        this.#isFull = false
+        return true
+      } catch (error) {
+        if (!isOutOfSpace(error)) throw error
+      }
+    }
+  }
+
+  /** Stops repeating work. */
+  end(): void {
+    this.#isEnded = true
+  }
 }

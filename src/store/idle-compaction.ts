@@ -4,12 +4,12 @@ import type { Store } from './store.ts'
 import type { StoreDirectory } from './store-directory.ts'
 
 /** Minutes since midnight in local time. The range includes midnight if it ends before it begins. */
-export interface Hours {
+interface Hours {
   readonly from: number
   readonly until: number
 }
 
-export interface IdleCompactionOptions {
+interface IdleCompactionOptions {
   readonly directory: StoreDirectory
   readonly store: Store
   readonly hours: Hours

@@ -1,4 +1,5 @@
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
+import { lengthen } from './meta.ts'
 
 export type Lmdb = RootDatabase<Buffer, Buffer>
 
@@ -77,7 +78,7 @@ export function synced(db: Lmdb): Promise<void> {
 }
 
 /** The number of the last page that the last transaction knows. */
-export function lastPage(db: Lmdb): number {
+function lastPage(db: Lmdb): number {
   const { env } = db as unknown as { readonly env: { info(): { readonly lastPageNumber: number } } }
   return env.info().lastPageNumber
 }
@@ -87,4 +88,48 @@ export function named(error: unknown): NodeJS.ErrnoException {
   const known = error as Error & { code?: unknown }
   if (typeof known.code === 'number') known.code = CODES[known.code]
   return known as NodeJS.ErrnoException
+}
+
+/** Larger values get overflow pages of their own. */
+const LARGE_BYTES = 1700
+
+/** Extends the file after transactions that may have freed pages at its end which they had allocated themselves. */
+export class FileLength {
+  readonly #path: string
+  #hasRemoved = false
+  #largeValues = 0
+  /** The last page when the length of the file was checked. */
+  #checkedTo: number | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** A transaction begins. */
+  begin(): void {
+    this.#hasRemoved = false
+    this.#largeValues = 0
+  }
+
+  put(value: Buffer): void {
+    if (value.length >= LARGE_BYTES) this.#largeValues++
+  }
+
+  remove(): void {
+    this.#hasRemoved = true
+  }
+
+  /** The file was replaced by another one. */
+  forget(): void {
+    this.#checkedTo = undefined
+  }
+
+  /** Opening and reading the file takes longer than storing a row, so it is only done when pages were added. */
+  check(db: Lmdb): void {
+    if (!this.#hasRemoved && this.#largeValues < 2) return
+    const last = lastPage(db)
+    if (last === this.#checkedTo) return
+    lengthen(this.#path)
+    this.#checkedTo = last
+  }
 }

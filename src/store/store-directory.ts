@@ -1,6 +1,7 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -8,12 +9,13 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeSync,
 } from 'node:fs'
 import { open, rm, truncate } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
-import { overwriteDurably } from './durable-write.ts'
 import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
@@ -295,5 +297,27 @@ function bootId(): string | undefined {
     return readFileSync(BOOT_ID, 'utf8').trim()
   } catch {
     return undefined
+  }
+}
+
+/** Writes text to a file durably, in place if it exists, so that it succeeds on a full disk. */
+function overwriteDurably(path: string, text: string): void {
+  const isNew = !existsSync(path)
+  const file = openSync(path, isNew ? 'w' : 'r+', 0o600)
+  try {
+    writeSync(file, text, 0)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  if (isNew) syncDirectory(dirname(path))
+}
+
+function syncDirectory(path: string): void {
+  const directory = openSync(path, 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
   }
 }

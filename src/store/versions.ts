@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions } from './bytes.ts'
 import { prefixEnd, TAG, versionKey } from './keys.ts'
-import type { Row, RowsOptions } from './row.ts'
 
 /** Old versions checked in one step. */
 const SWEPT_AT_ONCE = 256

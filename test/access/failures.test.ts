@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Failures } from '../../src/access/failures.ts'
+import { Failures } from '../../src/access/gate.ts'
 import { clock } from './clock.ts'
 
 test('an address is locked out when it exceeds the limit of failures', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Hosts } from '../../src/access/hosts.ts'
+import { Hosts } from '../../src/access/origins.ts'
 
 const LOOPBACK = [
   'localhost',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { tokensInDirectory } from '../../src/engine/token-storage.ts'
 import { Corruption } from '../../src/runtime/errors.ts'
-import { tokensInDirectory } from '../../src/server/token-storage.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const REVOKED = [{ id: 'a', expiresAt: 1 }]

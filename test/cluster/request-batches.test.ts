@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { RequestBatches } from '../../src/cluster/request-batches.ts'
+import { RequestBatches } from '../../src/cluster/messenger.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { Histogram } from '../../src/runtime/histogram.ts'
 

@@ -1,5 +1,4 @@
-import type { Message, Sequence } from '../../src/cluster/message.ts'
-import type { RecordStream } from '../../src/cluster/record-stream.ts'
+import type { Message, RecordStream, Sequence } from '../../src/cluster/message.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 
 type Fate = 'stored' | 'lost' | 'unheard' | 'late'

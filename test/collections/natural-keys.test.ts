@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { naturalKeyOf } from '../../src/collections/natural-key.ts'
+import { naturalKeyOf } from '../../src/collections/natural-keys.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'

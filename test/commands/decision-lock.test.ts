@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DecisionLock } from '../../src/commands/decision-lock.ts'
+import { DecisionLock } from '../../src/commands/handler.ts'
 
 /** Work that ends when the test says so. */
 function held() {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { firstImportEnd } from '../../src/data-file/first-import.ts'
-import { DATA_FILE_ACTOR } from '../../src/data-file/merged-edits.ts'
+import { DATA_FILE_ACTOR, firstImportEnd } from '../../src/data-file/merged-edits.ts'
 import { partKey } from '../../src/events/journal.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import type { Command } from '../../src/commands/command.ts'
+import type { Engine } from '../../src/engine/engine.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { positioned } from '../../src/events/journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
-import type { Engine } from '../../src/server/engine.ts'
 import type { Random } from '../support/random.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 

@@ -4,13 +4,11 @@ import { type AddressInfo, connect, createServer as createNetServer, type Socket
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
 import { TrustedProxies } from '../../src/access/addresses.ts'
-import { Failures } from '../../src/access/failures.ts'
-import { Gate } from '../../src/access/gate.ts'
-import { Hosts } from '../../src/access/hosts.ts'
-import { Origins } from '../../src/access/origins.ts'
+import { Failures, Gate } from '../../src/access/gate.ts'
+import { Hosts, Origins } from '../../src/access/origins.ts'
 import { ConnectionLimits } from '../../src/http/connection-limits.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { shareDescriptors } from '../../src/server/descriptors.ts'
+import { shareDescriptors } from '../../src/server/platform.ts'
 import { once, until } from '../support/deadline.ts'
 
 /** A limited HTTP server whose connections come from the addresses that the test names. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { prefers } from '../../src/http/preferences.ts'
+import { prefers } from '../../src/http/requests.ts'
 import { send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 

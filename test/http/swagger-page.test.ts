@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { test } from 'node:test'
-import { withoutWebFonts } from '../../src/http/swagger-page.ts'
+import { withoutWebFonts } from '../../src/http/docs.ts'
 import { startServer } from '../support/server.ts'
 
 test("the Swagger page's policy allows its inline script by hash, and no other inline script", async (t) => {

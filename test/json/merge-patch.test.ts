@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mergePatch } from '../../src/json/merge-patch.ts'
+import { mergePatch } from '../../src/commands/inner-value.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 
 const merged = (target: JsonValue, patch: JsonValue): JsonValue => mergePatch(target, patch)

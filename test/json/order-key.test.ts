@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { orderKey, rankOfKey } from '../../src/json/order-key.ts'
-import { type KeyPart, partEnd, readPart } from '../../src/json/order-key-parts.ts'
+import { type KeyPart, orderKey, partEnd, rankOfKey, readPart } from '../../src/json/order-key.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { ORDER } from '../query/order.ts'
 import { forAll, type Random } from '../support/random.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { arrayIndex, pointer, valueAt } from '../../src/json/pointer.ts'
+import { arrayIndex, pointer, valueAt } from '../../src/json/paths.ts'
 
 test('a pointer escapes only tilde and slash', () => {
   assert.equal(pointer([]), '')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { endOfString, quoted } from '../../src/json/quoted.ts'
+import { endOfString, quoted } from '../../src/json/scan.ts'
 import { forAll } from '../support/random.ts'
 
 test('text is quoted as JSON, whatever characters it has', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ExactSum } from '../../src/query/aggregate/exact-sum.ts'
+import { ExactSum } from '../../src/query/aggregate/accumulator.ts'
 import { forAll } from '../support/random.ts'
 
 function sumOf(numbers: readonly number[]): number {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { orderKey, RANK, rankOfKey } from '../../src/json/order-key.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { operandOf } from '../../src/query/literal.ts'
+import { operandOf } from '../../src/query/filter.ts'
 import { compareRanked, ranked } from '../support/ranked.ts'
 import { ORDER } from './order.ts'
 

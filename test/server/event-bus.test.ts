@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Projection } from '../../src/events/projection.ts'
-import { EventBus } from '../../src/server/event-bus.ts'
+import { EventBus } from '../../src/engine/projections.ts'
+import type { Projection } from '../../src/events/journal.ts'
 
 test('projections see a write in the same order, whenever they were added: views, response, data file, notifications', () => {
   const seen: string[] = []

@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { FileEngine } from '../../src/engine/file-engine.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
-import type { FileEngine } from '../../src/server/file-engine.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 
 const ITEMS = 20

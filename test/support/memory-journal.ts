@@ -1,4 +1,3 @@
-import type { Sized } from '../../src/events/bytes-after.ts'
 import {
   type Draft,
   type Journal,
@@ -8,6 +7,7 @@ import {
   recordedOf,
   slice,
 } from '../../src/events/journal.ts'
+import type { Sized } from '../../src/events/segment.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 
 /** A journal in memory. */

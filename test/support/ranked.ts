@@ -1,5 +1,4 @@
-import { instantOf } from '../../src/json/event-time.ts'
-import { compareInstants, type Instant, parseInstant, readInstant } from '../../src/json/instant.ts'
+import { compareInstants, type Instant, instantOf, parseInstant, readInstant } from '../../src/json/instant.ts'
 import { firstAt } from '../../src/json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 

@@ -3,8 +3,7 @@ import { MAX_NESTING } from '../../json/item-size.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import { textIn, valueIn } from './csv-cells.ts'
-import { pathOfColumn } from './csv-names.ts'
+import { pathOfColumn, textIn, valueIn } from './csv-columns.ts'
 
 /** Characters of CSV parsed at once. The length is doubled for longer rows, */
 const PART_CHARACTERS = 32 * 1024

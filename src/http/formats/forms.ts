@@ -1,6 +1,5 @@
-import { NDJSON_TYPE } from '../answers.ts'
 import type { ApiRequest } from '../api.ts'
-import { JSON_TYPE } from '../bodies.ts'
+import { JSON_TYPE, NDJSON_TYPE } from '../media-types.ts'
 
 export const CSV_TYPE = 'text/csv'
 

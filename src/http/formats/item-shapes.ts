@@ -1,6 +1,6 @@
 import type { Path } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
-import { cellOf } from './csv-cells.ts'
+import { cellOf } from './csv-columns.ts'
 
 /** Longer items are always parsed. */
 const MOST_CHARACTERS = 4096

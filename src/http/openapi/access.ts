@@ -1,7 +1,7 @@
 import type { Scheme } from '../../access/access.ts'
 import { neededRole } from '../../access/roles.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
-import { JSON_TYPE } from '../bodies.ts'
+import { JSON_TYPE } from '../media-types.ts'
 import { CREDENTIALS } from '../tokens.ts'
 import { pathItem } from './operations.ts'
 import { type Components, content } from './references.ts'

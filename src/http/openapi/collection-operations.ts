@@ -1,9 +1,8 @@
 import type { JsonObject } from '../../json/value.ts'
 import { GROUPING_PARAMETERS } from '../../query/aggregate/aggregation.ts'
 import { LIST_PARAMETERS } from '../../query/query.ts'
-import { NDJSON_TYPE } from '../answers.ts'
-import { JSON_TYPE } from '../bodies.ts'
 import { CSV_TYPE } from '../formats/forms.ts'
+import { JSON_TYPE, NDJSON_TYPE } from '../media-types.ts'
 import type { Operation, Response } from './operations.ts'
 import { content, ref } from './references.ts'
 

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../json/value.ts'
 import type { Method } from '../api.ts'
-import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
+import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../media-types.ts'
 import {
   create,
   created,

@@ -6,14 +6,11 @@ import type { Views } from '../../projections/views.ts'
 import { type Turn, Turns } from '../../runtime/turns.ts'
 import { changesNoData } from '../read-only.ts'
 import { requirements, securedComponents, securedPaths, tokenPaths } from './access.ts'
-import { headers } from './headers.ts'
 import { itemPaths, namesPath, objectPaths, valuePath } from './item-paths.ts'
-import { asJsonServer } from './json-server.ts'
-import { ComponentNames } from './names.ts'
+import { asJsonServer, withResultObjects } from './json-server.ts'
 import { parameters } from './parameters.ts'
-import { ref, usedComponents } from './references.ts'
+import { headers, ref, usedComponents } from './references.ts'
 import { responses } from './responses.ts'
-import { withResultObjects } from './result-object.ts'
 import { schemaOf } from './schema-of.ts'
 import { itemSchemasWith, schemas, withId } from './schemas.ts'
 import { resetPath, servicePaths } from './service-paths.ts'
@@ -214,4 +211,28 @@ async function sampleOf(found: Collection | undefined, turn: Turn): Promise<Json
   if (values.length === 0) return ref('schemas', 'Item')
   const description = found?.isObject ? 'The current fields.' : 'The fields of the first items; others may differ.'
   return { description, ...schemaOf(values) }
+}
+
+/**
+ * Maps collections to identifiers for operation ids and components. Names that are equal without case and underscores
+ * get a number, as generators drop both.
+ */
+class ComponentNames {
+  readonly #taken = new Set([''])
+
+  nameOf(collection: string): string {
+    const plain = collection
+      .normalize('NFKD')
+      .replace(/\p{M}/gu, '')
+      .replace(/[^\p{ASCII}]/gu, (character) => `_u${character.codePointAt(0)?.toString(16)}`)
+      .replace(/[^A-Za-z0-9]+/g, '_')
+    let name = plain
+    for (let count = 2; this.#taken.has(withoutCase(name)); count++) name = `${plain}_${count}`
+    this.#taken.add(withoutCase(name))
+    return name
+  }
+}
+
+function withoutCase(name: string): string {
+  return name.replaceAll('_', '').toLowerCase()
 }

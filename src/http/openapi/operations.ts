@@ -1,9 +1,8 @@
 import { isSafe } from '../../access/roles.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Method } from '../api.ts'
-import type { HeaderName } from './headers.ts'
 import type { ParameterName } from './parameters.ts'
-import { headerRefs, parameterRefs, ref } from './references.ts'
+import { type HeaderName, headerRefs, parameterRefs, ref } from './references.ts'
 import { type ProblemStatus, problems } from './responses.ts'
 
 export interface Response {

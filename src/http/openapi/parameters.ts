@@ -6,8 +6,7 @@ import { DEPENDENT_PARAMETERS } from '../../query/json-server.ts'
 import { type ParameterDescription, TEXT } from '../../query/parameter.ts'
 import { LIST_PARAMETERS } from '../../query/query.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
-import { PREFERENCES, type Preference } from '../preferences.ts'
-import { BULK_PARAMETERS, KEY_BYTES, REQUEST_ID } from '../requests.ts'
+import { BULK_PARAMETERS, KEY_BYTES, PREFERENCES, type Preference, REQUEST_ID } from '../requests.ts'
 
 function path(name: string, description: string, schema: JsonObject = TEXT): JsonObject {
   return { name, in: 'path', required: true, description, schema }

@@ -1,7 +1,6 @@
 import type { JsonObject } from '../../json/value.ts'
 import { PROBLEMS } from '../problems.ts'
-import type { HeaderName } from './headers.ts'
-import { type Components, headerRefs, ref } from './references.ts'
+import { type Components, type HeaderName, headerRefs, ref } from './references.ts'
 
 /** Descriptions of problems by status. */
 const DESCRIPTIONS = {

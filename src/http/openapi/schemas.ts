@@ -1,9 +1,7 @@
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { OAUTH_ERRORS, PROBLEMS } from '../problems.ts'
-import { RESET_SCHEMA } from '../reset.ts'
-import { RESTORE_SCHEMA } from '../restoration.ts'
-import { bulkSchemas } from './bulk-schemas.ts'
+import { RESET_SCHEMA, RESTORE_SCHEMA } from '../restoration.ts'
 import { anyObject, type Components, idSchema, ref } from './references.ts'
 
 const position = { type: 'integer', minimum: 0 }
@@ -49,6 +47,64 @@ export function itemSchemasWith(idField: string) {
 export function withId(item: JsonObject, idField: string): JsonObject {
   return { allOf: [item, object({ [idField]: idSchema })] }
 }
+
+/** Schemas of operations on many items. */
+const bulkSchemas = {
+  NotApplied: {
+    type: 'object',
+    required: ['applied'],
+    properties: { applied: { type: 'boolean', const: false } },
+  },
+  CreatedItems: {
+    type: 'object',
+    required: ['ids'],
+    properties: { ids: { type: 'array', items: idSchema, description: 'In the order of the batch.' } },
+  },
+  BatchResults: {
+    type: 'object',
+    required: ['results'],
+    properties: {
+      results: {
+        type: 'array',
+        description: 'One for each item of the batch, in order.',
+        items: {
+          type: 'object',
+          required: ['status'],
+          properties: {
+            status: { type: 'string', enum: ['created', 'replaced', 'duplicate', 'rejected'] },
+            line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
+            id: {
+              ...idSchema,
+              description: 'Of an item that was not rejected: a duplicate has that of the item that is there.',
+            },
+            problem: { ...anyObject, description: 'For a rejected item: a problem as in a response.' },
+          },
+        },
+      },
+    },
+  },
+  Replaced: {
+    type: 'object',
+    required: ['position', 'dryRun', 'events', 'created', 'replaced', 'deleted'],
+    properties: {
+      position: { type: 'integer', minimum: 0 },
+      dryRun: { type: 'boolean' },
+      events: { type: 'integer', minimum: 0 },
+      created: { type: 'integer', minimum: 0, description: 'Items and single objects.' },
+      replaced: { type: 'integer', minimum: 0 },
+      deleted: { type: 'integer', minimum: 0 },
+    },
+  },
+  Deleted: {
+    type: 'object',
+    required: ['deleted', 'dryRun', 'ids'],
+    properties: {
+      deleted: { type: 'integer', minimum: 0, description: 'Number of items, also for a dry run.' },
+      dryRun: { type: 'boolean' },
+      ids: { type: 'array', items: idSchema, description: 'The first 1000.' },
+    },
+  },
+} as const
 
 export const schemas = {
   ...itemSchemasWith('id'),

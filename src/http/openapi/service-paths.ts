@@ -1,7 +1,6 @@
 import type { JsonObject } from '../../json/value.ts'
-import { NDJSON_TYPE } from '../answers.ts'
-import { JSON_TYPE } from '../bodies.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
+import { JSON_TYPE, NDJSON_TYPE } from '../media-types.ts'
 import { pathItem, type Resource } from './operations.ts'
 import { anyObject, content, ref } from './references.ts'
 

@@ -1,12 +1,10 @@
 import { CHUNK, mergeSort } from '../../json/merge-sort.ts'
 import { orderKey, RANK, rankOfKey } from '../../json/order-key.ts'
-import type { JsonValue } from '../../json/value.ts'
+import { type Path, valuesAt } from '../../json/paths.ts'
+import { isArray, isObject, type JsonValue } from '../../json/value.ts'
+import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { Aggregate } from './aggregation.ts'
-import type { Budget } from './budget.ts'
-import { ExactSum } from './exact-sum.ts'
-import { Numbers } from './numbers.ts'
-import type { Scalar, Unspelled } from './scalars.ts'
 
 type Result = JsonValue | Unspelled
 
@@ -267,4 +265,151 @@ class Percentile implements Accumulator {
     const high = sorted[Math.ceil(rank)] as number
     return low + (high - low) * (rank - Math.floor(rank))
   }
+}
+
+/** A growing list of numbers. */
+class Numbers {
+  #values = new Float64Array(16)
+  #count = 0
+
+  push(value: number): void {
+    if (this.#count === this.#values.length) {
+      const larger = new Float64Array(2 * this.#count)
+      larger.set(this.#values)
+      this.#values = larger
+    }
+    this.#values[this.#count++] = value
+  }
+
+  get length(): number {
+    return this.#count
+  }
+
+  at(index: number): number {
+    return this.#values[index] as number
+  }
+
+  get all(): Float64Array {
+    return this.#values.subarray(0, this.#count)
+  }
+}
+
+/** 32 MiB of numbers for percentiles and increases. */
+const MOST_VALUES = 4 * 1024 * 1024
+/** 32 MiB of text. */
+const MOST_CHARACTERS = 16 * 1024 * 1024
+
+/** The memory that one response may use. */
+export class Budget {
+  #values = MOST_VALUES
+  #characters = MOST_CHARACTERS
+
+  takeValues(count: number): void {
+    this.#values -= count
+    if (this.#values < 0) throw tooMuch('values for percentiles and delta')
+  }
+
+  /** A negative number returns characters. */
+  takeCharacters(characters: number): void {
+    this.#characters -= characters
+    if (this.#characters < 0) throw tooMuch('long texts')
+  }
+}
+
+function tooMuch(what: string): Refusal {
+  return new Refusal(
+    'Invalid',
+    `There are too many ${what} in one answer: ask with more filters, or for fewer groups or windows at once.`,
+  )
+}
+
+/**
+ * An exact sum of numbers, rounded once. So it does not depend on their order, which is that of the collection or of an
+ * index. It is kept as a list of numbers whose bits do not overlap (Shewchuk, "Adaptive Precision Floating-Point
+ * Arithmetic", 1997, as in Python's `math.fsum`). Nothing overflows, as no item has a number beyond 2 ** 53.
+ */
+export class ExactSum {
+  /** In ascending order. Their exact sum is that of all numbers. */
+  readonly #parts: number[] = []
+
+  get parts(): readonly number[] {
+    return this.#parts
+  }
+
+  add(number: number): void {
+    const parts = this.#parts
+    let carried = number
+    let kept = 0
+    for (let index = 0; index < parts.length; index++) {
+      const part = parts[index] as number
+      const sum = carried + part
+      const lost = Math.abs(carried) < Math.abs(part) ? carried - (sum - part) : part - (sum - carried)
+      if (lost !== 0) parts[kept++] = lost
+      carried = sum
+    }
+    parts[kept] = carried
+    if (parts.length > kept + 1) parts.length = kept + 1
+  }
+
+  /** Adds an exact product (Dekker, "A Floating-Point Technique for Extending the Available Precision", 1971). */
+  addProduct(a: number, b: number): void {
+    const product = a * b
+    const [highA, highB] = [highBits(a), highBits(b)]
+    const [lowA, lowB] = [a - highA, b - highB]
+    this.add(product)
+    this.add(lowA * lowB - (product - highA * highB - lowA * highB - highA * lowB))
+  }
+
+  get total(): number {
+    const parts = this.#parts
+    let at = parts.length - 1
+    let sum = parts[at] ?? 0
+    let lost = 0
+    while (at > 0 && lost === 0) {
+      const before = sum
+      const part = parts[--at] as number
+      sum = before + part
+      lost = part - (sum - before)
+    }
+    // If the sum is half way between two doubles, the smaller parts decide.
+    const next = parts[at - 1]
+    if (next === undefined || lost === 0 || lost < 0 !== next < 0) return sum
+    const twice = 2 * lost
+    const other = sum + twice
+    return other - sum === twice ? other : sum
+  }
+}
+
+/** The upper 26 bits of a double: products of halves are exact. */
+function highBits(number: number): number {
+  const scaled = number * (2 ** 27 + 1)
+  return scaled - (scaled - number)
+}
+
+export type Scalar = null | boolean | number | string
+
+/** A text that is an instant, or an event time, known by its order key: its spelling is only in the item. */
+export class Unspelled {
+  /** Its order key. */
+  readonly key: string
+  readonly place: number
+
+  constructor(key: string, place: number) {
+    this.key = key
+    this.place = place
+  }
+}
+
+/** The scalars at a path, including those in arrays. */
+export function scalarsAt(item: JsonValue, path: Path): readonly Scalar[] {
+  return valuesAt(item, path).filter(isScalar)
+}
+
+/** The first scalar at a path; null if there is none. */
+export function firstScalar(item: JsonValue, path: Path): Scalar {
+  return valuesAt(item, path).find(isScalar) ?? null
+}
+
+function isScalar(value: JsonValue): value is Scalar {
+  return !isArray(value) && !isObject(value)
 }

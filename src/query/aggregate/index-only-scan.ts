@@ -8,12 +8,11 @@ import { Matching } from '../index/matcher.ts'
 import { bytesOf, type IndexPlan } from '../index/plan.ts'
 import { END } from '../index/ranges.ts'
 import type { Query } from '../query.ts'
-import type { Accumulator, Count } from './accumulator.ts'
+import type { Accumulator, Count, Scalar } from './accumulator.ts'
 import type { Aggregation, Grouping } from './aggregation.ts'
 import { COUNT, type Layout, layoutOf, Parts, READ, UNKNOWN } from './key-layout.ts'
 import type { NewestItems } from './newest.ts'
 import type { Group, Rows } from './rows.ts'
-import type { Scalar } from './scalars.ts'
 
 /** How many keys are read between two looks at the turn. */
 const STEP = 64

@@ -1,11 +1,10 @@
 import { MISSING } from '../../json/order.ts'
-import { RANK } from '../../json/order-key.ts'
-import { type KeyPart, partEnd, readPart } from '../../json/order-key-parts.ts'
+import { type KeyPart, partEnd, RANK, readPart } from '../../json/order-key.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { IndexPlan } from '../index/plan.ts'
 import type { Range } from '../index/ranges.ts'
+import { type Scalar, Unspelled } from './accumulator.ts'
 import { type Grouping, isByTime, needsOf } from './aggregation.ts'
-import { type Scalar, Unspelled } from './scalars.ts'
 
 const NONE = -1
 /** Stands for the part of a column that counts. */

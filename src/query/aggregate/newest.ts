@@ -1,10 +1,9 @@
-import { eventTime } from '../../json/event-time.ts'
+import { eventTime } from '../../json/instant.ts'
 import { orderKey } from '../../json/order-key.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import { Budget } from './budget.ts'
-import { firstScalar, type Scalar } from './scalars.ts'
+import { Budget, firstScalar, type Scalar } from './accumulator.ts'
 
 interface Newest {
   time: number

@@ -1,17 +1,23 @@
 import type { Item } from '../../collections/item.ts'
-import { eventTime, instantOf } from '../../json/event-time.ts'
+import { eventTime, instantOf } from '../../json/instant.ts'
 import { comparingKeys } from '../../json/order.ts'
 import { orderKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseText } from '../../json/parse-text.ts'
-import { firstAt, type Path } from '../../json/paths.ts'
+import { firstAt, formatPath, type Path } from '../../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, put } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
-import { type Accumulator, accumulatorOf } from './accumulator.ts'
+import type { Filter } from '../filter.ts'
+import {
+  type Accumulator,
+  accumulatorOf,
+  Budget,
+  firstScalar,
+  type Scalar,
+  scalarsAt,
+  Unspelled,
+} from './accumulator.ts'
 import { type Aggregation, groupNames, isSame } from './aggregation.ts'
-import { Budget } from './budget.ts'
-import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
-import type { TimeBounds } from './time-bounds.ts'
 
 /** Highest number of characters of a text that affect the order of groups. */
 const MOST_KEY = 1024
@@ -19,7 +25,7 @@ const MOST_KEY = 1024
 /** Highest number of values of one item that all aggregates take, as they are added without a pause. */
 const MOST_VALUES = 20_000
 
-export interface RowsOptions {
+interface RowsOptions {
   readonly aggregation: Aggregation
   /** The range in which empty windows are filled, besides that of the items. */
   readonly bounds: TimeBounds
@@ -207,4 +213,26 @@ function tooManyValues(): Refusal {
     'Invalid',
     `The aggregates take more than ${MOST_VALUES} values of one item: ask for fewer at once, or with more filters.`,
   )
+}
+
+/** Instants in milliseconds since 1970, infinite if there is no bound. Both are inclusive. */
+interface TimeBounds {
+  readonly from: number
+  readonly to: number
+}
+
+/** The earliest and the latest millisecond that the filters on the event time leave. */
+export function timeBounds(filters: readonly Filter[], time: Path | undefined): TimeBounds {
+  let from = Number.NEGATIVE_INFINITY
+  let to = Number.POSITIVE_INFINITY
+  const field = time && formatPath(time)
+  for (const { path, operator, operands } of filters) {
+    const instants = operands.flatMap(({ instant }) => (instant ? [instant.ms + instant.micros / 1000] : []))
+    if (instants.length === 0 || formatPath(path) !== field) continue
+    // Any of several operands may match.
+    if (operator === 'gt' || operator === 'gte') from = Math.max(from, Math.min(...instants))
+    else if (operator === 'lte') to = Math.min(to, Math.max(...instants))
+    else if (operator === 'lt') to = Math.min(to, Math.ceil(Math.max(...instants)) - 1)
+  }
+  return { from, to }
 }

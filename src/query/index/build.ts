@@ -5,7 +5,7 @@ import type { Position } from '../../events/event.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import { HIGHEST } from '../../store/bytes.ts'
-import { SpaceRetry } from '../../store/space-retry.ts'
+import { SpaceRetry } from '../../store/disk-space.ts'
 import type { Store } from '../../store/store.ts'
 import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
 

@@ -1,4 +1,4 @@
-import { partEnd } from '../../json/order-key-parts.ts'
+import { partEnd } from '../../json/order-key.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import { bytesOf } from './plan.ts'

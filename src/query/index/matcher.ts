@@ -3,8 +3,8 @@ import type { CollectionItems } from '../../collections/stored-items.ts'
 import { parseText } from '../../json/parse-text.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { type Conditions, type Filter, meetsConditions } from '../filter.ts'
+import { withReceived } from '../parameter.ts'
 import type { Query } from '../query.ts'
-import { withReceived } from '../virtual-field.ts'
 
 /** The places of a page's items, in order. */
 export interface Places {

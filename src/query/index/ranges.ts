@@ -12,7 +12,7 @@ export interface Range {
 }
 
 /** The result of applying a filter to an index. */
-export interface Ranges {
+interface Ranges {
   /** In order and disjoint. */
   readonly ranges: readonly Range[]
   /** False if items with a value in the ranges may still fail the filter. */

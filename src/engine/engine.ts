@@ -1,0 +1,135 @@
+import type { ClusterFigures } from '../cluster/figures.ts'
+import type { Peer } from '../cluster/node.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { ItemSchemas } from '../commands/item-schemas.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
+import type { DataFileStatus } from '../data-file/file-on-disk.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal, JournalFigures } from '../events/journal.ts'
+import type { SegmentStatus } from '../events/segment-log.ts'
+import type { History } from '../projections/history.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
+import type { Queries } from '../query/queries.ts'
+import type { StoreStatus } from './durable-projections.ts'
+import type { EventBus, Projections } from './projections.ts'
+import type { TokenStorage } from './token-storage.ts'
+
+/** The counters for `/metrics`. */
+export type EngineFigures =
+  | { readonly kind: 'journal'; readonly figures: JournalFigures; readonly segments: () => readonly SegmentStatus[] }
+  | { readonly kind: 'cluster'; readonly figures: ClusterFigures }
+
+/** The state of journal and projections for `/health`. */
+export interface EngineHealth {
+  readonly status: 'ok' | 'degraded' | 'unavailable'
+  readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
+  /** Only in a cluster. */
+  readonly cluster?: ClusterHealth
+  readonly dataFile?: DataFileStatus
+  readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
+  readonly store?: StoreStatus
+}
+
+/** The cluster as this node sees it. */
+interface ClusterHealth {
+  readonly role: 'leader' | 'follower'
+  readonly node: string
+  readonly leader?: string
+  /** Whether a NATS server is connected. */
+  readonly isConnected: boolean
+  /** How many events this node is known to be behind others. */
+  readonly lag: number
+  readonly peers: readonly Peer[]
+}
+
+/**
+ * Everything except the network: commands, durable events, projections. There is one class for each place where the
+ * journal can be: local files, a cluster, or the past in a replay.
+ */
+export abstract class Engine {
+  abstract readonly journal: Journal
+  abstract readonly projections: Projections
+  abstract readonly past: Past
+  abstract readonly queries: Queries
+  abstract readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  abstract readonly tokens: TokenStorage
+  /** The schemas of the items that this engine writes; undefined if it writes none. */
+  abstract readonly schemas: ItemSchemas | undefined
+  abstract readonly figures: readonly EngineFigures[]
+  /** The message for attempts to write, if nothing can be written. */
+  readonly readOnly: string | undefined = undefined
+  /** Messages for the operator about where the journal is stored. */
+  readonly warnings: readonly string[] = []
+  #isStarted = false
+  #isClosing = false
+  #starting: Promise<void> = Promise.resolve()
+
+  get views(): Views {
+    return this.projections.views
+  }
+
+  get history(): History {
+    return this.projections.history
+  }
+
+  get bus(): EventBus {
+    return this.projections.bus
+  }
+
+  /** Progress of building the store; undefined when it is complete. Until then only the journal can be read. */
+  building(): { readonly position: Position; readonly of: Position } | undefined {
+    return this.isStarted ? undefined : { position: this.views.applied, of: this.journal.head }
+  }
+
+  /** The current time of the served state. */
+  abstract now(): Date
+  /** Checks the journal's files. Calls and awaits `rest` between batches. */
+  abstract verify(rest: (checked: Position) => Promise<void>): Promise<void>
+  abstract reload(): Promise<ImportOutcome>
+  /** Writes the data file now; resolves with the position that it shows. */
+  abstract snapshot(): Promise<Position>
+  abstract health(): EngineHealth
+
+  /**
+   * Resolves when the service can begin, maybe while the store is still being built. Closes the engine when that fails;
+   * a later failure is passed to `failed`.
+   */
+  async start(failed: (error: unknown) => void): Promise<void> {
+    const starting = this.begin().then(() => {
+      this.#isStarted = true
+    })
+    this.#starting = starting
+    try {
+      await Promise.race([starting, this.untilServable(starting)])
+    } catch (error) {
+      await this.close().catch(() => {})
+      throw error
+    }
+    starting.catch((error) => {
+      if (!this.isClosing) failed(error)
+    })
+  }
+
+  /** May be called at any time, also while it starts or after a failed start. */
+  close(): Promise<void> {
+    this.#isClosing = true
+    return this.end(this.#starting.catch(() => {}))
+  }
+
+  /** Whether the store is complete and writes are accepted. */
+  protected get isStarted(): boolean {
+    return this.#isStarted
+  }
+
+  protected get isClosing(): boolean {
+    return this.#isClosing
+  }
+
+  /** Resolves when the store is complete and writes are accepted. */
+  protected abstract begin(): Promise<void>
+  /** Resolves when the service should begin before the start is complete, and serve what does not need the store. */
+  protected abstract untilServable(starting: Promise<void>): Promise<void>
+  /** Releases everything; `starting` resolves when the start has ended. */
+  protected abstract end(starting: Promise<void>): Promise<void>
+}

@@ -1,0 +1,181 @@
+import { checkItem } from '../commands/decide-edit.ts'
+import type { EditedItem } from '../commands/edit.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import { ItemSchemas } from '../commands/item-schemas.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
+import type { Rules } from '../commands/rules.ts'
+import type { DataFile } from '../data-file/data-file.ts'
+import { noFile } from '../data-file/file-content.ts'
+import type { CheckedFile } from '../data-file/first-items.ts'
+import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/start-checks.ts'
+import { journalExists, lockDirectory } from '../events/directory.ts'
+import type { Position } from '../events/event.ts'
+import { FileJournal } from '../events/file-journal.ts'
+import { directoryOf, replace } from '../files/files.ts'
+import type { Past } from '../projections/past.ts'
+import type { Queries } from '../query/queries.ts'
+import { LimitedLog } from '../runtime/limited-log.ts'
+import type { Settings } from '../settings/settings.ts'
+import { DurableProjections } from './durable-projections.ts'
+import { Engine, type EngineFigures, type EngineHealth } from './engine.ts'
+import type { EngineDependencies } from './options.ts'
+import { CloseStack, compressionOf, configuredDataFile, connectionOf, rulesOf } from './options.ts'
+import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
+
+/** How long a start waits for its store before it serves what does not need it. */
+const PATIENCE_MS = 5000
+
+interface FileEngineParts {
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  readonly rules: Rules
+  readonly schemas: ItemSchemas
+  readonly projections: DurableProjections
+  readonly dataFile: DataFile
+  readonly journal: FileJournal
+  readonly opened: CloseStack
+}
+
+/** A journal in a local directory, with the data file beside it. */
+export class FileEngine extends Engine {
+  readonly journal: FileJournal
+  readonly projections: DurableProjections
+  readonly past: Past
+  readonly handler: CommandHandler
+  readonly dataFile: DataFile
+  readonly tokens: TokenStorage
+  readonly schemas: ItemSchemas
+  readonly figures: readonly EngineFigures[]
+  readonly #parts: FileEngineParts
+
+  private constructor(parts: FileEngineParts) {
+    super()
+    const { settings, dependencies, rules, schemas, projections, dataFile, journal } = parts
+    this.#parts = parts
+    this.journal = journal
+    this.projections = projections
+    this.dataFile = dataFile
+    this.handler = projections.decide(journal, rules, dependencies.now)
+    projections.follow(journal, { handler: this.handler, dataFile })
+    this.past = projections.past(journal)
+    this.schemas = schemas
+    this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
+    this.figures = [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }]
+  }
+
+  static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
+    const { files, now, newId, log, failed } = dependencies
+    const schemas = await ItemSchemas.open(settings.api.schemas)
+    const rules = rulesOf(settings, schemas, dependencies)
+    await prepareFile(settings, dependencies)
+    const checked = await checkedFirstItems(settings, dependencies, rules)
+    const opened = new CloseStack()
+    try {
+      const lock = await lockDirectory(files, settings.journal)
+      opened.add(() => lock.release())
+      const projections = await DurableProjections.open({ settings, dependencies })
+      opened.add(() => projections.close())
+      const dataFile = configuredDataFile(settings, dependencies, projections, checked)
+      const journal = await FileJournal.open({
+        files,
+        directory: settings.journal,
+        now,
+        log: new LimitedLog(log, dependencies.elapsedMs),
+        newId,
+        segmentBytes: settings.segmentBytes,
+        ...compressionOf(settings, dependencies),
+        lock,
+        ...projections.opening,
+        failed,
+      })
+      opened.add(() => journal.close())
+      if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
+      return new FileEngine({ settings, dependencies, rules, schemas, projections, dataFile, journal, opened })
+    } catch (error) {
+      await opened.close().catch(() => {})
+      throw error
+    }
+  }
+
+  get queries(): Queries {
+    return this.projections.queries
+  }
+
+  now(): Date {
+    return this.#parts.dependencies.now()
+  }
+
+  verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    return this.journal.verify(rest)
+  }
+
+  reload(): Promise<ImportOutcome> {
+    return this.dataFile.reload()
+  }
+
+  snapshot(): Promise<Position> {
+    return this.dataFile.snapshot()
+  }
+
+  health(): EngineHealth {
+    const { journal, dataFile, projections } = this
+    const { id, writable, cut } = journal
+    const isFileCurrent = ['current', 'behind', 'merging'].includes(dataFile.status.state)
+    const isComplete = isFileCurrent && projections.status.state === 'current'
+    return {
+      status: !writable || !this.isStarted ? 'unavailable' : isComplete ? 'ok' : 'degraded',
+      journal: { id, writable, segments: journal.segments(), ...(cut && { cut }) },
+      dataFile: dataFile.status,
+      store: projections.status,
+    }
+  }
+
+  protected async begin(): Promise<void> {
+    const { journal, past, handler, dataFile, projections } = this
+    const { rules, dependencies, opened } = this.#parts
+    await projections.catchUp(journal, rules.idField)
+    await dataFile.start(connectionOf({ journal, past, handler, rules, requestId: dependencies.newId }))
+    opened.add(() => dataFile.close())
+    projections.begin()
+  }
+
+  protected untilServable(): Promise<void> {
+    return new Promise((resolve) => void this.#parts.dependencies.schedule(resolve, PATIENCE_MS))
+  }
+
+  protected async end(starting: Promise<void>): Promise<void> {
+    this.dataFile.end()
+    this.projections.end()
+    await starting
+    await this.#parts.opened.close()
+  }
+}
+
+/** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
+async function checkedFirstItems(
+  { file: path, journal, acceptJournal, dataStore }: Settings,
+  { files, log }: EngineDependencies,
+  rules: Rules,
+): Promise<CheckedFile | undefined> {
+  if (await journalExists(files, journal)) return undefined
+  if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
+  const options = {
+    idField: dataStore.idField,
+    check: (collection: string, item: EditedItem) => checkItem(rules, collection, item, 'first items'),
+  }
+  const checked = await checkFirstItems(files, path, options, log)
+  if (!acceptJournal) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
+  return checked
+}
+
+/** Creates the directory of the data file, and copies the sample if no file was named. */
+async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<void> {
+  const target = await files.follow(settings.file)
+  const there = await files.stat(target)
+  if (there?.isFile === false) throw noFile(target)
+  await files.makeDirectory(directoryOf(target))
+  const isNew = !there && !(await journalExists(files, settings.journal))
+  const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
+  if (sample) await replace(files, target, sample)
+  else if (isNew) log.info(`${target} does not exist and begins empty. recollect init writes a sample.`)
+}

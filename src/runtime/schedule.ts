@@ -1,1 +1,0 @@
-export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
