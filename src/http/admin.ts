@@ -1,13 +1,9 @@
 import { Readable } from 'node:stream'
-import Router from '@koa/router'
-import type { Context } from 'koa'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
-import { principalOf } from './guard.ts'
-import { jsonBody } from './koa-body.ts'
-import { NDJSON_TYPE, sendJson } from './media-types.ts'
-import { checkBuilt } from './once-built.ts'
-import { resource } from './resource.ts'
+import type { Resource, Step } from './exchange.ts'
+import { NDJSON_TYPE } from './media-types.ts'
+import { type BuildProgress, checkBuilt } from './pipeline.ts'
 import { type Reset, type RestorationOptions, resetAll, restore } from './restoration.ts'
 import { Verification, type Verify } from './verification.ts'
 
@@ -26,6 +22,7 @@ export interface ReloadedSettings {
 }
 
 export interface AdminOptions extends RestorationOptions {
+  readonly building: () => BuildProgress
   readonly health: () => Health
   /** The active authentication schemes; none if authentication is off. */
   readonly schemes: readonly string[]
@@ -40,69 +37,79 @@ export interface AdminOptions extends RestorationOptions {
   readonly reset: Reset | undefined
   /** Undefined if the server does not own the journal. */
   readonly verify: Verify
-  readonly bodyBytes: number
 }
 
-export function adminRoutes(options: AdminOptions): Router {
+/** `/health` and `/admin`. */
+export function adminResources(options: AdminOptions): readonly Resource[] {
   const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, reset, verify } = options
-  const { journal, bodyBytes } = options
-  const router = new Router({ sensitive: true })
+  const steps: readonly Step[] = [() => checkBuilt(building())]
+  const verification = new Verification(verify, options.journal)
 
-  resource(router, '/health', {
-    GET: (ctx) => {
-      const state = health()
-      ctx.set('Cache-Control', 'no-store')
-      const who = principalOf(ctx)
-      const access = { schemes, actor: who?.actor ?? null, role: who?.role ?? null }
-      const isAdmin = who?.role === 'admin'
-      const shown = isAdmin ? state : (JSON.parse(JSON.stringify(state, withoutDetails)) as Health)
-      const told = { ...shown, ...(who && { eventTime }), access, ...(isAdmin && { warnings: warnings() }) }
-      sendJson(ctx, JSON.stringify(told), state.status === 'unavailable' ? 503 : 200)
+  const showHealth: Step = ({ client }, reply) => {
+    const state = health()
+    reply.set('Cache-Control', 'no-store')
+    const access = { schemes, actor: client?.actor ?? null, role: client?.role ?? null }
+    const isAdmin = client?.role === 'admin'
+    const shown = isAdmin ? state : (JSON.parse(JSON.stringify(state, withoutDetails)) as Health)
+    const told = { ...shown, ...(client && { eventTime }), access, ...(isAdmin && { warnings: warnings() }) }
+    reply.json(JSON.stringify(told), state.status === 'unavailable' ? 503 : 200)
+  }
+
+  const importEdits: Step = async (_request, reply) => {
+    const { basis, events, conflicts, basedOn } = await reload()
+    reply.position = basis + events
+    reply.json(JSON.stringify({ position: reply.position, events, basedOn, conflicts }))
+  }
+
+  const writeDataFile: Step = async (_request, reply) => {
+    reply.position = await snapshot()
+    reply.json(JSON.stringify({ position: reply.position }))
+  }
+
+  const verifyJournal: Step = (_request, reply) => {
+    const { lines, stop } = verification.begin()
+    const body = Readable.from(lines)
+    body.once('close', stop)
+    reply.set('Cache-Control', 'no-store')
+    reply.stream(NDJSON_TYPE, body)
+  }
+
+  return [
+    { path: '/health', routes: { GET: showHealth } },
+    { path: '/admin/reload', steps, routes: { POST: importEdits } },
+    {
+      path: '/admin/settings/reload',
+      routes: { POST: async (_request, reply) => reply.json(JSON.stringify(await reloadSettings())) },
     },
-  })
+    { path: '/admin/snapshot', steps, routes: { POST: writeDataFile } },
+    { path: '/admin/verify', routes: { POST: verifyJournal } },
+    { path: '/admin/restore', steps, routes: { POST: (request, reply) => restore(request, reply, options) } },
+    ...(reset ? [{ path: '/admin/reset', steps, routes: { POST: resetWith(reset) } }] : []),
+  ]
+}
 
-  resource(router, '/admin/reload', {
-    POST: async (ctx) => {
-      checkBuilt(building())
-      const { basis, events, conflicts, basedOn } = await reload()
-      ctx.set('Journal-Position', String(basis + events))
-      sendJson(ctx, JSON.stringify({ position: basis + events, events, basedOn, conflicts }))
-    },
-  })
-
-  resource(router, '/admin/settings/reload', {
-    POST: async (ctx) => sendJson(ctx, JSON.stringify(await reloadSettings())),
-  })
-
-  resource(router, '/admin/snapshot', {
-    POST: async (ctx) => {
-      checkBuilt(building())
-      const position = await snapshot()
-      ctx.set('Journal-Position', String(position))
-      sendJson(ctx, JSON.stringify({ position }))
-    },
-  })
-
-  const verification = new Verification(verify, journal)
-  resource(router, '/admin/verify', {
-    POST: (ctx) => {
-      const { lines, stop } = verification.begin()
-      ctx.res.once('close', stop)
-      ctx.set('Content-Type', NDJSON_TYPE)
-      ctx.set('Cache-Control', 'no-store')
-      ctx.body = Readable.from(lines)
-    },
-  })
-
-  const restoring = { POST: (ctx: Context) => restore(ctx, options) }
-  const body = jsonBody(bodyBytes)
-  resource(router, '/admin/restore', restoring, { body })
-  if (reset) resource(router, '/admin/reset', { POST: (ctx) => resetAll(ctx, reset) }, { body })
-
-  return router
+function resetWith(reset: Reset): Step {
+  return (request, reply) => resetAll(request, reply, reset)
 }
 
 /** Error details name items and paths, so only admins see them. */
 function withoutDetails(name: string, value: unknown): unknown {
   return name === 'detail' || name === 'cut' || name === 'urls' || name === 'segments' ? undefined : value
+}
+
+export interface MetricsOptions {
+  /** The current metrics in the format of `contentType`. */
+  text(): Promise<string>
+  readonly contentType: string
+}
+
+/** `/metrics` for Prometheus. */
+export function metricsResource({ text, contentType }: MetricsOptions): Resource {
+  const showMetrics: Step = async (_request, reply) => {
+    reply.body = await text()
+    reply.status = 200
+    reply.set('Content-Type', contentType)
+    reply.set('Cache-Control', 'no-store')
+  }
+  return { path: '/metrics', routes: { GET: showMetrics } }
 }

@@ -3,7 +3,7 @@ import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiRequest } from './api.ts'
+import type { HttpRequest } from './exchange.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
 
 export interface Body {
@@ -33,7 +33,7 @@ export async function readBody(source: BodySource, types: readonly string[], mos
   return { bytes, type, json: parseJson(bytes, mostValues) }
 }
 
-type BodySource = Pick<ApiRequest, 'headers' | 'bytes'>
+type BodySource = Pick<HttpRequest, 'headers' | 'bytes'>
 
 /** The bytes of a body of one of the types; at least one. */
 export async function readBytes(

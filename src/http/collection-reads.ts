@@ -6,7 +6,7 @@ import type { PageTextAt, PresentCollection, QuerySource } from '../query/querie
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { Asker } from '../runtime/turns.ts'
-import type { ApiRequest, Reply } from './api.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
 import { noCollection, replyItem } from './item-answers.ts'
@@ -50,7 +50,7 @@ export class CollectionReads {
   }
 
   /** GET at the path of a collection or single object. */
-  get(request: ApiRequest, reply: Reply): void | Promise<void> {
+  get(request: HttpRequest, reply: Reply): void | Promise<void> {
     const { views, limits } = this.#options
     const [name] = apiSegments(request.path) as [string]
     reply.vary('Accept')
@@ -75,7 +75,7 @@ export class CollectionReads {
 
   /** A list of items as it is now. */
   getPresent(
-    request: ApiRequest,
+    request: HttpRequest,
     reply: Reply,
     parameters: readonly Parameter[],
     present: PresentCollection,
@@ -98,7 +98,7 @@ export class CollectionReads {
   }
 
   /** A list of items, or a single object, as of the parameter `asOf`. */
-  async getPast(request: ApiRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
+  async getPast(request: HttpRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
     const { past, journal, now } = this.#options
     const at = (await readPosition(parameters, reply, journal, now)) as Position
     reply.position = at
@@ -124,7 +124,7 @@ export class CollectionReads {
   }
 
   #parse(
-    request: ApiRequest,
+    request: HttpRequest,
     name: string,
     parameters: readonly Parameter[],
     nowMs = this.#options.now().getTime(),

@@ -8,7 +8,7 @@ import type { Operator } from '../query/filter.ts'
 import { CACHE_BUSTERS, parseFlag } from '../query/parameter.ts'
 import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiRequest, Reply } from './api.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import {
   type ApiOptions,
   apiSegments,
@@ -26,7 +26,7 @@ const MOST_DEPENDENTS = 8
 
 /** PUT of a collection: creates it if it does not exist. */
 export async function createCollection(
-  request: ApiRequest,
+  request: HttpRequest,
   reply: Reply,
   handler: ApiOptions['handler'],
 ): Promise<void> {
@@ -48,7 +48,7 @@ export async function createCollection(
 
 /** DELETE of a collection: deletes the items that match the filters; with `all=true`, the collection. */
 export async function deleteItems(
-  request: ApiRequest,
+  request: HttpRequest,
   reply: Reply,
   { handler, views, hints, queries, now, limits, idField }: ApiOptions,
 ): Promise<void> {
@@ -76,7 +76,7 @@ export async function deleteItems(
 
 /** DELETE of an item with `_dependent`: also of the items that refer to it. */
 export async function deleteWithDependents(
-  request: ApiRequest,
+  request: HttpRequest,
   item: OnItem,
   names: readonly string[],
   { handler, views, limits }: ApiOptions,
@@ -100,7 +100,7 @@ export async function deleteWithDependents(
 }
 
 /** Rejects what suggests that less is meant than the address says: a body with ids, or an empty id in a template. */
-function refuseUnclear(request: ApiRequest, idField: string): void {
+function refuseUnclear(request: HttpRequest, idField: string): void {
   if (hasBody(request)) {
     throw new Refusal(
       'Invalid',
@@ -115,7 +115,7 @@ function refuseUnclear(request: ApiRequest, idField: string): void {
   }
 }
 
-function hasBody({ headers }: ApiRequest): boolean {
+function hasBody({ headers }: HttpRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
@@ -187,7 +187,7 @@ function emptyFilter(name: string): Refusal {
 }
 
 /** Entity tags of collections do not cover items written since, so conditions are rejected. */
-export function refuseConditions({ headers }: ApiRequest): void {
+export function refuseConditions({ headers }: HttpRequest): void {
   for (const name of ['if-match', 'if-none-match'] as const) {
     if (headers[name] === undefined) continue
     throw new Refusal(

@@ -8,7 +8,7 @@ import type { PresentCollection } from '../query/queries.ts'
 import { type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import type { Reply } from './api.ts'
+import type { Reply } from './exchange.ts'
 import { addHint } from './write-hints.ts'
 
 export interface HintsOptions {

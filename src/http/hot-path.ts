@@ -1,97 +1,88 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
-import { pipeline } from 'node:stream'
-import { credentialsOf } from '../access/gate.ts'
-import { includes, neededRole } from '../access/roles.ts'
-import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { ApiRequest, type ApiResource, type ApiRoute, type Method, Reply, reflectsViews } from './api.ts'
-import type { AppOptions } from './app.ts'
+import { pipeline as pipe } from 'node:stream'
+import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { publicPath } from './base-path.ts'
 import { gatherBody } from './batch-body.ts'
 import type { Front } from './connections.ts'
-import { addressOf } from './guard.ts'
+import { HttpRequest, Reply, type Resource, type Step, takesBody } from './exchange.ts'
 import { PATCH_TYPES } from './media-types.ts'
-import { isClientGone, PROBLEM_TYPE, problemOf } from './problems.ts'
+import { headersOf, type Pipeline } from './pipeline.ts'
+import { isClientGone } from './problems.ts'
+import type { Observe } from './request-times.ts'
 import { requestIdOf } from './requests.ts'
-import { takesBody } from './resource.ts'
 
-type HotPathOptions = Pick<AppOptions, 'resources' | 'gate' | 'bodyBytes' | 'position' | 'observe' | 'log' | 'newId'>
+export interface HotPathOptions {
+  readonly resources: readonly Resource[]
+  readonly pipeline: Pipeline
+  readonly bodyBytes: number
+  readonly observe: Observe
+  readonly log: LimitedLog
+  readonly newId: () => string
+}
 
 /** Nearly the characters that RFC 3986 allows in paths and queries, which need no parser; no segment is empty. */
 const SEGMENT = '[^/?#\\0- \\x7f-\\uffff]+'
 const QUERY = '(?:[?][^#\\0- \\x7f-\\uffff]*)?'
 
 /**
- * Serves plain requests before Koa and Socket.IO, with the same routes: Koa and its middleware take several times as
- * long as the route itself. Other requests are left to Koa: unknown or wrong credentials, other origins, other methods,
- * unusual addresses and bodies.
+ * Serves plain requests without Koa, whose middleware and router take several times as long as most routes. Koa serves
+ * the others: pages of other origins, other methods, unusual addresses and bodies, files.
  */
-export function hotPath(options: HotPathOptions): Front {
-  const { resources, gate, bodyBytes, position, observe, log, newId } = options
-  const patterns = resources.map((resource) => ({ resource, pattern: matching(resource) }))
+export function hotPath({ resources, pipeline, bodyBytes, observe, log, newId }: HotPathOptions): Front {
+  const plain = resources.filter(({ isKoaOnly }) => !isKoaOnly).map((resource) => plainResource(resource, pipeline))
   const deliver = outbox()
-  const common = ['X-Content-Type-Options', 'nosniff', 'Vary', 'Origin']
-  if (gate.access) common.push('Cache-Control', 'private, no-cache')
 
-  return (request, response) => {
+  return (incoming, response) => {
     const began = performance.now()
-    const { method = '', url = '', headers } = request
-    const isOfPage = headers.origin !== undefined || headers['sec-fetch-site'] === 'cross-site'
-    if (isOfPage || !gate.hosts.accepts(headers.host)) return 'left'
-    const resource = patterns.find(({ pattern }) => pattern.test(url))?.resource
-    if (!resource || !Object.hasOwn(resource.routes, method)) return 'left'
-    const route = resource.routes[method as Method] as ApiRoute
-    if (takesBody(method) && !hasPlainBody(headers, bodyBytes)) return 'left'
-    const end = url.indexOf('?')
-    const path = end < 0 ? url : url.slice(0, end)
-    const principal = gate.recognize(credentialsOf(headers), () => addressOf(request, gate))
-    if (!principal || !includes(principal.role, neededRole(method, path) ?? 'admin')) return 'left'
+    const { method = '', url = '', headers } = incoming
+    if (headers.origin !== undefined || headers['sec-fetch-site'] === 'cross-site') return 'left'
+    const resource = plain.find(({ pattern }) => pattern.test(url))
+    const steps = resource?.steps.get(method)
+    if (!steps || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
 
+    const end = url.indexOf('?')
     const requestId = requestIdOf(headers, newId)
-    const querystring = end < 0 ? '' : url.slice(end + 1)
-    const bytes = () => gatherBody(request, { bytes: bodyBytes, listBytes: bodyBytes })
-    const base = publicPath(response, '')
-    const asked = new ApiRequest(request, { path, querystring, base, principal, requestId, bytes })
-    const reply = new Reply(['X-Request-Id', requestId, ...common])
+    const request = new HttpRequest(incoming, {
+      path: end < 0 ? url : url.slice(0, end),
+      querystring: end < 0 ? '' : url.slice(end + 1),
+      base: publicPath(response, ''),
+      requestId,
+      bytes: () => gatherBody(incoming, { bytes: bodyBytes, listBytes: bodyBytes }),
+      fields: noFields,
+    })
+    const reply = new Reply(headersOf(requestId))
     const failed = (error: unknown): void => {
       if (!isClientGone(error)) log.error({ err: error, requestId, method }, 'a response failed', TEN_IN_TEN_SECONDS)
     }
     const sending = (): void => {
-      if (reflectsViews(path)) reply.position ??= position()
       try {
         send(response, reply, (error) => error && failed(error))
       } catch (error) {
         failed(error)
         response.destroy()
-        if (typeof reply.body === 'object') reply.body.destroy()
+        if (isStream(reply.body)) reply.body.destroy()
       }
-      observe(asked, resource.path, reply.status, performance.now() - began)
+      observe(request, resource?.path as string, reply.status, performance.now() - began)
     }
-    const refuse = (error: unknown): void => {
-      const problem = problemOf(error, { method, path: publicPath(response, path) }, log, requestId)
-      for (const [name, value] of Object.entries(problem.headers)) reply.set(name, value)
-      reply.set('Content-Type', PROBLEM_TYPE)
-      reply.status = problem.status
-      reply.body = problem.text
-      deliver(sending)
-    }
-    try {
-      const done = route(asked, reply)
-      if (done) {
-        done.then(() => deliver(sending), refuse)
-        return 'pending'
-      }
-      deliver(sending)
-    } catch (error) {
-      refuse(error)
-    }
-    return typeof reply.body === 'object' ? 'pending' : 'answered'
+    const pending = pipeline.run(steps, request, reply)
+    if (!pending) deliver(sending)
+    else void pending.then(() => deliver(sending))
+    return pending || isStream(reply.body) ? 'pending' : 'answered'
   }
 }
 
-/** Matches the plain addresses of a resource. */
-function matching({ path }: ApiResource): RegExp {
+interface PlainResource {
+  readonly path: string
+  /** Matches its plain addresses. */
+  readonly pattern: RegExp
+  /** All steps of a request, by method. */
+  readonly steps: ReadonlyMap<string, readonly Step[]>
+}
+
+function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline): PlainResource {
   const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
-  return new RegExp(`^${segments}${QUERY}$`)
+  const all = Object.entries(routes).map(([method, route]) => [method, [...access, ...steps, route]] as const)
+  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), steps: new Map(all) }
 }
 
 /** Whether the body is JSON of a known, permitted length without coding. */
@@ -104,16 +95,29 @@ function hasPlainBody(headers: IncomingHttpHeaders, limitBytes: number): boolean
   )
 }
 
+async function noFields(): Promise<never> {
+  throw new Error('the hot path serves no forms')
+}
+
+function isStream(body: Reply['body']): body is Extract<Reply['body'], { destroy: unknown }> {
+  return typeof body === 'object' && !Buffer.isBuffer(body)
+}
+
 function send(response: ServerResponse, reply: Reply, done: (error?: Error | null) => void): void {
   const { headers, status, body, position } = reply
   if (position !== undefined) headers.push('Journal-Position', String(position))
-  if (typeof body === 'string') {
-    const bytes = Buffer.byteLength(body)
-    headers.push('Content-Length', String(bytes))
-    // latin1 gives the same bytes for ASCII, and is faster.
-    response.writeHead(status, headers).end(body, bytes === body.length ? 'latin1' : 'utf8')
-  } else if (body) pipeline(body, response.writeHead(status, headers), done)
-  else response.writeHead(status, headers).end()
+  if (isStream(body)) {
+    pipe(body, response.writeHead(status, headers), done)
+    return
+  }
+  if (body === undefined) {
+    response.writeHead(status, headers).end()
+    return
+  }
+  const bytes = Buffer.byteLength(body)
+  headers.push('Content-Length', String(bytes))
+  // latin1 gives the same bytes for ASCII, and is faster.
+  response.writeHead(status, headers).end(body, bytes === body.length ? 'latin1' : 'utf8')
 }
 
 /** How long a response waits for further ones at most. */

@@ -6,7 +6,7 @@ import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { Item } from '../query/embedding.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { type ApiRequest, parseTags, type Reply } from './api.ts'
+import { type HttpRequest, parseTags, type Reply } from './exchange.ts'
 import { type ApiOptions, apiSegments, type Preference, prefers } from './requests.ts'
 import { WriteHints, type WriteHintsOptions } from './write-hints.ts'
 
@@ -39,7 +39,7 @@ function noItem(name: string, key: string, code: Missing): never {
   throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
 }
 
-export function target({ path, headers }: ApiRequest) {
+export function target({ path, headers }: HttpRequest) {
   const [collection = '', key = OBJECT_ID] = apiSegments(path)
   return {
     collection,
@@ -50,7 +50,7 @@ export function target({ path, headers }: ApiRequest) {
 }
 
 /** Responds with an item as it is. */
-export function replyItem(request: ApiRequest, reply: Reply, { tag, text }: Pick<Item, 'tag' | 'text'>): void {
+export function replyItem(request: HttpRequest, reply: Reply, { tag, text }: Pick<Item, 'tag' | 'text'>): void {
   if (!reply.isNotModified(request, tag)) reply.json(text)
 }
 
@@ -58,7 +58,7 @@ export function replyItem(request: ApiRequest, reply: Reply, { tag, text }: Pick
 export function answerWith(
   { event, item }: Outcome,
   command: Command,
-  { headers }: ApiRequest,
+  { headers }: HttpRequest,
   reply: Reply,
   options: Pick<ApiOptions, 'isJsonServer'> & WriteHintsOptions,
 ): void {

@@ -3,8 +3,8 @@ import { tagOf } from '../json/tag.ts'
 import { EMBEDDING, relationsOf } from '../query/json-server.ts'
 import { AS_OF } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiRequest, Reply } from './api.ts'
 import type { CollectionReads, RelatedCollections } from './collection-reads.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import { itemNow, itemThen, replyItem } from './item-answers.ts'
 import { textAt } from './item-writes.ts'
 import { nestedFilter } from './pages.ts'
@@ -31,7 +31,7 @@ export class ItemReads {
   }
 
   /** GET at the path of an item, or of a member of a single object. */
-  get(request: ApiRequest, reply: Reply): void | Promise<void> {
+  get(request: HttpRequest, reply: Reply): void | Promise<void> {
     const { views } = this.#options
     const [name, key] = apiSegments(request.path) as [string, string]
     if (request.querystring !== '' || views.find(name)?.isObject) return this.getValue(request, reply)
@@ -40,7 +40,7 @@ export class ItemReads {
   }
 
   /** GET of an item with parameters, or of a value inside an item or single object. */
-  async getValue(request: ApiRequest, reply: Reply): Promise<void> {
+  async getValue(request: HttpRequest, reply: Reply): Promise<void> {
     const { views, past, journal, now, limits, idField } = this.#options
     const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
     const parameters = parametersOf(request, limits)
@@ -76,7 +76,7 @@ export class ItemReads {
   }
 
   #getNested(
-    request: ApiRequest,
+    request: HttpRequest,
     reply: Reply,
     collection: string,
     parameters: ReturnType<typeof parametersOf>,

@@ -6,10 +6,10 @@ import { tagOf } from '../json/tag.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import { dependentsOf } from '../query/json-server.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import { Batches } from './batches.ts'
 import { type Body, parseAnyPatch, parseItem, readBody } from './bodies.ts'
 import { deleteWithDependents } from './collections.ts'
+import { type HttpRequest, parseTags, type Reply } from './exchange.ts'
 import { answerWith, itemNow, target } from './item-answers.ts'
 import { JSON_TYPE, PATCH_TYPES } from './media-types.ts'
 import {
@@ -34,7 +34,7 @@ export class ItemWrites {
   }
 
   /** POST to a collection: an item, or a batch of items. */
-  async create(request: ApiRequest, reply: Reply): Promise<void> {
+  async create(request: HttpRequest, reply: Reply): Promise<void> {
     const [collection] = apiSegments(request.path) as [string]
     const body = await this.#batches.read(request)
     if ('items' in body) return this.#batches.create(request, reply, collection, body)
@@ -42,7 +42,7 @@ export class ItemWrites {
   }
 
   /** POST to `/api/posts/1/comments`: the comment gets the `postId`. */
-  async createNested(request: ApiRequest, reply: Reply): Promise<void> {
+  async createNested(request: HttpRequest, reply: Reply): Promise<void> {
     const { views, idField, limits } = this.#options
     const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
     const [collection = ''] = rest
@@ -56,7 +56,7 @@ export class ItemWrites {
     await this.#write(request, reply, body, { type: 'CreateItem', collection, item })
   }
 
-  async replace(request: ApiRequest, reply: Reply): Promise<void> {
+  async replace(request: HttpRequest, reply: Reply): Promise<void> {
     const body = await readBody(request, [JSON_TYPE], this.#options.limits.itemValues)
     const to = target(request)
     const onlyIfNewer =
@@ -65,7 +65,7 @@ export class ItemWrites {
     await this.#write(request, reply, body, { type: 'ReplaceItem', ...to, item, ...(onlyIfNewer && { onlyIfNewer }) })
   }
 
-  async patch(request: ApiRequest, reply: Reply): Promise<void> {
+  async patch(request: HttpRequest, reply: Reply): Promise<void> {
     const { limits, isJsonServer } = this.#options
     const body = await readBody(request, PATCH_TYPES, limits.itemValues)
     const patch = parseAnyPatch(body, { isInside: false, isJsonServer })
@@ -73,11 +73,11 @@ export class ItemWrites {
   }
 
   /** PUT or PATCH of a value inside an item, or inside a single object. */
-  writeInside(request: ApiRequest, reply: Reply, isObject: boolean): Promise<void> {
+  writeInside(request: HttpRequest, reply: Reply, isObject: boolean): Promise<void> {
     return writeInside(request, reply, { ...this.#options, isObject })
   }
 
-  async delete(request: ApiRequest, reply: Reply): Promise<void> {
+  async delete(request: HttpRequest, reply: Reply): Promise<void> {
     const { limits, isJsonServer } = this.#options
     const names = request.querystring === '' ? [] : dependentsOf(parametersOf(request, limits))
     if (names.length === 0) {
@@ -89,12 +89,12 @@ export class ItemWrites {
     if (isJsonServer) await this.#replyDeleted(request, reply, position)
   }
 
-  async deleteObject(request: ApiRequest, reply: Reply): Promise<void> {
+  async deleteObject(request: HttpRequest, reply: Reply): Promise<void> {
     if (request.querystring === '') return this.delete(request, reply)
     throw new Refusal('Invalid', 'A single object is deleted as a whole: filters, all and dryRun are not allowed.')
   }
 
-  async #write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
+  async #write(request: HttpRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
     const { handler, isJsonServer } = this.#options
     refuseUnheeded(request)
     refuseParameters(request)
@@ -105,7 +105,7 @@ export class ItemWrites {
   }
 
   /** Responds with the item as it was. */
-  async #replyDeleted(request: ApiRequest, reply: Reply, position: Position): Promise<void> {
+  async #replyDeleted(request: HttpRequest, reply: Reply, position: Position): Promise<void> {
     const { collection, key } = target(request)
     reply.json((await this.#options.past.item(collection, key, position - 1))?.text ?? '{}')
   }
@@ -117,7 +117,7 @@ interface InnerWriteOptions extends WriteHintsOptions, Pick<ApiOptions, 'handler
 }
 
 /** PUT and PATCH of a value inside an item or a single object: one event of the item. */
-export async function writeInside(request: ApiRequest, reply: Reply, writing: InnerWriteOptions): Promise<void> {
+export async function writeInside(request: HttpRequest, reply: Reply, writing: InnerWriteOptions): Promise<void> {
   const { handler, limits, isObject, idField, isJsonServer } = writing
   const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
   const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]

@@ -1,28 +1,27 @@
 import { tagOf } from '../json/tag.ts'
 import { AS_OF } from '../query/query.ts'
-import type { ApiRequest, ApiResource, ApiRoute, Method, Reply } from './api.ts'
 import { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { createCollection, deleteItems } from './collections.ts'
+import { allowOf, type HttpRequest, type Method, notAllowed, type Reply, type Resource, type Step } from './exchange.ts'
 import { ItemReads } from './item-reads.ts'
 import { ItemWrites } from './item-writes.ts'
 import { replaceAll } from './replacement.ts'
 import { type ApiOptions, apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
-import { allowOf, notAllowed } from './resource.ts'
 
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
 /** POST has a route as well: its 409 explains what objects support instead. */
 const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
 
 /** `/api`: the collections and their items. */
-export function apiResources(options: ApiOptions): readonly ApiResource[] {
+export function apiResources(options: ApiOptions): readonly Resource[] {
   const related = new RelatedCollections(options)
   const collections = new CollectionReads(options, related)
   const reads = new ItemReads(options, related, collections)
   const writes = new ItemWrites(options)
-  const isObject = ({ path }: Pick<ApiRequest, 'path'>): boolean => isObjectPath(path, options.views)
-  const writeInside: ApiRoute = (request, reply) => writes.writeInside(request, reply, isObject(request))
+  const isObject = ({ path }: Pick<HttpRequest, 'path'>): boolean => isObjectPath(path, options.views)
+  const writeInside: Step = (request, reply) => writes.writeInside(request, reply, isObject(request))
   return [
-    { path: '/api', routes: everythingRoutes(options) },
+    { path: '/api', routes: everythingSteps(options) },
     {
       path: '/api/:collection',
       routes: {
@@ -59,7 +58,7 @@ export function apiResources(options: ApiOptions): readonly ApiResource[] {
 }
 
 /** The names of all collections, and the replacement of all of them. */
-function everythingRoutes(options: ApiOptions): ApiResource['routes'] {
+function everythingSteps(options: ApiOptions): Resource['routes'] {
   const { views, past, journal, now, limits } = options
   return {
     GET: async (request, reply) => {
@@ -74,7 +73,7 @@ function everythingRoutes(options: ApiOptions): ApiResource['routes'] {
   }
 }
 
-function refusePatch(request: ApiRequest, reply: Reply): never {
+function refusePatch(request: HttpRequest, reply: Reply): never {
   const allow = allowOf(LIST_METHODS)
   reply.set('Allow', allow)
   throw notAllowed(request.method, allow)

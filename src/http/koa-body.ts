@@ -1,11 +1,10 @@
-import { type FileHandle, open } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Context, Middleware } from 'koa'
 import type { KoaBodyMiddlewareOptions } from 'koa-body'
 import { Refusal } from '../runtime/errors.ts'
 import { UnsupportedBody } from './bodies.ts'
+import { onFirstUse } from './late-modules.ts'
 import { PATCH_TYPES } from './media-types.ts'
 
 /** koa-body stores the length in 32 bits. */
@@ -25,8 +24,11 @@ export function jsonBody(limitBytes: number): Middleware {
   })
 }
 
+/** Highest size of a form. */
+const FORM_BYTES = 16 * 1024
+
 /** Reads the fields of a JSON object, a form or multipart. Errors of its parsers may quote a password. */
-export function formBody(limitBytes: number): Middleware {
+export function formBody(limitBytes = FORM_BYTES): Middleware {
   const form = {
     json: true,
     urlencoded: true,
@@ -123,33 +125,4 @@ interface BodyError {
   readonly type?: string
   readonly code?: string | number
   readonly message: string
-}
-
-/** The number of files that Node opens at a time while loading a package, and some more. */
-const NEEDED = 8
-
-/**
- * Loads a package on first use, and retries after a failure. Node caches a failed load for ever, so nothing is loaded
- * while descriptors are scarce.
- */
-export function onFirstUse<T>(load: () => Promise<T>): () => Promise<T> {
-  let loading: Promise<T> | undefined
-  return () => {
-    loading ??= checkDescriptors()
-      .then(load)
-      .catch((error: unknown) => {
-        loading = undefined
-        throw error
-      })
-    return loading
-  }
-}
-
-async function checkDescriptors(): Promise<void> {
-  const handles: FileHandle[] = []
-  try {
-    for (let count = 0; count < NEEDED; count++) handles.push(await open(fileURLToPath(import.meta.url)))
-  } finally {
-    for (const handle of handles) await handle.close()
-  }
 }

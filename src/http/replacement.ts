@@ -5,15 +5,15 @@ import { refuseNul } from '../json/parse.ts'
 import { parseFlag } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import type { ApiRequest, Reply } from './api.ts'
 import { gatherBody } from './batch-body.ts'
 import { readBytes } from './bodies.ts'
 import { refuseConditions } from './collections.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
 import { type ApiOptions, DRY_RUN, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
-export async function replaceAll(request: ApiRequest, reply: Reply, options: ApiOptions): Promise<void> {
+export async function replaceAll(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
   const { handler, views, turns, idField, limits } = options
   const { batchBytes } = limits
   refuseConditions(request)

@@ -5,7 +5,7 @@ import type { Journal } from '../events/journal.ts'
 import { formatPath } from '../json/paths.ts'
 import { type JsonObject, own } from '../json/value.ts'
 import type { Fault } from '../runtime/errors.ts'
-import type { Reply } from './api.ts'
+import type { Reply } from './exchange.ts'
 
 export interface WriteHintsOptions {
   readonly idField: string

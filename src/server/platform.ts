@@ -51,7 +51,6 @@ export function platformDependencies(options: PlatformOptions): ServiceDependenc
     version: packageVersion(),
     sampleFile: packaged('data/sensors.json'),
     pages: packaged('wwwroot'),
-    swaggerAssets: packaged('dist/swagger'),
     builtPages: packaged('dist/pages'),
     ...options,
   }

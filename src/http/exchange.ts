@@ -1,60 +1,77 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Principal } from '../access/accounts.ts'
+import { neededRole, type Role } from '../access/roles.ts'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/conditions.ts'
 import type { Position } from '../events/event.ts'
 import type { LongText } from '../query/page-text.ts'
 import { withoutCacheBusters } from '../query/parameter.ts'
-import { acceptedType } from './media-types.ts'
+import { Refusal } from '../runtime/errors.ts'
+import { acceptedType, JSON_TYPE, PATCH_TYPES } from './media-types.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** Resolves when the reply is complete; returns nothing if it is complete synchronously. */
-export type ApiRoute = (request: ApiRequest, reply: Reply) => void | Promise<void>
+/** One step of a request, the last of which is its route. Resolves when it is complete; returns nothing if it is synchronous. */
+export type Step = (request: HttpRequest, reply: Reply) => void | Promise<void>
 
-export interface ApiResource {
+export interface Resource {
   /** In the syntax of @koa/router. */
   readonly path: string
-  readonly routes: Readonly<Partial<Record<Method, ApiRoute>>>
+  readonly routes: Readonly<Partial<Record<Method, Step>>>
+  /** Run before each of the routes. */
+  readonly steps?: readonly Step[]
   /** The methods that a path supports, if they depend on the path; other routes refuse with `MethodNotAllowed`. */
   readonly methodsAt?: (path: string) => readonly Method[]
+  /** Why methods that the resource could have are not allowed. */
+  readonly whyNot?: string
+  /** The hot path leaves the resource to Koa: it is a page, or its body is a form. */
+  readonly isKoaOnly?: true
 }
 
-/** The same resources, with `wrap` around each of their routes. */
-export function wrapRoutes(
-  resources: readonly ApiResource[],
-  wrap: (route: ApiRoute, method: string) => ApiRoute,
-): readonly ApiResource[] {
-  return resources.map((resource) => {
-    const wrapped = Object.entries(resource.routes).map(([method, route]) => [method, wrap(route, method)])
-    return { ...resource, routes: Object.fromEntries(wrapped) as ApiResource['routes'] }
-  })
+/** Whether requests with this method have a body that is read. */
+export function takesBody(method: string): boolean {
+  return method === 'POST' || method === 'PUT' || method === 'PATCH'
 }
 
-/** A request under `/api` or `/events`, received through Koa or on the hot path. */
-export class ApiRequest {
+/** The `Allow` header. */
+export function allowOf(methods: readonly Method[]): string {
+  return [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
+}
+
+export function notAllowed(method: string, allow: string): Refusal {
+  return new Refusal('MethodNotAllowed', `${method} is not allowed here; these are: ${allow}.`)
+}
+
+/** A request as its steps see it, received through Koa or on the hot path. */
+export class HttpRequest {
   /** As sent, without the query. */
   readonly path: string
   /** Without cache busters. A DELETE has them, since they might be meant as filters there. */
   readonly querystring: string
   /** Below which clients see the server: empty, or a path without a slash at its end. */
   readonly base: string
-  readonly principal: Principal
   readonly requestId: string
   /** Reads the body, decompressed, up to `Limits.BodyBytes`. */
   readonly bytes: () => Promise<Uint8Array>
+  /** Parses a body of JSON, of a form or multipart, through Koa only; undefined if it is none of them. */
+  readonly fields: () => Promise<unknown>
   /** For routes that read the body themselves. */
   readonly incoming: IncomingMessage
+  /** The role that the method and the path need; undefined if they are public. */
+  readonly neededRole: Role | undefined
+  /** The authenticated client; undefined before its step, and for anonymous clients of public paths. */
+  client: Principal | undefined
 
-  constructor(incoming: IncomingMessage, parts: Pick<ApiRequest, RequestParts>) {
+  constructor(incoming: IncomingMessage, parts: Pick<HttpRequest, RequestParts>) {
     this.incoming = incoming
     this.path = parts.path
     this.querystring = this.method === 'DELETE' ? parts.querystring : withoutCacheBusters(parts.querystring)
     this.base = parts.base
-    this.principal = parts.principal
     this.requestId = parts.requestId
     this.bytes = parts.bytes
+    this.fields = parts.fields
+    this.neededRole = isPreflight(incoming) ? undefined : neededRole(this.method, this.path)
   }
 
   get method(): string {
@@ -68,6 +85,12 @@ export class ApiRequest {
 
   get headers(): IncomingHttpHeaders {
     return this.incoming.headers
+  }
+
+  /** The client of a path that needs a role. */
+  get principal(): Principal {
+    if (this.client) return this.client
+    throw new Error(`${this.path} was reached without authentication`)
   }
 
   /** The address of the connection, which may be a proxy's; `Gate.addressOf` returns the client's. */
@@ -90,14 +113,21 @@ export class ApiRequest {
   }
 }
 
-type RequestParts = 'path' | 'querystring' | 'base' | 'principal' | 'requestId' | 'bytes'
+type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'bytes' | 'fields'
 
-/** A response. If a route throws, the headers that it has set are sent with the problem. */
+/** Preflights carry no credentials. */
+function isPreflight({ method, headers }: IncomingMessage): boolean {
+  if (method !== 'OPTIONS') return false
+  return Boolean(headers.origin) && Boolean(headers['access-control-request-method'])
+}
+
+/** A response. If a step throws, the headers that were set until then are sent with the problem. */
 export class Reply {
-  status = 200
+  /** 0 while there is no response. */
+  status = 0
   /** A stream is destroyed when the client disconnects, even if it was not read yet. */
-  body: string | Readable | undefined
-  /** The position that the response reflects; undefined under `/api`: that of the views when it is sent. */
+  body: string | Buffer | Readable | undefined
+  /** The position that the response reflects; undefined under `/api`: that of the views. */
   position: Position | undefined
   /** Names and values in turn, as `writeHead` accepts them. */
   readonly headers: string[]
@@ -113,6 +143,11 @@ export class Reply {
     else this.headers[at + 1] = value
   }
 
+  /** Adds a header line, also beside one of the same name. */
+  append(name: string, value: string): void {
+    this.headers.push(name, value)
+  }
+
   remove(name: string): void {
     const at = this.#indexOf(name)
     if (at >= 0) this.headers.splice(at, 2)
@@ -125,27 +160,50 @@ export class Reply {
   }
 
   /** Responds with existing JSON text. */
-  json(text: string | LongText, status = 200): void {
+  json(text: string | Buffer | LongText, status = 200): void {
     this.status = status
-    this.set('Content-Type', 'application/json')
-    if (typeof text === 'string') this.body = text
+    this.set('Content-Type', JSON_TYPE)
+    if (typeof text === 'string' || Buffer.isBuffer(text)) this.body = text
     else {
       this.set('Content-Length', String(text.bytes))
       this.body = Readable.from(text.inTurns())
     }
   }
 
+  /** Responds with a page, which is rendered through Koa only. */
+  html(text: string): void {
+    this.status = 200
+    this.set('Content-Type', 'text/html; charset=utf-8')
+    this.body = text
+  }
+
+  /** `to` is relative, so that it is correct below any path. */
+  redirect(to: string): void {
+    this.status = 301
+    this.set('Location', to)
+    this.body = ''
+  }
+
   /** Responds with a body of any length, sent as fast as the client reads. */
   stream(type: string, body: Readable): void {
+    this.status = 200
     this.set('Content-Type', type)
     this.body = body
+  }
+
+  /** Responds to OPTIONS. */
+  options(methods: readonly Method[]): void {
+    this.status = 200
+    this.set('Allow', allowOf(methods))
+    if (methods.includes('PATCH')) this.set('Accept-Patch', PATCH_TYPES.join(', '))
+    this.body = ''
   }
 
   /**
    * Sets the entity tag; returns true if the client has that version, so that 304 is the whole response. Koa's `fresh`
    * is not used, since `Cache-Control: no-cache`, which Node's fetch sends, disables it.
    */
-  isNotModified({ headers }: Pick<ApiRequest, 'headers'>, tag: string): boolean {
+  isNotModified({ headers }: Pick<HttpRequest, 'headers'>, tag: string): boolean {
     this.set('ETag', tag)
     const tags = parseTags(headers['if-none-match'])
     if (tags === undefined || !matches(tags, tag)) return false
@@ -157,11 +215,6 @@ export class Reply {
     for (let at = 0; at < this.headers.length; at += 2) if (this.headers[at] === name) return at
     return -1
   }
-}
-
-/** Whether a response without a position of its own reflects the views. */
-export function reflectsViews(path: string): boolean {
-  return path.startsWith('/api/') || path === '/api'
 }
 
 /**
