@@ -6,17 +6,17 @@ import type { PageTextAt, PresentCollection, QuerySource } from '../query/querie
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { Asker } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
-import { noCollection, replyItem } from './item-answers.ts'
 import { type ListRequest, parseList } from './list-request.ts'
 import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped, wrapperFor } from './pages.ts'
 import {
-  type ApiOptions,
   apiSegments,
   askerOf,
   asksForPast,
+  noCollection,
   parametersOf,
   readPosition,
   refuseMisspelt,
@@ -68,7 +68,7 @@ export class CollectionReads {
     if (!present) throw noCollection(name, 'NotFound')
     if (present.isObject) {
       refuseMisspelt(parameters, [AS_OF])
-      return replyItem(request, reply, present.item(OBJECT_ID) as Item)
+      return reply.tagged(request, present.item(OBJECT_ID) as Item)
     }
     return this.getPresent(request, reply, parameters, present)
   }
@@ -104,7 +104,7 @@ export class CollectionReads {
     reply.position = at
     if (!past.existed(name, at)) throw noCollection(name, 'NotFound')
     const object = await past.item(name, OBJECT_ID, at)
-    if (object) return replyItem(request, reply, object)
+    if (object) return reply.tagged(request, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
     const list = this.#parse(request, name, parameters, nowMs)
     const { exported } = list

@@ -161,13 +161,13 @@ class EventReads {
 }
 
 const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFormat>> = {
-  // No sign of life, since not every parser accepts empty lines.
-  [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, sign: undefined },
+  // No heartbeat, since not every parser accepts empty lines.
+  [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, heartbeat: undefined },
   // WHATWG HTML, "Server-sent events".
   [EVENT_STREAM]: {
     begin: ': the journal\n\n',
     event: (position, text) => `id: ${position}\ndata: ${text}\n\n`,
-    sign: ': nothing new\n\n',
+    heartbeat: ': nothing new\n\n',
   },
 }
 
@@ -186,7 +186,7 @@ interface StreamFormat {
   readonly begin: string
   readonly event: (position: Position, text: string) => string
   /** Sent while there are no events, so that proxies keep the connection open; undefined: nothing is sent. */
-  readonly sign: string | undefined
+  readonly heartbeat: string | undefined
 }
 
 interface StreamRequest {
@@ -201,7 +201,7 @@ interface StreamRequest {
 
 /** How often to check that the reader's credentials are still valid. */
 const LOOK_MS = 500
-const SIGN_MS = 15_000
+const HEARTBEAT_MS = 15_000
 /** Events are sent in chunks of about this length: for small ones, sending costs more than finding. */
 const PART_CHARACTERS = 16 * 1024
 
@@ -233,8 +233,8 @@ async function* stream(options: StreamOptions, streamed: StreamRequest): AsyncGe
     if (!follows) return
     from = Math.max(from, head + 1)
     if (journal.head === head) await arrivals.wait(LOOK_MS)
-    if (form.sign !== undefined && performance.now() - saidAt >= SIGN_MS) {
-      yield form.sign
+    if (form.heartbeat !== undefined && performance.now() - saidAt >= HEARTBEAT_MS) {
+      yield form.heartbeat
       saidAt = performance.now()
     }
   } while (!arrivals.ended && !isGone() && mayRead())

@@ -211,6 +211,11 @@ export class Reply {
     return true
   }
 
+  /** Responds with existing JSON text, or with 304 if the client has it. */
+  tagged(request: Pick<HttpRequest, 'headers'>, { tag, text }: { readonly tag: string; readonly text: string }): void {
+    if (!this.isNotModified(request, tag)) this.json(text)
+  }
+
   #indexOf(name: string): number {
     for (let at = 0; at < this.headers.length; at += 2) if (this.headers[at] === name) return at
     return -1
@@ -224,4 +229,19 @@ export class Reply {
 export function parseTags(header: string | undefined): Tags | undefined {
   if (header === undefined) return undefined
   return header.trim() === '*' ? '*' : (header.match(/"[^"]*"/g) ?? [])
+}
+
+/** The resources of a read-only server: those with data have reading methods only, and say why. */
+export function readOnly(resources: readonly Resource[], whyNot: string): readonly Resource[] {
+  return resources.map((resource) => {
+    const { path, routes } = resource
+    if (!/^\/(?:api|admin)(?:\/|$)/.test(path) || changesNoData(path)) return resource
+    const { methodsAt: _, ...rest } = resource
+    return { ...rest, whyNot, routes: routes.GET ? { GET: routes.GET } : {} }
+  })
+}
+
+/** Whether a read-only server offers all methods of a path: reading the settings again changes no data. */
+export function changesNoData(path: string): boolean {
+  return path.startsWith('/admin/settings/')
 }

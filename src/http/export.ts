@@ -86,6 +86,7 @@ export class Exports {
       const tag = this.#options.tagAt(list.name, Math.max(...snapshots.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
       if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
+      reply.status = 200
       reply.set('Content-Type', TYPE_HEADERS[form])
       if (isWhole) await this.#sendWhole(reply, list, snapshot, release)
       else await this.#sendPage(reply, list, snapshot, release)

@@ -1,9 +1,7 @@
-import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import type { Context, Middleware } from 'koa'
 import type { KoaBodyMiddlewareOptions } from 'koa-body'
-import { Refusal } from '../runtime/errors.ts'
-import { UnsupportedBody } from './bodies.ts'
+import { bodyRefusal, normalizeCoding, tooLarge, unreadable } from './bodies.ts'
 import { onFirstUse } from './late-modules.ts'
 import { PATCH_TYPES } from './media-types.ts'
 
@@ -69,60 +67,4 @@ function mounted(limitBytes: number, options: Partial<KoaBodyMiddlewareOptions>,
     if (coding === undefined && Number(length) > LONGEST) throw tooLarge(limitBytes)
     return (await load())(ctx, next)
   }
-}
-
-const CODINGS = ['gzip', 'deflate', 'br', 'identity']
-
-/** Normalizes Content-Encoding (RFC 9110 §8.4.1: any case, `x-gzip` is `gzip`); koa-body knows lower case only. */
-export function normalizeCoding({ headers }: IncomingMessage): void {
-  const sent = headers['content-encoding']
-  if (!sent) return
-  const coding = sent.toLowerCase() === 'x-gzip' ? 'gzip' : sent.toLowerCase()
-  if (!CODINGS.includes(coding)) {
-    const accepted = 'gzip, deflate, br'
-    throw new UnsupportedBody(
-      `The Content-Encoding ${sent} is not accepted; expected: one of ${accepted}.`,
-      'Accept-Encoding',
-      accepted,
-    )
-  }
-  headers['content-encoding'] = coding
-}
-
-/** Errors of zlib (gzip, deflate), of Brotli, and of disconnected clients. */
-const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PREMATURE_CLOSE$)/
-
-/** The error response for a failure to read a body; failures that the client did not cause are returned unchanged. */
-export function bodyRefusal(error: Error, limitBytes: number, describe = unreadable): Error {
-  const { code, message } = error as BodyError
-  const status = statusOf(error as BodyError)
-  if (status === 413) return tooLarge(limitBytes)
-  if (status === 415) return new Refusal('UnsupportedMediaType', `The body is not accepted: ${message}.`)
-  if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
-    return new Refusal('Invalid', describe(message))
-  }
-  return error
-}
-
-function unreadable(message: string): string {
-  return `The body could not be read: ${message}.`
-}
-
-export function tooLarge(limitBytes: number): Refusal {
-  return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
-}
-
-/** raw-body reports disconnected clients as 500; formidable reports errors of the client as 500, 501 and others. */
-function statusOf({ status, httpCode, type }: BodyError): number | undefined {
-  if (type === 'stream.not.readable') return 400
-  if (httpCode === undefined) return status
-  return httpCode === 413 || httpCode === 415 ? httpCode : 400
-}
-
-interface BodyError {
-  readonly status?: number
-  readonly httpCode?: number
-  readonly type?: string
-  readonly code?: string | number
-  readonly message: string
 }

@@ -1,22 +1,16 @@
 /** Reading requests, apart from their bodies. */
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { CommandHandler } from '../commands/handler.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { momentOf, parseMoment } from '../projections/moment.ts'
-import type { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
 import { DEPENDENT } from '../query/json-server.ts'
 import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName, scanTimeout } from '../query/parameter.ts'
-import type { Queries } from '../query/queries.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Asker, Turns } from '../runtime/turns.ts'
+import type { Asker } from '../runtime/turns.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
-import type { Hints } from './hints.ts'
-import type { WriteHintsOptions } from './write-hints.ts'
 
 const PREFIX = '/api/'
 
@@ -220,27 +214,9 @@ export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): bo
   return first !== undefined && PATTERNS[wanted].test(first)
 }
 
-/** The dependencies of the routes under `/api`. */
-export interface ApiOptions extends WriteHintsOptions {
-  readonly views: Views
-  readonly past: Past
-  readonly queries: Queries
-  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
-  readonly turns: Turns
-  readonly hints: Pick<Hints, 'check'>
-  readonly limits: ApiLimits
-  /** Whether responses are those of json-server where they differ. */
-  readonly isJsonServer: boolean
-  /** A page of a collection is an object as FakeServer's. */
-  readonly useResultObject: boolean
-}
+export type Missing = 'NotFound' | 'UnknownParent'
 
-interface ApiLimits extends HttpQueryLimits {
-  readonly scanSeconds: number
-  /** For a single item. */
-  readonly bodyBytes: number
-  readonly itemValues: number
-  readonly batchBytes: number
-  readonly batchItems: number
+/** The refusal of an address below a collection that does not exist. */
+export function noCollection(name: string, code: Missing = 'UnknownParent'): Refusal {
+  return new Refusal(code, `There is no collection ${JSON.stringify(name)}.`)
 }

@@ -1,0 +1,89 @@
+import { tagOf } from '../json/tag.ts'
+import { AS_OF } from '../query/query.ts'
+import type { ApiOptions } from './api-options.ts'
+import { CollectionReads, RelatedCollections } from './collection-reads.ts'
+import { createCollection, deleteItems, replaceAll } from './collections.ts'
+import { allowOf, type HttpRequest, type Method, notAllowed, type Reply, type Resource, type Step } from './exchange.ts'
+import { ItemReads, ItemWrites } from './items.ts'
+import { apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
+
+const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
+/** POST has a route as well: its 409 explains what objects support instead. */
+const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
+
+/** `/api`: the collections and their items. */
+export function apiResources(options: ApiOptions): readonly Resource[] {
+  const related = new RelatedCollections(options)
+  const collections = new CollectionReads(options, related)
+  const reads = new ItemReads(options, related, collections)
+  const writes = new ItemWrites(options)
+  const isObject = ({ path }: Pick<HttpRequest, 'path'>): boolean => isObjectPath(path, options.views)
+  const writeInside: Step = (request, reply) => writes.writeInside(request, reply, isObject(request))
+  return [
+    { path: '/api', routes: everythingSteps(options) },
+    {
+      path: '/api/:collection',
+      routes: {
+        GET: (request, reply) => collections.get(request, reply),
+        POST: (request, reply) => writes.create(request, reply),
+        // A single object is written like an item.
+        PUT: (request, reply) =>
+          isObject(request) ? writes.replace(request, reply) : createCollection(request, reply, options.handler),
+        PATCH: (request, reply) => (isObject(request) ? writes.patch(request, reply) : refusePatch(request, reply)),
+        DELETE: (request, reply) =>
+          isObject(request) ? writes.deleteObject(request, reply) : deleteItems(request, reply, options),
+      },
+      methodsAt: (path) => (isObject({ path }) ? OBJECT_METHODS : LIST_METHODS),
+    },
+    {
+      path: '/api/:collection/:id',
+      routes: {
+        GET: (request, reply) => reads.get(request, reply),
+        PUT: (request, reply) => (isObject(request) ? writeInside(request, reply) : writes.replace(request, reply)),
+        PATCH: (request, reply) => (isObject(request) ? writeInside(request, reply) : writes.patch(request, reply)),
+        DELETE: (request, reply) => writes.delete(request, reply),
+      },
+    },
+    {
+      path: '/api/:collection/:id/*rest',
+      routes: {
+        GET: (request, reply) => reads.getValue(request, reply),
+        PUT: writeInside,
+        PATCH: writeInside,
+        ...(options.isJsonServer && { POST: (request, reply) => writes.createNested(request, reply) }),
+      },
+    },
+  ]
+}
+
+/** The names of all collections, and the replacement of all of them. */
+function everythingSteps(options: ApiOptions): Resource['routes'] {
+  const { views, past, journal, now, limits } = options
+  return {
+    GET: async (request, reply) => {
+      const parameters = parametersOf(request, limits)
+      refuseMisspelt(parameters, [AS_OF])
+      const at = await readPosition(parameters, reply, journal, now)
+      reply.position = at ?? views.position
+      const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
+      reply.tagged(request, { tag: tagOf(names), text: names })
+    },
+    POST: (request, reply) => replaceAll(request, reply, options),
+  }
+}
+
+function refusePatch(request: HttpRequest, reply: Reply): never {
+  const allow = allowOf(LIST_METHODS)
+  reply.set('Allow', allow)
+  throw notAllowed(request.method, allow)
+}
+
+/** Whether the path is that of a single object, existing or deleted. */
+function isObjectPath(path: string, views: ApiOptions['views']): boolean {
+  try {
+    return views.any(apiSegments(path)[0] ?? '')?.isObject === true
+  } catch {
+    // The address cannot be decoded.
+    return false
+  }
+}
