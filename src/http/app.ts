@@ -6,15 +6,15 @@ import { Refusal } from '../runtime/errors.ts'
 import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { isOwnPath, publicPath } from './base-path.ts'
 import { allowOf, HttpRequest, type Method, notAllowed, Reply, type Resource, type Step } from './exchange.ts'
+import type { FastFrontOptions } from './fast-front.ts'
 import { securityHeaders } from './headers.ts'
-import type { HotPathOptions } from './hot-path.ts'
 import { bodyOf, formBody, jsonBody } from './koa-body.ts'
 import { headersOf, inOrder } from './pipeline.ts'
 import { isClientGone } from './problems.ts'
 import { requestIdOf } from './requests.ts'
 import { type FileStreams, statics } from './statics.ts'
 
-export interface AppOptions extends HotPathOptions {
+export interface AppOptions extends FastFrontOptions {
   readonly gate: Gate
   readonly corsCredentials: boolean
   readonly contentSecurityPolicy: string

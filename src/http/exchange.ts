@@ -25,7 +25,7 @@ export interface Resource {
   readonly methodsAt?: (path: string) => readonly Method[]
   /** Why methods that the resource could have are not allowed. */
   readonly whyNot?: string
-  /** The hot path leaves the resource to Koa: it is a page, or its body is a form. */
+  /** The fast front leaves the resource to Koa: it is a page, or its body is a form. */
   readonly isKoaOnly?: true
 }
 
@@ -43,7 +43,7 @@ export function notAllowed(method: string, allow: string): Refusal {
   return new Refusal('MethodNotAllowed', `${method} is not allowed here; these are: ${allow}.`)
 }
 
-/** A request as its steps see it, received through Koa or on the hot path. */
+/** A request as its steps see it, received through Koa or through the fast front. */
 export class HttpRequest {
   /** As sent, without the query. */
   readonly path: string

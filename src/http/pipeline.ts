@@ -1,5 +1,5 @@
 /**
- * The way of every HTTP request. Koa (app.ts) and the hot path (hot-path.ts) are two entries to the same steps:
+ * The way of every HTTP request. Koa (app.ts) and the fast front (fast-front.ts) are two entries to the same steps:
  *
  * | Step                    | What it does                                                                   |
  * |-------------------------|--------------------------------------------------------------------------------|

@@ -21,7 +21,7 @@ import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { ServiceContext } from './service-context.ts'
 
-/** All resources of the service, and what the hot path and Koa need to serve them. */
+/** All resources of the service, and what the fast front and Koa need to serve them. */
 export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
   const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes: times, limitedLog } = context
   const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies

@@ -24,7 +24,7 @@ const NOW = new Date('2026-11-20T12:00:00Z')
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 /** A list of items, and a single object. */
 /** The share of all cases that is tested, at random. */
-const SHARE = Number(process.env.HOT_PATH_SHARE ?? 0.3)
+const SHARE = Number(process.env.FAST_FRONT_SHARE ?? 0.3)
 const COLLECTIONS = ['things', 'profile']
 /** The values of each other parameter of a path. */
 const SEGMENTS: Readonly<Record<string, string>> = { id: '7', rest: 'text', position: '3' }
@@ -135,12 +135,12 @@ interface Asked {
   readonly path: string
   readonly headers?: OutgoingHttpHeaders
   readonly body?: string
-  /** Whether the hot path serves it, where it is known what it should do. */
-  readonly isHot?: boolean | undefined
+  /** Whether the fast front serves it, where it is known what it should do. */
+  readonly isFast?: boolean | undefined
 }
 
 interface Pair {
-  readonly hot: OwnService
+  readonly front: OwnService
   readonly koa: OwnService
 }
 
@@ -160,14 +160,14 @@ before(async () => {
 })
 
 for (const isOn of [true, false]) {
-  test(`the hot path returns the same as Koa with authentication ${isOn ? 'on' : 'off'}: status, headers, body`, async (t) => {
+  test(`the fast front returns the same as Koa with authentication ${isOn ? 'on' : 'off'}: status, headers, body`, async (t) => {
     const flags = ['--Limits.BodyBytes', String(BODY_BYTES), '--Limits.WaitSeconds', '0']
     const access = isOn
       ? authentication(['token', 'basic', 'apikey'], ['--Limits.FailuresPerMinute', '100000'])
       : ['--Authentication.Enabled', 'false']
     const start = (middleware: readonly Middleware[]) =>
       startHere(t, { data: DATA, flags: [...flags, ...access], now: () => NOW, middleware })
-    const pair: Pair = { hot: await start([]), koa: await start([(_ctx, next) => next()]) }
+    const pair: Pair = { front: await start([]), koa: await start([(_ctx, next) => next()]) }
     const credentials = isOn ? await presented(pair) : [{ name: 'none', headers: {}, may: 'write' } as const]
     const contexts = t.mock.method(Koa.prototype, 'createContext').mock
     const agent = new Agent({ keepAlive: true })
@@ -179,19 +179,20 @@ for (const isOn of [true, false]) {
     for (const asked of cases.filter(() => random.chance(SHARE))) {
       const context = `${asked.method} ${asked.path} ${JSON.stringify(asked.headers)} ${asked.body ?? ''}`
       const before = contexts.callCount()
-      const one = await exchange(agent, pair.hot.url, asked)
+      const one = await exchange(agent, pair.front.url, asked)
       const between = contexts.callCount()
       const other = await exchange(agent, pair.koa.url, asked)
       assert.equal(contexts.callCount(), between + 1, `${context} is left to Koa`)
-      if (asked.isHot !== undefined) assert.equal(between === before, asked.isHot, `${context} is on the hot path`)
+      if (asked.isFast !== undefined)
+        assert.equal(between === before, asked.isFast, `${context} is through the fast front`)
       assert.deepEqual(one, other, context)
     }
   })
 }
 
 /** The credentials for both services, each of which has seen the valid ones before. */
-async function presented({ hot, koa }: Pair): Promise<readonly Credentials[]> {
-  const token = await tokenOf(hot.url, 'writer')
+async function presented({ front, koa }: Pair): Promise<readonly Credentials[]> {
+  const token = await tokenOf(front.url, 'writer')
   const all: Credentials[] = [
     { name: 'none', headers: {}, may: 'nothing' },
     { name: 'token', headers: { Authorization: `Bearer ${token}` }, may: 'write' },
@@ -205,18 +206,19 @@ async function presented({ hot, koa }: Pair): Promise<readonly Credentials[]> {
     { name: 'wrong password', headers: { Authorization: basic('writer', 'wrong') }, may: 'nothing' },
     { name: 'no scheme', headers: { Authorization: 'Digest x' }, may: 'nothing' },
   ]
-  for (const { headers } of all) for (const { url } of [hot, koa]) await fetch(`${url}/api`, { headers } as RequestInit)
+  for (const { headers } of all)
+    for (const { url } of [front, koa]) await fetch(`${url}/api`, { headers } as RequestInit)
   return all
 }
 
 /** Each route with each method and all credentials; each of its parameters and bodies with one credential after the other. */
-async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Promise<readonly Asked[]> {
+async function casesOf({ front }: Pair, credentials: readonly Credentials[]): Promise<readonly Asked[]> {
   const cases: Asked[] = []
   const able = credentials.filter(({ may }) => may === 'write')
   const next = (): Credentials => able[cases.length % able.length] as Credentials
   const add = (asked: Asked, who = next()): void => {
     const headers = { ...asked.headers, ...who.headers }
-    cases.push({ ...asked, headers, isHot: isPlain(asked) })
+    cases.push({ ...asked, headers, isFast: isPlain(asked) })
   }
   for (const path of [...routes.keys()].flatMap(addressesOf)) {
     for (const method of METHODS) {
@@ -226,7 +228,7 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
       for (const who of credentials) add({ method, path: path + search, ...sent }, who)
     }
   }
-  const reply = await fetch(`${hot.url}/openapi.json`)
+  const reply = await fetch(`${front.url}/openapi.json`)
   const { operations } = new OpenApiDocument(await reply.json())
   // Other requests need what these delete.
   const later: Asked[] = []
@@ -262,7 +264,7 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
   return cases
 }
 
-/** The methods on the hot path, for the paths that stand for all collections. */
+/** The methods through the fast front, for the paths that stand for all collections. */
 function isGeneric({ method, path }: Operation): boolean {
   return /^\/(api|events)(\/\{|$)/.test(path) && method !== 'HEAD' && method !== 'OPTIONS'
 }

@@ -11,7 +11,7 @@ import { isClientGone } from './problems.ts'
 import type { Observe } from './request-times.ts'
 import { requestIdOf } from './requests.ts'
 
-export interface HotPathOptions {
+export interface FastFrontOptions {
   readonly resources: readonly Resource[]
   readonly pipeline: Pipeline
   readonly bodyBytes: number
@@ -28,7 +28,7 @@ const QUERY = '(?:[?][^#\\0- \\x7f-\\uffff]*)?'
  * Serves plain requests without Koa, whose middleware and router take several times as long as most routes. Koa serves
  * the others: pages of other origins, other methods, unusual addresses and bodies, files.
  */
-export function hotPath({ resources, pipeline, bodyBytes, observe, log, newId }: HotPathOptions): Front {
+export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId }: FastFrontOptions): Front {
   const plain = resources.filter(({ isKoaOnly }) => !isKoaOnly).map((resource) => plainResource(resource, pipeline))
   const deliver = outbox()
 
@@ -96,7 +96,7 @@ function hasPlainBody(headers: IncomingHttpHeaders, limitBytes: number): boolean
 }
 
 async function noFields(): Promise<never> {
-  throw new Error('the hot path serves no forms')
+  throw new Error('the fast front serves no forms')
 }
 
 function isStream(body: Reply['body']): body is Extract<Reply['body'], { destroy: unknown }> {
