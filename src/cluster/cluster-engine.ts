@@ -1,29 +1,31 @@
 import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
+import { CloseStack } from '../engine/close-stack.ts'
+import { connectionOf } from '../engine/data-file.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import { DurableProjections } from '../engine/durable-projections.ts'
 import { Engine, type EngineHealth } from '../engine/engine.ts'
 import type { Metric } from '../engine/metric.ts'
-import { CloseStack, compressionOf, connectionOf, type EngineDependencies, rulesOf } from '../engine/options.ts'
+import { rulesOf } from '../engine/rules.ts'
 import type { TokenStorage } from '../engine/token-storage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
-import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
-import { type ClusterConnection, openConnection } from './cluster-connection.ts'
+import { tokensInBucket } from './bucket.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
 import { ClusterHandler } from './cluster-handler.ts'
 import { ClusterJournal } from './cluster-journal.ts'
+import { type ClusterConnection, openConnection } from './connection.ts'
 import { Election } from './election.ts'
 import { unlessFull } from './leader-writes.ts'
 import { type ClusterHealth, metricsOf } from './metrics.ts'
 import { Node } from './node.ts'
 import { RecentWrites } from './recent-writes.ts'
 import type { ClusterSettings } from './settings.ts'
-import { tokensInBucket } from './token-storage.ts'
 
 /** How often a start checks whether it waits for space on the disk. */
 const LOOK_MS = 5000
@@ -105,7 +107,7 @@ export class ClusterEngine extends Engine {
   }
 
   static async open(settings: Settings, cluster: ClusterSettings, dependencies: EngineDependencies) {
-    const { files, now, newId, log, failed } = dependencies
+    const { files, newId, log, failed } = dependencies
     const id = newId()
     const schemas = await ItemSchemas.open(settings.api.schemas)
     const rules = rulesOf(settings, schemas, dependencies)
@@ -120,18 +122,11 @@ export class ClusterEngine extends Engine {
       opened.add(() => projections.close())
       const dataFile = await ClusterDataFile.prepare({ settings, dependencies, projections })
       const journal = await ClusterJournal.open({
-        stream: connection.stream,
-        files,
-        directory: settings.journal,
-        segmentBytes: settings.segmentBytes,
-        ...compressionOf(settings, dependencies),
-        node: id,
-        now,
-        log: new LimitedLog(log, dependencies.elapsedMs),
-        newId,
-        figures: connection.figures,
-        lock,
         ...projections.opening,
+        lock,
+        stream: connection.stream,
+        node: id,
+        figures: connection.figures,
         lost: () => engine.#node.lost(),
         failed: (error) => {
           if (!engine.isClosing) failed(error)

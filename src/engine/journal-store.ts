@@ -8,7 +8,7 @@ import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { StoreDirectory } from '../store/store-directory.ts'
-import type { EngineDependencies } from './options.ts'
+import type { EngineDependencies } from './dependencies.ts'
 
 /** The open store that is built from a journal. */
 export interface JournalStore {
