@@ -21,14 +21,14 @@ import { ClusterHandler } from './cluster-handler.ts'
 import { ClusterJournal } from './cluster-journal.ts'
 import { type ClusterConnection, openConnection } from './connection.ts'
 import { Election } from './election.ts'
+import { type ClusterHealth, metricsOf } from './figures.ts'
 import { unlessFull } from './leader-writes.ts'
-import { type ClusterHealth, metricsOf } from './metrics.ts'
 import { Node } from './node.ts'
 import { RecentWrites } from './recent-writes.ts'
 import type { ClusterSettings } from './settings.ts'
 
 /** How often a start checks whether it waits for space on the disk. */
-const LOOK_MS = 5000
+const CHECK_MS = 5000
 
 interface ClusterEngineParts {
   readonly id: string
@@ -80,7 +80,7 @@ export class ClusterEngine extends Engine {
       election: new Election({ register: bucket.register('decider'), node: id, elapsedMs }),
       messenger,
       elapsedMs,
-      canDecide: () => projections.hasRoom,
+      canLead: () => projections.hasRoom,
       log,
       elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
       resigning: () => dataFile.end(),
@@ -201,7 +201,7 @@ export class ClusterEngine extends Engine {
 
   /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
   protected untilServable(starting: Promise<void>): Promise<void> {
-    return unlessFull(starting, () => this.projections.hasRoom, LOOK_MS)
+    return unlessFull(starting, () => this.projections.hasRoom, CHECK_MS)
   }
 
   protected end(): Promise<void> {

@@ -17,7 +17,7 @@ import { headers, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
-import type { Message, PublishOutcome, RecordStream, Sequence } from './message.ts'
+import type { Message, PublishOutcome, RecordStream, Sequence } from './record-stream.ts'
 
 /** The header with a message's position. */
 const POSITION = 'Recollect-Position'

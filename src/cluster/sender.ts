@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { ClusterFigures } from './figures.ts'
-import type { Message, PublishOutcome, RecordStream, Sequence } from './message.ts'
+import type { Message, PublishOutcome, RecordStream, Sequence } from './record-stream.ts'
 import type { Tail } from './tail.ts'
 
 /** How long to retry a message without response before its outcome is unknown. */
@@ -54,10 +54,10 @@ export class Sender {
         const answer = await Promise.race([this.#stream.publish(message, sequence - 1), arrival])
         if (answer === 'stored') settled ??= 'stored'
         // An earlier attempt may have stored it.
-        if (answer === 'behind') await Promise.race([this.#look(sequence), arrival])
+        if (answer === 'behind') await Promise.race([this.#compareStored(sequence), arrival])
         if (known() === undefined) await Promise.race([delay(RETRY_MS), arrival])
-        const came = known()
-        if (came !== undefined) return came
+        const outcome = known()
+        if (outcome !== undefined) return outcome
         if (performance.now() - began > GIVE_UP_MS || pointless()) return 'unknown'
       }
     } finally {
@@ -67,8 +67,8 @@ export class Sender {
     }
   }
 
-  /** Must be called with every message before it is processed. */
-  coming(sequence: Sequence, { bytes }: Message): Promise<void> | undefined {
+  /** Compares a message with the one in flight. Must be called with every message before it is processed. */
+  compare(sequence: Sequence, { bytes }: Message): Promise<void> | undefined {
     const sent = this.#sent
     if (sent?.sequence !== sequence) return undefined
     const isOurs = Buffer.from(sent.message.bytes).equals(bytes)
@@ -77,9 +77,9 @@ export class Sender {
     return isOurs ? undefined : setImmediate()
   }
 
-  /** Reads the message at the place of the one in flight, if there is any. */
-  async #look(sequence: Sequence): Promise<void> {
-    const there = await this.#stream.find(sequence).catch(() => undefined)
-    if (there) void this.coming(sequence, there)
+  /** Reads the message with the number of the one in flight, if there is any. */
+  async #compareStored(sequence: Sequence): Promise<void> {
+    const stored = await this.#stream.find(sequence).catch(() => undefined)
+    if (stored) void this.compare(sequence, stored)
   }
 }
