@@ -1,4 +1,4 @@
-import { counter, gauge, histogram, type Metric, metric, state } from '../engine/metric.ts'
+import { counter, gauge, histogram, histograms, type Metric, metric, state } from '../engine/metric.ts'
 import { Histogram } from '../runtime/histogram.ts'
 import type { Peer } from './protocol.ts'
 import type { PublishOutcome } from './record-stream.ts'
@@ -55,19 +55,17 @@ export function metricsOf(figures: ClusterFigures, health: () => ClusterHealth):
     metric('counter', 'cluster_forwarded_commands_total', 'Commands forwarded to the leader, by outcome.', () =>
       Object.entries(figures.forwarded).map(([outcome, value]) => ({ value, labels: { outcome } })),
     ),
-    histogram('cluster_forward_duration_seconds', 'From forwarding a command until its answer.', () => [
-      [figures.forwardSeconds],
-    ]),
-    histogram('cluster_forward_commands', 'Commands that shared a message to the leader.', () => [
-      [figures.forwardTogether],
-    ]),
     histogram(
+      'cluster_forward_duration_seconds',
+      'From forwarding a command until its answer.',
+      figures.forwardSeconds,
+    ),
+    histogram('cluster_forward_commands', 'Commands that shared a message to the leader.', figures.forwardTogether),
+    histograms(
       'cluster_publish_duration_seconds',
       'From sending a message until its outcome was known, by outcome.',
       () => Object.entries(figures.publishSeconds).map(([outcome, seconds]) => [seconds, { outcome }]),
     ),
-    histogram('cluster_publish_writes', 'Writes that were sent to the stream together.', () => [
-      [figures.publishWrites],
-    ]),
+    histogram('cluster_publish_writes', 'Writes that were sent to the stream together.', figures.publishWrites),
   ]
 }

@@ -23,14 +23,8 @@ import { Projections } from './projections.ts'
 import { keyFieldsOf, timesOf } from './rules.ts'
 
 interface DurableProjectionsOptions {
-  readonly settings: Pick<
-    Settings,
-    'journal' | 'segmentBytes' | 'compressAfter' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'
-  >
-  readonly dependencies: Pick<
-    EngineDependencies,
-    'files' | 'now' | 'newId' | 'schedule' | 'elapsedMs' | 'log' | 'failed'
-  >
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
   /** Identifies the imports of this node's data file in a cluster. */
   readonly dataFileId?: string
 }

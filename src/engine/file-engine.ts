@@ -154,10 +154,12 @@ function metricsOf(journal: FileJournal): readonly Metric[] {
     ),
     counter('journal_appended_events_total', 'Events that became durable since the start.', () => figures.events),
     counter('journal_appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes),
-    histogram('journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () => [
-      [figures.flushSeconds],
-    ]),
-    histogram('journal_flush_writes', 'Writes that shared a flush.', () => [[figures.flushWrites]]),
+    histogram(
+      'journal_flush_duration_seconds',
+      'From the first byte of a flush until it was synced.',
+      figures.flushSeconds,
+    ),
+    histogram('journal_flush_writes', 'Writes that shared a flush.', figures.flushWrites),
     counter(
       'journal_refused_for_space_total',
       'Writes that there was no space for on the disk.',

@@ -25,8 +25,8 @@ const FULL_MS = 500
  * @throws {JournalMismatch} when the journal lost its end or continued differently.
  */
 export async function openJournalStore(
-  settings: Pick<Settings, 'journal' | 'store' | 'acceptJournal'>,
-  { files, log, failed }: Pick<EngineDependencies, 'files' | 'log' | 'failed'>,
+  settings: Settings,
+  { files, log, failed }: EngineDependencies,
 ): Promise<JournalStore> {
   const directory = new StoreDirectory(settings.store)
   let store = await openStore(directory, log)
@@ -94,8 +94,8 @@ const REST_FACTOR = 3
 /** Background work on an open store: syncs and compacts it, and verifies the journal before its checkpoint. */
 export class StoreMaintenance {
   readonly #opened: JournalStore
-  readonly #settings: Pick<Settings, 'journal' | 'compactAt'>
-  readonly #dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
+  readonly #settings: Settings
+  readonly #dependencies: EngineDependencies
   readonly #settling: { cancel(): void }
   #syncTimer: { cancel(): void } | undefined
   #syncing: Promise<void> | undefined
@@ -106,11 +106,7 @@ export class StoreMaintenance {
   #isComplete = false
   #isEnding = false
 
-  constructor(
-    opened: JournalStore,
-    settings: Pick<Settings, 'journal' | 'compactAt'>,
-    dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>,
-  ) {
+  constructor(opened: JournalStore, settings: Settings, dependencies: EngineDependencies) {
     this.#opened = opened
     this.#settings = settings
     this.#dependencies = dependencies
