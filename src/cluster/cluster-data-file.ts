@@ -9,7 +9,7 @@ import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { Projections } from '../engine/projections.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/journal.ts'
-import { directoryOf, type Files, replace } from '../files/files.ts'
+import { type Files, replace } from '../files/files.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 
@@ -40,15 +40,8 @@ export class ClusterDataFile implements Projection {
   #starting: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
-  private constructor(options: ClusterDataFileOptions) {
+  constructor(options: ClusterDataFileOptions) {
     this.#options = options
-  }
-
-  static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
-    const { settings, dependencies } = options
-    const { files } = dependencies
-    await files.makeDirectory(directoryOf(await files.follow(settings.file)))
-    return new ClusterDataFile(options)
   }
 
   get status(): DataFileStatus | undefined {

@@ -11,6 +11,7 @@ import { rulesOf } from '../engine/rules.ts'
 import type { TokenStorage } from '../engine/token-storage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
+import { directoryOf } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -120,7 +121,8 @@ export class ClusterEngine extends Engine {
       const dataFileId = await dataFileIdOf(files, settings.journal)
       const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
       opened.add(() => projections.close())
-      const dataFile = await ClusterDataFile.prepare({ settings, dependencies, projections })
+      await files.makeDirectory(directoryOf(await files.follow(settings.file)))
+      const dataFile = new ClusterDataFile({ settings, dependencies, projections })
       const journal = await ClusterJournal.open({
         ...projections.opening,
         lock,

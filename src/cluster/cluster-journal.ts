@@ -187,7 +187,7 @@ export class ClusterJournal implements Journal, Sized {
     if (token === this.#token) {
       this.#isLeading = true
       this.#options.figures.takeovers++
-      this.#writes.begin({ token, head: this.head, next: this.replica.next, time: this.#tail.time })
+      this.#writes.begin(token, this.replica)
       return undefined
     }
     this.resign()

@@ -15,6 +15,7 @@ import { encodeEvents } from '../events/record-writer.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ClusterFigures } from './figures.ts'
 import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message.ts'
+import type { Replica } from './replica.ts'
 import type { Sender } from './sender.ts'
 import type { Tail } from './tail.ts'
 
@@ -29,16 +30,6 @@ interface LeaderWritesOptions {
   readonly hasEnded: (token: string) => boolean
   /** A write failed, on top of which others were decided: the leadership must end. */
   readonly failed: () => void
-}
-
-/** Where a leadership begins. */
-interface LeadershipStart {
-  readonly token: string
-  /** Position of the last event. */
-  readonly head: Position
-  readonly next: BatchStart
-  /** Time of the last event. */
-  readonly time: string
 }
 
 /** The writes of a leader: sends them in batches, and resolves each when this node has it. */
@@ -60,10 +51,10 @@ export class LeaderWrites {
     this.#packer = new MessagePacker(options.messageBytes)
   }
 
-  /** Accepts writes from now on. */
-  begin({ token, head, next, time }: LeadershipStart): void {
+  /** Accepts writes from now on, after the last one of the stream. */
+  begin(token: string, { next, time }: Pick<Replica, 'next' | 'time'>): void {
     this.#token = token
-    this.#accepted = head
+    this.#accepted = next.position - 1
     this.#next = next
     this.#time = time
   }

@@ -36,7 +36,6 @@ export class Tail {
   readonly #followers: ((recorded: Recorded) => void)[] = []
   #sequence: Sequence
   #head: Position
-  #time: string
   #following: { close(): Promise<void> } | undefined
   #turn: Promise<void> = Promise.resolve()
   #arrivals: {
@@ -52,7 +51,6 @@ export class Tail {
     this.#assembler = new WriteAssembler(options.replica.next)
     this.#sequence = options.resumePoint.sequence
     this.#head = options.replica.next.position - 1
-    this.#time = options.replica.time
   }
 
   /** Sequence of the last processed message. */
@@ -63,11 +61,6 @@ export class Tail {
   /** Position of the last event passed to the followers. */
   get head(): Position {
     return this.#head
-  }
-
-  /** Time of that event. */
-  get time(): string {
-    return this.#time
   }
 
   /** The reason why processing has stopped. */
@@ -160,7 +153,6 @@ export class Tail {
     const projected = this.#options.project?.(whole.writes)
     if (projected) await projected
     for (const recorded of whole.writes) {
-      this.#time = recorded.time
       this.#head = lastPosition(recorded)
       for (const follower of this.#followers) follower(recorded)
     }
