@@ -16,9 +16,6 @@ export interface JournalStore {
   readonly store: Store
 }
 
-/** Delay before retrying to open the store while the disk is full. */
-const FULL_MS = 500
-
 /**
  * Opens the store of a journal that this process has locked. An unreliable store is set aside, to be built again from
  * the journal.
@@ -55,6 +52,9 @@ export async function openJournalStore(
   }
   return { directory, store }
 }
+
+/** Delay before retrying to open the store while the disk is full. */
+const FULL_MS = 500
 
 /** A start needs a store, so it waits for space on the disk. */
 async function openStore(directory: StoreDirectory, log: EngineDependencies['log']): Promise<Store> {
