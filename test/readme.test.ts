@@ -4,8 +4,10 @@ import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSy
 import { basename, delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { COMMANDS } from '../src/cli/commands.ts'
-import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
+import { commandsWith } from '../src/cli/commands.ts'
+import { CLUSTER } from '../src/cluster/cluster.ts'
+import { SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
+import { keysWith } from '../src/settings/sources.ts'
 import { DEADLINE_MS, fetch, until } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
@@ -249,7 +251,7 @@ function settingsIn(page: string): readonly string[] {
 
 test('the settings table in docs/api.md equals that of the program, and README has a part of it', () => {
   const real = [
-    ...KEY_NAMES.map((name) => `${name} | ${KEYS[name].text} | ${shownDefault(name)}`),
+    ...Object.entries(keysWith(CLUSTER)).map(([name, key]) => `${name} | ${key.text} | ${shownDefault(key)}`),
     `${SCHEMAS}.<collection> | ${SCHEMAS_TEXT} | none`,
   ]
   assert.deepEqual(settingsIn('docs/api.md'), real)
@@ -263,7 +265,7 @@ test('the settings table in docs/api.md equals that of the program, and README h
 
 test('every command and flag is in docs/api.md', () => {
   const page = read('docs/api.md')
-  for (const [name, { flags }] of Object.entries(COMMANDS)) {
+  for (const [name, { flags }] of Object.entries(commandsWith(CLUSTER))) {
     assert.ok(page.includes(`recollect ${name}`.trim()), name)
     for (const flag of Object.keys(flags)) assert.match(page, new RegExp(`--${flag}(?![\\w-])`), `${name} --${flag}`)
   }

@@ -5,12 +5,14 @@ import { dirname, resolve } from 'node:path'
 import { report } from 'node:process'
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
-import type { EngineDependencies } from '../engine/options.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
+import type { RemoteJournal } from '../engine/remote-journal.ts'
 import { nodeFiles } from '../files/node-files.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
 
 export interface ServiceDependencies extends EngineDependencies {
+  readonly remoteJournal: Pick<RemoteJournal, 'open'>
   readonly version: string
   /** Reads the settings again, from where those of the start were read. */
   readonly readSettings: () => Settings
@@ -50,7 +52,7 @@ export function staticFilesOf({ staticFiles }: Settings): string | undefined {
 /** The differences between the program and a server inside another program. */
 type PlatformOptions = Pick<
   ServiceDependencies,
-  'readSettings' | 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
+  'remoteJournal' | 'readSettings' | 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
 > & {
   readonly log: Logger
 }

@@ -1,5 +1,5 @@
 import { PerAddress } from '../access/addresses.ts'
-import { timesOf } from '../engine/options.ts'
+import { timesOf } from '../engine/rules.ts'
 import { type AdminOptions, adminResources, type Health, type MetricsOptions, metricsResource } from '../http/admin.ts'
 import { apiResources } from '../http/api.ts'
 import type { AppOptions } from '../http/app.ts'
@@ -92,8 +92,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
     limits: { bytes: queryBytes, parameters: queryParameters, pageSize },
     searches: new Semaphore(SEARCHES_AT_ONCE),
     streams: new PerAddress(streamsPerAddress),
-    // A cluster node may receive events later than the one that the client read from.
-    waitSeconds: settings.cluster ? waitSeconds : 0,
+    waitSeconds: engine.mayLag ? waitSeconds : 0,
   })
 }
 

@@ -1,7 +1,7 @@
 import minimist from 'minimist'
 import { mostSimilar } from '../json/similar.ts'
 import type { JsonValue } from '../json/value.ts'
-import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
+import { type KeyName, type Keys, SCHEMAS } from './keys.ts'
 import type { SettingsSource } from './sources.ts'
 
 /** Flags of json-server and FakeServer that have another name here. */
@@ -56,17 +56,19 @@ export function parseFlags(
   name: string,
   command: CommandSyntax,
   argv: readonly string[],
+  keys: Keys,
   mistakes: string[],
 ): ParsedFlags {
+  const settings = command.takesSettings ? Object.keys(keys) : []
   const schemas = command.takesSettings ? argv.flatMap((one) => /^--(Api\.Schemas\.[^=]+)/.exec(one)?.[1] ?? []) : []
   const complain = (mistake: string): void => {
     if (!mistakes.includes(mistake)) mistakes.push(mistake)
   }
-  const parsed = parse(name, command, argv, schemas, complain)
+  const parsed = parse(name, command, argv, [settings, schemas], complain)
   const givenAs = (path: string): unknown =>
     path.split('.').reduce<unknown>((inner, part) => (inner as Record<string, unknown>)?.[part], parsed)
-  const textsOf = <Name extends string>(names: readonly Name[]): Map<Name, string> => {
-    const texts = new Map<Name, string>()
+  const textsOf = (names: readonly string[]): Map<string, string> => {
+    const texts = new Map<string, string>()
     for (const one of names) {
       const value = givenAs(one)
       if (typeof value === 'string' && value !== '') texts.set(one, value)
@@ -77,7 +79,7 @@ export function parseFlags(
   }
 
   const { valued, switches } = namesIn(command)
-  const entries: Map<KeyName, JsonValue> = textsOf(command.takesSettings ? KEY_NAMES : [])
+  const entries: Map<string, JsonValue> = textsOf(settings)
   const texts = textsOf(valued)
   for (const one of switches) {
     const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
@@ -121,11 +123,10 @@ function parse(
   name: string,
   command: CommandSyntax,
   argv: readonly string[],
-  schemas: readonly string[],
+  [settings, schemas]: readonly [readonly string[], readonly string[]],
   complain: (mistake: string) => void,
 ): minimist.ParsedArgs {
   const { valued, switches } = namesIn(command)
-  const settings = command.takesSettings ? KEY_NAMES : []
   const unknown = (argument: string): void => {
     const given = argument.replace(/=.*/s, '')
     const known = [...valued, ...switches, ...settings].map((flag) => `--${flag}`)

@@ -27,7 +27,7 @@ const MOST_EDIT_BYTES = 256 * 1024 * 1024
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 /**
- * The settings. `--help`, the checks, the suggestions for misspelt names and the tables in docs/api.md and README.md
+ * The settings, without those of a remote journal. `--help`, the checks, the suggestions for misspelt names and the tables in docs/api.md and README.md
  * are generated from here.
  */
 export const KEYS = {
@@ -169,15 +169,6 @@ export const KEYS = {
     0,
     'milliseconds; a response that takes longer to begin is logged as a warning, at most one a minute; 0 switches that off',
   ),
-  'Journal.Type': choice(
-    'file',
-    ['file', 'jetstream'],
-    'where the journal is: on disk (file), or in NATS JetStream for several nodes (jetstream)',
-  ),
-  'Journal.Servers': texts([], 'the URLs of the NATS servers'),
-  'Journal.Stream': text('recollect', 'the name of the stream'),
-  'Journal.Replicas': integer(0, 0, 'copies of the stream; 0: three where there are three servers, else one'),
-  'Journal.Credentials': text('', 'the path of a NATS credentials file'),
   'Limits.WaitSeconds': integer(5, 0, 'seconds that Wait-For-Position waits at most'),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
   'Journal.Compress': secondsOrOff(
@@ -187,16 +178,20 @@ export const KEYS = {
   'Store.CompactAt': hours(
     'hours of the day in local time, such as 03:00-05:00, in which a store that has grown is compacted',
   ),
-} as const satisfies Readonly<Record<string, Key<unknown>>>
+} as const satisfies Keys
 
+/** Descriptions of settings by name. */
+export type Keys = Readonly<Record<string, Key<unknown>>>
 export type KeyName = keyof typeof KEYS
 export type ValueOf<Name extends KeyName> = (typeof KEYS)[Name]['default']
-export const KEY_NAMES = Object.keys(KEYS) as KeyName[]
 
 /** JSON Schemas by collection: the only setting whose keys are not known in advance. */
 export const SCHEMAS = 'Api.Schemas'
 export const SCHEMAS_TEXT = "the JSON Schema that the collection's items must satisfy, or the path of one"
-export const SECTIONS = [...new Set(KEY_NAMES.map((name) => name.split('.')[0] as string))]
+
+export function sectionsOf(keys: Keys): readonly string[] {
+  return [...new Set(Object.keys(keys).map((name) => name.split('.')[0] as string))]
+}
 
 /** The settings of a section, with `Limits.PageSize` as `pageSize`. */
 export type Section<Name extends string> = {
@@ -204,28 +199,23 @@ export type Section<Name extends string> = {
 }
 
 /** The default as `--help` and the documents show it. */
-export function shownDefault(name: KeyName): string {
-  const { default: value, shownDefault: shown } = KEYS[name] as Key<unknown>
+export function shownDefault({ default: value, shownDefault: shown }: Key<unknown>): string {
   if (shown !== undefined) return shown
   const text = Array.isArray(value) ? value.join(', ') : String(value ?? '')
   return text === '' ? 'none' : text
 }
 
-export function isKey(name: string): name is KeyName {
-  return Object.hasOwn(KEYS, name)
-}
-
 /** Whether the name is a prefix of several keys, as `Authentication.Token` is. */
-export function isGroup(name: string): boolean {
-  return KEY_NAMES.some((key) => key.startsWith(`${name}.`))
+export function isGroup(keys: Keys, name: string): boolean {
+  return Object.keys(keys).some((key) => key.startsWith(`${name}.`))
 }
 
 /** A hint for an unknown setting: the most similar name, or else the names in its section. */
-export function hintFor(name: string): string {
-  const known = [...KEY_NAMES, SCHEMAS]
+export function hintFor(keys: Keys, name: string): string {
+  const known = [...Object.keys(keys), SCHEMAS]
   const similar = mostSimilar(name, known)
   if (similar !== undefined) return `did you mean ${similar}?`
   const [section = ''] = name.split('.')
-  if (isKey(section)) return `${section} is one setting, whose value is JSON.`
+  if (Object.hasOwn(keys, section)) return `${section} is one setting, whose value is JSON.`
   return `there are ${known.filter((key) => key.startsWith(`${section}.`)).join(', ')}.`
 }

@@ -1,15 +1,13 @@
-import type { ClusterSettings } from '../cluster/connection.ts'
 import type { EditSettings, WriteSettings } from '../data-file/data-file-options.ts'
 import type { SimulationSettings } from '../http/simulation.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import type { JsonValue } from '../json/value.ts'
 import { type AuthenticationSettings, readAuthentication } from './authentication.ts'
-import { readCluster } from './cluster.ts'
 import { type CollectionSettings, checkCollections, withTimesOfLatest } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
 import { type HttpSettings, readHttp } from './http.ts'
 import type { Section } from './keys.ts'
-import { readSchema, readSources, type SettingsContext } from './sources.ts'
+import { keysWith, readSchema, readSources, type SettingsContext } from './sources.ts'
 import { type Address, addressesOf } from './urls.ts'
 import { SettingValues } from './values.ts'
 
@@ -45,8 +43,8 @@ export interface Settings extends HttpSettings {
   readonly store: string
   /** The hours in which the store is compacted, in minutes since midnight; undefined: never. */
   readonly compactAt: { readonly from: number; readonly until: number } | undefined
-  /** Set if the journal is in a stream; undefined: it is in the directory. */
-  readonly cluster: ClusterSettings | undefined
+  /** The settings of a remote journal; undefined: it is in the directory. */
+  readonly remote: object | undefined
   readonly simulation: SimulationSettings
   readonly log: Section<'Log'>
   readonly values: SettingValues
@@ -78,17 +76,17 @@ export function journalOf(file: string): string {
  * @throws {BadSettings} with every mistake.
  */
 export function readSettings(flags: ParsedFlags, context: SettingsContext, mistakes: string[] = []): Settings {
-  const { absolute } = context
+  const { absolute, remoteJournal } = context
   const sources = readSources(flags, context, mistakes)
   const { schemas } = sources
-  const values = new SettingValues(sources.values)
+  const values = new SettingValues(sources.values, keysWith(remoteJournal))
   const collections = readCollections(values, schemas, context, mistakes)
   const urls = addressesOf(flags, mistakes)
   const authentication = readAuthentication(values, mistakes)
   const http = readHttp(values, mistakes)
   const dataFile = readDataFile(values, mistakes)
   const simulation = readSimulation(values, mistakes)
-  const cluster = values.get('Journal.Type') === 'jetstream' ? clusterOf(values, absolute, mistakes) : undefined
+  const remote = remoteJournal.read((name) => values.any(name), absolute, mistakes)
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
   const named = flags.text('file')
@@ -114,7 +112,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     collections,
     segmentBytes: values.get('Journal.SegmentBytes'),
     compressAfter: values.get('Journal.Compress'),
-    cluster,
+    remote,
     simulation,
     log: values.section('Log'),
     values,
@@ -158,17 +156,6 @@ function readSimulation(values: SettingValues, mistakes: string[]): SimulationSe
   const [delay, error] = [values.section('Simulate.Delay'), values.section('Simulate.Error')]
   if (delay.minMs > delay.maxMs) mistakes.push('Simulate.Delay.MinMs must not be more than Simulate.Delay.MaxMs.')
   return { delay, error, seed: values.get('Simulate.Seed') }
-}
-
-function clusterOf(values: SettingValues, absolute: (path: string) => string, mistakes: string[]): ClusterSettings {
-  const credentials = values.get('Journal.Credentials')
-  const given = {
-    servers: values.get('Journal.Servers'),
-    stream: values.get('Journal.Stream'),
-    replicas: values.get('Journal.Replicas'),
-    credentials: credentials === '' ? undefined : absolute(credentials),
-  }
-  return readCluster(given, mistakes)
 }
 
 function deepFreeze<T>(value: T): T {

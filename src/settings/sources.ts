@@ -4,14 +4,15 @@ import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
+import { hintFor, isGroup, KEYS, type KeyName, type Keys, SCHEMAS, sectionsOf } from './keys.ts'
+import type { Key } from './kinds.ts'
 
 export interface SettingsSource {
   /** All of its values are text. */
   readonly isText: boolean
   /** The prefix of a key's name in messages. */
   readonly where: string
-  readonly entries: ReadonlyMap<KeyName, JsonValue>
+  readonly entries: ReadonlyMap<string, JsonValue>
   /** Schemas, or paths of schemas, by collection. */
   readonly schemas: ReadonlyMap<string, JsonValue>
 }
@@ -24,6 +25,20 @@ export interface SettingsContext {
   readonly packagedSettings: string
   /** The text of a file; undefined if it does not exist. */
   readonly readText: (path: string) => string | undefined
+  /** A journal that is not in local files; see engine/remote-journal.ts. */
+  readonly remoteJournal: RemoteSettings
+}
+
+/** The settings of a remote journal. */
+export interface RemoteSettings {
+  readonly keys: Keys
+  /** Undefined if the journal is in local files. Adds mistakes. */
+  read(value: (name: string) => unknown, absolute: (path: string) => string, mistakes: string[]): object | undefined
+}
+
+/** The descriptions of all settings. */
+export function keysWith({ keys }: RemoteSettings): Keys {
+  return { ...KEYS, ...keys }
 }
 
 /** Reads all sources; later ones take precedence: configuration file, environment, flags. */
@@ -32,22 +47,24 @@ export function readSources(
   context: SettingsContext,
   mistakes: string[],
 ): {
-  readonly values: ReadonlyMap<KeyName, unknown>
+  readonly values: ReadonlyMap<string, unknown>
   readonly schemas: Map<string, JsonValue>
   readonly warnings: readonly string[]
 } {
-  const values = new Map<KeyName, unknown>()
+  const keys = keysWith(context.remoteJournal)
+  const values = new Map<string, unknown>()
   const schemas = new Map<string, JsonValue>()
   const warnings: string[] = []
   for (const source of [
-    configuration(context, flags.text('settings'), mistakes, warnings),
-    environmentSource(context.env, mistakes),
+    configuration(context, keys, flags.text('settings'), mistakes, warnings),
+    environmentSource(context.env, keys, mistakes),
     flags,
   ]) {
     for (const [name, value] of source.entries) {
-      const read = KEYS[name].read(value, source.isText)
+      const key = keys[name] as Key<unknown>
+      const read = key.read(value, source.isText)
       if (read !== undefined) values.set(name, read)
-      else mistakes.push(wrongValue(name, value, source))
+      else mistakes.push(wrongValue(name, key, value, source))
     }
     for (const [collection, schema] of source.schemas) {
       const read = readSchema(`${SCHEMAS}.${collection}`, schema, source.where, context, mistakes)
@@ -60,6 +77,7 @@ export function readSources(
 /** The named configuration file, or the one in the working directory, or the packaged one. */
 function configuration(
   context: SettingsContext,
+  keys: Keys,
   named: string | undefined,
   mistakes: string[],
   warnings: string[],
@@ -67,30 +85,35 @@ function configuration(
   const { absolute, readText, packagedSettings } = context
   const own = absolute(named ?? 'appsettings.json')
   const text = readText(own)
-  if (text !== undefined) return fileSource(own, text, mistakes, warnings)
+  if (text !== undefined) return fileSource(own, text, keys, mistakes, warnings)
   if (named !== undefined) mistakes.push(`The settings file ${own} does not exist, or is not a regular file.`)
-  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes, warnings)
+  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', keys, mistakes, warnings)
 }
 
-function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource): string {
-  const { expects, isSecret } = KEYS[name] as (typeof KEYS)[KeyName] & { readonly isSecret?: true }
+function wrongValue(
+  name: string,
+  { expects, isSecret }: Key<unknown>,
+  value: JsonValue,
+  { where }: SettingsSource,
+): string {
   return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
 }
 
 const ENVIRONMENT = 'environment variable for '
 
 /** Reads variables of the form `Section__Key`. Ignores those of other sections that resemble no setting. */
-function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): SettingsSource {
-  const entries = new Map<KeyName, JsonValue>()
+function environmentSource(env: SettingsContext['env'], keys: Keys, mistakes: string[]): SettingsSource {
+  const entries = new Map<string, JsonValue>()
+  const sections = sectionsOf(keys)
   const schemas = new Map<string, JsonValue>()
   for (const [variable, value] of Object.entries(env)) {
     const [section, ...rest] = variable.split('__')
     if (value === undefined || rest.length === 0) continue
     const name = nameOf([section, ...rest].join('.'))
     if (name.startsWith(`${SCHEMAS}.`)) schemas.set(name.slice(SCHEMAS.length + 1), value)
-    else if (isKey(name)) add(name, value, entries, ENVIRONMENT, mistakes)
-    else if (SECTIONS.includes(section as string) || mostSimilar(name, KEY_NAMES) !== undefined) {
-      mistakes.push(`The environment variable ${variable} names no setting; ${variableOf(hintFor(name))}`)
+    else if (Object.hasOwn(keys, name)) add(name, value, entries, ENVIRONMENT, mistakes)
+    else if (sections.includes(section as string) || mostSimilar(name, Object.keys(keys)) !== undefined) {
+      mistakes.push(`The environment variable ${variable} names no setting; ${variableOf(hintFor(keys, name))}`)
     }
   }
   return { isText: true, where: ENVIRONMENT, entries, schemas }
@@ -100,13 +123,7 @@ function nameOf(given: string): string {
   return Object.hasOwn(KEY_ALIASES, given) ? (KEY_ALIASES[given] as KeyName) : given
 }
 
-function add(
-  name: KeyName,
-  value: JsonValue,
-  entries: Map<KeyName, JsonValue>,
-  where: string,
-  mistakes: string[],
-): void {
+function add(name: string, value: JsonValue, entries: Map<string, JsonValue>, where: string, mistakes: string[]): void {
   if (entries.has(name)) mistakes.push(`The ${where}${name} is given twice, once by another name.`)
   else entries.set(name, value)
 }
@@ -116,30 +133,31 @@ function variableOf(hint: string): string {
   return hint.replace(/(?<=\w)\.(?=\w)/g, '__')
 }
 
-function fileSource(path: string, text: string, mistakes: string[], warnings: string[]): SettingsSource {
-  const entries = new Map<KeyName, JsonValue>()
+function fileSource(path: string, text: string, keys: Keys, mistakes: string[], warnings: string[]): SettingsSource {
+  const sections = sectionsOf(keys)
+  const entries = new Map<string, JsonValue>()
   const schemas = new Map<string, JsonValue>()
   const where = `${path}: `
   const read = (given: string, value: JsonValue): void => {
     const name = nameOf(given)
-    if (isKey(name)) add(name, value, entries, where, mistakes)
+    if (Object.hasOwn(keys, name)) add(name, value, entries, where, mistakes)
     else if (name === SCHEMAS && isObject(value)) {
       for (const [collection, schema] of Object.entries(value)) schemas.set(collection, schema as JsonValue)
     } else if (name === SCHEMAS) mistakes.push(`${path}: ${SCHEMAS} must be an object of schemas by collection.`)
-    else if (isGroup(name) && isObject(value)) {
+    else if (isGroup(keys, name) && isObject(value)) {
       for (const [key, inner] of Object.entries(value)) read(`${name}.${key}`, inner as JsonValue)
-    } else if (isGroup(name)) mistakes.push(`${path}: ${name} must be an object.`)
-    else mistakes.push(`${path}: unknown key ${name}; ${hintFor(name)}`)
+    } else if (isGroup(keys, name)) mistakes.push(`${path}: ${name} must be an object.`)
+    else mistakes.push(`${path}: unknown key ${name}; ${hintFor(keys, name)}`)
   }
   const root = parseJson(path, text, mistakes) ?? {}
   if (!isObject(root)) mistakes.push(`${path}: the root must be an object.`)
-  for (const [section, keys] of isObject(root) ? Object.entries(root) : []) {
-    if (SECTIONS.includes(section)) read(section, keys as JsonValue)
+  for (const [section, value] of isObject(root) ? Object.entries(root) : []) {
+    if (sections.includes(section)) read(section, value as JsonValue)
     else if (Object.hasOwn(IGNORED_SECTIONS, section)) {
       warnings.push(`${path}: ${section} is ignored. ${IGNORED_SECTIONS[section]}`)
     } else {
-      const similar = mostSimilar(section, SECTIONS)
-      const hint = similar === undefined ? `there are ${SECTIONS.join(', ')}.` : `did you mean ${similar}?`
+      const similar = mostSimilar(section, sections)
+      const hint = similar === undefined ? `there are ${sections.join(', ')}.` : `did you mean ${similar}?`
       mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${hint}`)
     }
   }

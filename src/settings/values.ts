@@ -1,35 +1,42 @@
 import type { JsonValue } from '../json/value.ts'
-import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
-import type { Key } from './kinds.ts'
+import { KEYS, type KeyName, type Keys, SCHEMAS, type Section, type ValueOf } from './keys.ts'
 
 /** The values of all settings: those that a source gives, and defaults. */
 export class SettingValues {
-  readonly #given: ReadonlyMap<KeyName, unknown>
+  readonly #given: ReadonlyMap<string, unknown>
+  readonly #keys: Keys
 
-  constructor(given: ReadonlyMap<KeyName, unknown>) {
+  constructor(given: ReadonlyMap<string, unknown>, keys: Keys = KEYS) {
     this.#given = given
+    this.#keys = keys
   }
 
   get<Name extends KeyName>(name: Name): ValueOf<Name> {
-    return (this.#given.get(name) ?? KEYS[name].default) as ValueOf<Name>
+    return this.any(name) as ValueOf<Name>
+  }
+
+  /** The value of a setting that may be one of a remote journal. */
+  any(name: string): unknown {
+    return this.#given.get(name) ?? this.#keys[name]?.default
   }
 
   section<Name extends string>(section: Name): Section<Name> {
-    const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
-    return Object.fromEntries(names.map((name) => [memberOf(name), this.get(name)])) as Section<Name>
+    const names = Object.keys(this.#keys).filter((name) => name.startsWith(`${section}.`))
+    return Object.fromEntries(names.map((name) => [memberOf(name), this.any(name)])) as Section<Name>
   }
 
   /** The settings with another value in `later`, without those that are read again while the server runs. */
-  requiringRestart(later: SettingValues): readonly KeyName[] {
-    const textOf = (values: SettingValues, name: KeyName): string | undefined =>
-      JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.get(name))
-    return KEY_NAMES.filter((name) => !RELOADED.includes(name) && textOf(this, name) !== textOf(later, name))
+  requiringRestart(later: SettingValues): readonly string[] {
+    const textOf = (values: SettingValues, name: string): string | undefined =>
+      JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.any(name))
+    return Object.keys(this.#keys).filter(
+      (name) => !RELOADED.includes(name) && textOf(this, name) !== textOf(later, name),
+    )
   }
 
   nonDefaults(schemas: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
     const shown: Record<string, unknown> = {}
-    for (const name of KEY_NAMES) {
-      const { default: initial, isSecret } = KEYS[name] as Key<unknown>
+    for (const [name, { default: initial, isSecret }] of Object.entries(this.#keys)) {
       const value = this.#given.get(name)
       if (value === undefined || JSON.stringify(value) === JSON.stringify(initial)) continue
       shown[name] = isSecret ? '***' : withoutPasswords(value)
@@ -40,7 +47,7 @@ export class SettingValues {
 }
 
 /** The settings that a reload replaces, besides the schemas of collections. */
-const RELOADED: readonly KeyName[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
+const RELOADED: readonly string[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
 
 /** A collection that has nothing but a schema is left out. */
 function withoutSchemas(collections: ValueOf<'Collections'> = {}): unknown {
@@ -51,12 +58,12 @@ function withoutSchemas(collections: ValueOf<'Collections'> = {}): unknown {
 }
 
 /** Turns `Limits.PageSize` into `pageSize`, and `Simulate.Delay.MinMs` into `minMs`. */
-function memberOf(name: KeyName): string {
+function memberOf(name: string): string {
   const member = name.slice(name.lastIndexOf('.') + 1)
   return member.charAt(0).toLowerCase() + member.slice(1)
 }
 
-/** Masks credentials in URLs, such as those of NATS servers. */
+/** Masks credentials in URLs. */
 function withoutPasswords(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPasswords)
   return typeof value === 'string' ? value.replace(/(^|\/\/)[^/\s]+@/g, '$1***@') : value

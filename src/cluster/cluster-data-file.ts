@@ -4,16 +4,16 @@ import type { DataFile } from '../data-file/data-file.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { JournalConnection } from '../data-file/journal-connection.ts'
 import { readStateFile } from '../data-file/state-file.ts'
-import type { EngineDependencies } from '../engine/options.ts'
-import { configuredDataFile } from '../engine/options.ts'
+import { configuredDataFile } from '../engine/data-file.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { Projections } from '../engine/projections.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/journal.ts'
-import { directoryOf, type Files, replace } from '../files/files.ts'
+import { type Files, replace } from '../files/files.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 
-export interface ClusterDataFileOptions {
+interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly dependencies: EngineDependencies
   readonly projections: Pick<Projections, 'views' | 'mergedEdits'>
@@ -40,15 +40,8 @@ export class ClusterDataFile implements Projection {
   #starting: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
-  private constructor(options: ClusterDataFileOptions) {
+  constructor(options: ClusterDataFileOptions) {
     this.#options = options
-  }
-
-  static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
-    const { settings, dependencies } = options
-    const { files } = dependencies
-    await files.makeDirectory(directoryOf(await files.follow(settings.file)))
-    return new ClusterDataFile(options)
   }
 
   get status(): DataFileStatus | undefined {

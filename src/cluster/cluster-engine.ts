@@ -1,30 +1,37 @@
-import { type ClusterConnection, openConnection } from '../cluster/cluster-connection.ts'
-import { ClusterHandler } from '../cluster/cluster-handler.ts'
-import { ClusterJournal } from '../cluster/cluster-journal.ts'
-import type { ClusterSettings } from '../cluster/connection.ts'
-import { Election } from '../cluster/election.ts'
-import { unlessFull } from '../cluster/leader-writes.ts'
-import { Node } from '../cluster/node.ts'
-import { RecentWrites } from '../cluster/recent-writes.ts'
 import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
+import { CloseStack } from '../engine/close-stack.ts'
+import { connectionOf } from '../engine/data-file.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import { DurableProjections } from '../engine/durable-projections.ts'
-import { Engine, type EngineFigures, type EngineHealth } from '../engine/engine.ts'
-import type { EngineDependencies } from '../engine/options.ts'
-import { CloseStack, compressionOf, connectionOf, rulesOf } from '../engine/options.ts'
-import { type TokenStorage, tokensInBucket } from '../engine/token-storage.ts'
+import { Engine, type EngineHealth } from '../engine/engine.ts'
+import type { Metric } from '../engine/metric.ts'
+import { rulesOf } from '../engine/rules.ts'
+import type { TokenStorage } from '../engine/token-storage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
+import { directoryOf } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
-import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
+import { tokensInBucket } from './bucket.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
+import { ClusterHandler } from './cluster-handler.ts'
+import { ClusterJournal } from './cluster-journal.ts'
+import { type ClusterConnection, openConnection } from './connection.ts'
+import { Election } from './election.ts'
+import { type ClusterHealth, metricsOf } from './figures.ts'
+import { unlessFull } from './leader-writes.ts'
+import { Node } from './node.ts'
+import { RecentWrites } from './recent-writes.ts'
+import type { ClusterSettings } from './settings.ts'
 
+/** Nodes of other versions know the lease by this key. */
+const LEASE_KEY = 'decider'
 /** How often a start checks whether it waits for space on the disk. */
-const LOOK_MS = 5000
+const CHECK_MS = 5000
 
 interface ClusterEngineParts {
   readonly id: string
@@ -47,7 +54,8 @@ export class ClusterEngine extends Engine {
   readonly handler: ClusterHandler
   readonly tokens: TokenStorage
   readonly schemas: ItemSchemas
-  readonly figures: readonly EngineFigures[]
+  readonly metrics: readonly Metric[]
+  override readonly mayLag = true
   override readonly warnings: readonly string[]
   readonly #parts: ClusterEngineParts
   readonly #node: Node
@@ -63,21 +71,19 @@ export class ClusterEngine extends Engine {
     this.past = projections.past(journal)
     this.schemas = parts.schemas
     this.tokens = tokensInBucket(bucket, now)
-    this.figures = [{ kind: 'cluster', figures }]
+    this.metrics = metricsOf(figures, () => this.health().cluster)
     this.warnings = warnings
     const local = projections.decide(journal, rules, now)
-    const recent = new RecentWrites(journal)
-    projections.follow(journal, { handler: local, dataFile, recentWrites: recent })
     const requestId = (): string => projections.mergedEdits.dataFileId as string
     const node = new Node({
       id,
       urls: settings.urls.map(textOf),
       journal,
       stream,
-      election: new Election({ register: bucket.register('decider'), node: id, elapsedMs }),
+      election: new Election({ register: bucket.register(LEASE_KEY), node: id, elapsedMs }),
       messenger,
       elapsedMs,
-      canDecide: () => projections.hasRoom,
+      canLead: () => projections.hasRoom,
       log,
       elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
       resigning: () => dataFile.end(),
@@ -92,22 +98,19 @@ export class ClusterEngine extends Engine {
       snapshot: () => dataFile.snapshot(),
       node,
       messenger,
-      recent,
+      recent: new RecentWrites(journal),
       journal,
       position: () => this.views.position,
       find: (name, key) => this.views.find(name)?.item(key),
       hasRoom: () => projections.hasRoom,
     })
+    projections.follow(journal, { handler: this.handler, dataFile })
     opened.add(async () => messenger.close())
     opened.add(() => node.close())
   }
 
-  static async open(
-    settings: Settings,
-    cluster: ClusterSettings,
-    dependencies: EngineDependencies,
-  ): Promise<ClusterEngine> {
-    const { files, now, newId, log, failed } = dependencies
+  static async open(settings: Settings, cluster: ClusterSettings, dependencies: EngineDependencies) {
+    const { files, newId, log, failed } = dependencies
     const id = newId()
     const schemas = await ItemSchemas.open(settings.api.schemas)
     const rules = rulesOf(settings, schemas, dependencies)
@@ -120,20 +123,14 @@ export class ClusterEngine extends Engine {
       const dataFileId = await dataFileIdOf(files, settings.journal)
       const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
       opened.add(() => projections.close())
-      const dataFile = await ClusterDataFile.prepare({ settings, dependencies, projections })
+      await files.makeDirectory(directoryOf(await files.follow(settings.file)))
+      const dataFile = new ClusterDataFile({ settings, dependencies, projections })
       const journal = await ClusterJournal.open({
-        stream: connection.stream,
-        files,
-        directory: settings.journal,
-        segmentBytes: settings.segmentBytes,
-        ...compressionOf(settings, dependencies),
-        node: id,
-        now,
-        log: new LimitedLog(log, dependencies.elapsedMs),
-        newId,
-        figures: connection.figures,
-        lock,
         ...projections.opening,
+        lock,
+        stream: connection.stream,
+        node: id,
+        figures: connection.figures,
         lost: () => engine.#node.lost(),
         failed: (error) => {
           if (!engine.isClosing) failed(error)
@@ -171,7 +168,7 @@ export class ClusterEngine extends Engine {
     return this.handler.snapshot()
   }
 
-  health(): EngineHealth {
+  health(): EngineHealth & { readonly cluster: ClusterHealth } {
     const { id, dataFile, connection } = this.#parts
     const { journal, projections } = this
     const { leader, isLeader, hasLeader, lag, peers } = this.#node
@@ -208,7 +205,7 @@ export class ClusterEngine extends Engine {
 
   /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
   protected untilServable(starting: Promise<void>): Promise<void> {
-    return unlessFull(starting, () => this.projections.hasRoom, LOOK_MS)
+    return unlessFull(starting, () => this.projections.hasRoom, CHECK_MS)
   }
 
   protected end(): Promise<void> {
