@@ -38,7 +38,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
     if (headers.origin !== undefined || headers['sec-fetch-site'] === 'cross-site') return 'left'
     const resource = plain.find(({ pattern }) => pattern.test(url))
     const steps = resource?.steps.get(method)
-    if (!steps || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
+    if (!resource || !steps || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
 
     const end = url.indexOf('?')
     const requestId = requestIdOf(headers, newId)
@@ -62,7 +62,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
         response.destroy()
         if (isStream(reply.body)) reply.body.destroy()
       }
-      observe(request, resource?.path as string, reply.status, performance.now() - began)
+      observe(request, resource.path, reply.status, performance.now() - began)
     }
     const pending = pipeline.run(steps, request, reply)
     if (!pending) deliver(sending)

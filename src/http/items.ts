@@ -2,13 +2,14 @@ import type { Command } from '../commands/command.ts'
 import type { Outcome } from '../commands/outcome.ts'
 import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import { parseText } from '../json/parse-text.ts'
-import { valueAt } from '../json/paths.ts'
+import { formatPath, valueAt } from '../json/paths.ts'
 import { tagOf } from '../json/tag.ts'
 import { itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import { foreignKeyOf, type Item } from '../query/embedding.ts'
 import { dependentsOf, EMBEDDING, relationsOf } from '../query/json-server.ts'
+import type { Parameter } from '../query/query.ts'
 import { AS_OF } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
@@ -19,7 +20,6 @@ import { deleteWithDependents } from './collections.ts'
 import { type HttpRequest, parseTags, type Reply } from './exchange.ts'
 import { WriteHints, type WriteHintsOptions } from './hints.ts'
 import { JSON_TYPE, PATCH_TYPES } from './media-types.ts'
-import { nestedFilter } from './pages.ts'
 import {
   apiSegments,
   askerOf,
@@ -297,4 +297,10 @@ function answerWith(
   if (isShown) reply.json(item.text, created ? 201 : 200)
   else if (created || isPosted) reply.json(JSON.stringify({ [options.idField]: item.id }), created ? 201 : 200)
   else reply.status = 204
+}
+
+/** The filter that selects what refers to an item: `postId=1` for `/api/posts/1/comments`. */
+function nestedFilter(collection: string, key: string): Parameter {
+  const name = formatPath([foreignKeyOf(collection)])
+  return { raw: `${encodeURIComponent(name)}=${encodeURIComponent(key)}`, name, value: key }
 }
