@@ -5,7 +5,7 @@ import { basename, delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { COMMANDS } from '../src/cli/commands.ts'
-import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
+import { KeySet } from '../src/settings/key-set.ts'
 import { DEADLINE_MS, fetch, until } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
@@ -246,10 +246,7 @@ function settingsIn(page: string): readonly string[] {
 }
 
 test('the settings table in docs/api.md equals that of the program, and README has a part of it', () => {
-  const real = [
-    ...KEY_NAMES.map((name) => `${name} | ${KEYS[name].text} | ${shownDefault(name)}`),
-    `${SCHEMAS}.<collection> | ${SCHEMAS_TEXT} | none`,
-  ]
+  const real = new KeySet().rows().map(([name, , text, initial]) => `${name} | ${text} | ${initial}`)
   assert.deepEqual(settingsIn('docs/api.md'), real)
   const shown = settingsIn('README.md')
   assert.ok(shown.length > 5)

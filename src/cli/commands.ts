@@ -1,5 +1,5 @@
 import type { CommandSyntax, FlagSyntax } from '../settings/flags.ts'
-import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../settings/keys.ts'
+import { KeySet } from '../settings/key-set.ts'
 import { DEFAULT_FILE } from '../settings/settings.ts'
 import { DEFAULT_URL } from '../settings/urls.ts'
 
@@ -114,13 +114,16 @@ export function isCommand(name: string | undefined): name is CommandName {
 }
 
 /** The text of `recollect <name> --help`. */
-export function helpText(name: CommandName): string {
+export function helpText(name: CommandName, keys = new KeySet()): string {
   const command: CommandSyntax = COMMANDS[name]
   const words = ['recollect', name, command.takesFile && '[FILE]', '[flags]'].filter((word) => word)
   const parts = [command.text, `Usage: ${words.join(' ')}`]
   if (name === '') parts.push(commandsText())
   parts.push(linesOf(Object.entries(command.flags).map(rowOf)))
-  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(settingRows()))
+  const settings = keys
+    .rows()
+    .map(([setting, type, text, initial]) => [`--${setting} <${type}>`, `${text} (${initial})`] as const)
+  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(settings))
   return `${parts.join('\n\n')}\n`
 }
 
@@ -135,14 +138,6 @@ function commandsText(): string {
 function rowOf([name, { value, short, text, default: initial }]: [string, FlagSyntax]): readonly [string, string] {
   const flag = [...(short === undefined ? [] : [`-${short}`]), `--${name}`].join(', ')
   return [value === undefined ? flag : `${flag} ${value}`, initial === undefined ? text : `${text} (${initial})`]
-}
-
-function settingRows(): readonly (readonly [string, string])[] {
-  const rows = KEY_NAMES.map((name) => {
-    const { type, text } = KEYS[name]
-    return [`--${name} <${type}>`, `${text} (${shownDefault(name)})`] as const
-  })
-  return [...rows, [`--${SCHEMAS}.<collection> <path>`, `${SCHEMAS_TEXT} (none)`]]
 }
 
 function linesOf(rows: readonly (readonly [string, string])[]): string {

@@ -4,7 +4,9 @@ import { mostSimilar } from '../json/similar.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { readCluster } from '../settings/cluster.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
+import { KeySet } from '../settings/key-set.ts'
 import { KEYS } from '../settings/keys.ts'
+import { mistakesIn } from '../settings/schema.ts'
 import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } from '../settings/settings.ts'
 import type { SettingsContext } from '../settings/sources.ts'
 import { COMMANDS, type CommandName, isCommand } from './commands.ts'
@@ -58,7 +60,8 @@ export function parseInvocation(context: InvocationContext): Invocation {
   const [first, ...rest] = argv
   const name = isCommand(first) ? first : ''
   const mistakes: string[] = []
-  const flags = parseFlags(name, COMMANDS[name], name === '' ? argv : rest, mistakes)
+  const keys = new KeySet(context.keys)
+  const flags = parseFlags(name, COMMANDS[name], name === '' ? argv : rest, keys, mistakes)
   if (mistakes.length === 0 && flags.has('help')) return { type: 'help', command: name }
   if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
   switch (name) {
@@ -87,9 +90,8 @@ export function parseInvocation(context: InvocationContext): Invocation {
   const out = absolute(flags.text('out') ?? '')
   switch (name) {
     case 'verify': {
-      const idField = KEYS['DataStore.IdField'].read(flags.text('id-field') ?? 'id', true)
-      if (idField === undefined)
-        throw new BadSettings([`The flag --id-field must be ${KEYS['DataStore.IdField'].expects}.`])
+      const idField = flags.text('id-field') ?? 'id'
+      throwAny(mistakesIn(KEYS['DataStore.IdField'], idField, 'The flag --id-field'))
       return {
         type: 'command',
         command: { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') },
