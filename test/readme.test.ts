@@ -4,7 +4,8 @@ import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSy
 import { basename, delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { COMMANDS } from '../src/cli/commands.ts'
+import { commandsWith } from '../src/cli/commands.ts'
+import { CLUSTER } from '../src/cluster/cluster.ts'
 import { KeySet } from '../src/settings/key-set.ts'
 import { DEADLINE_MS, fetch, until } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
@@ -246,7 +247,8 @@ function settingsIn(page: string): readonly string[] {
 }
 
 test('the settings table in docs/api.md equals that of the program, and README has a part of it', () => {
-  const real = new KeySet().rows().map(([name, , text, initial]) => `${name} | ${text} | ${initial}`)
+  const settings = new KeySet(CLUSTER.keys).rows()
+  const real = settings.map(([name, , text, initial]) => `${name} | ${text} | ${initial}`)
   assert.deepEqual(settingsIn('docs/api.md'), real)
   const shown = settingsIn('README.md')
   assert.ok(shown.length > 5)
@@ -258,7 +260,7 @@ test('the settings table in docs/api.md equals that of the program, and README h
 
 test('every command and flag is in docs/api.md', () => {
   const page = read('docs/api.md')
-  for (const [name, { flags }] of Object.entries(COMMANDS)) {
+  for (const [name, { flags }] of Object.entries(commandsWith(CLUSTER))) {
     assert.ok(page.includes(`recollect ${name}`.trim()), name)
     for (const flag of Object.keys(flags)) assert.match(page, new RegExp(`--${flag}(?![\\w-])`), `${name} --${flag}`)
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
+import { CLUSTER } from '../src/cluster/cluster.ts'
 import type { JsonValue } from '../src/json/value.ts'
 import { KEYS, SCHEMA } from '../src/settings/keys.ts'
 import { mistakesIn, type Schema } from '../src/settings/schema.ts'
@@ -35,7 +36,10 @@ function valuesFor(schema: Schema): fc.Arbitrary<unknown> {
 
 test('each setting accepts the same values as ajv does by its schema', () => {
   const ajv = new Ajv2020({ strict: false })
-  for (const [name, key] of [...Object.entries<Schema>(KEYS), ['Api.Schemas.a', SCHEMA] as const]) {
+  for (const [name, key] of [
+    ...Object.entries<Schema>({ ...KEYS, ...CLUSTER.keys }),
+    ['Api.Schemas.a', SCHEMA] as const,
+  ]) {
     const schema = standardOf(key)
     const isValid = ajv.compile(schema)
     let accepted = 0

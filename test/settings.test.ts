@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { COMMANDS, type CommandName, helpText } from '../src/cli/commands.ts'
+import { type CommandName, commandsWith, helpText } from '../src/cli/commands.ts'
+import { CLUSTER } from '../src/cluster/cluster.ts'
+import type { ClusterSettings } from '../src/cluster/settings.ts'
 import type { Settings } from '../src/settings/settings.ts'
 import { type Given, mistakes, PACKAGED, read, settings } from './support/settings.ts'
 
@@ -252,9 +254,10 @@ test('event times can be required, default to the time of receipt, and be ahead 
 })
 
 test('a journal in JetStream needs servers and a valid name, and has three replicas on three servers', () => {
-  assert.equal(settings().cluster, undefined)
-  assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).cluster, undefined)
-  const jetstream = (...argv: string[]) => settings({ argv: ['--Journal.Type', 'jetstream', ...argv] }).cluster
+  assert.equal(settings().remote, undefined)
+  assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).remote, undefined)
+  const jetstream = (...argv: string[]) =>
+    settings({ argv: ['--Journal.Type', 'jetstream', ...argv] }).remote as ClusterSettings
   assert.deepEqual(jetstream('--Journal.Servers', 'nats://a:4222, b:4222'), {
     servers: ['nats://a:4222', 'b:4222'],
     stream: 'recollect',
@@ -268,7 +271,7 @@ test('a journal in JetStream needs servers and a valid name, and has three repli
     replicas: 3,
     credentials: '/work/n.creds',
   })
-  assert.equal(jetstream(...three, '--Journal.Replicas', '5')?.replicas, 5)
+  assert.equal(jetstream(...three, '--Journal.Replicas', '5').replicas, 5)
   mistakes({ argv: ['--Journal.Type', 'jetstream'] }, /Journal\.Servers must name/)
   mistakes(
     {
@@ -567,14 +570,14 @@ test('--help and --version exclude other flags', () => {
     assert.deepEqual(read({ argv }), { type: 'help', command: '' })
   }
   for (const argv of [['--version'], ['-v']]) assert.deepEqual(read({ argv }), { type: 'version' })
-  for (const command of Object.keys(COMMANDS).filter((name) => name !== '')) {
+  for (const command of Object.keys(commandsWith(CLUSTER)).filter((name) => name !== '')) {
     assert.deepEqual(read({ argv: [command, '--help'] }), { type: 'help', command })
   }
   mistakes({ argv: ['--help', '--prot=1'] }, /--prot/)
 })
 
 test('--help lists every flag and every setting with its default', () => {
-  const help = helpText('')
+  const help = helpText('', CLUSTER)
   for (const flag of ['--file', '--urls', '--journal', '--settings', '--accept-journal', '--help', '--version']) {
     assert.ok(help.includes(flag), flag)
   }
@@ -586,8 +589,8 @@ test('--help lists every flag and every setting with its default', () => {
 })
 
 test('--help of a command lists its flags and no other', () => {
-  for (const [name, command] of Object.entries(COMMANDS)) {
-    const lines = helpText(name as CommandName).split('\n')
+  for (const [name, command] of Object.entries(commandsWith(CLUSTER))) {
+    const lines = helpText(name as CommandName, CLUSTER).split('\n')
     const flags = lines.flatMap((line) => /^ {2}(?:-\w, )?--([a-z-]+)( |$)/.exec(line)?.[1] ?? [])
     assert.deepEqual(flags, Object.keys(command.flags), name)
   }

@@ -1,16 +1,15 @@
+import type { Migration, RemoteJournal } from '../engine/remote-journal.ts'
 import type { Replay } from '../engine/replay-engine.ts'
 import { parseInstant } from '../json/instant.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
-import { readCluster } from '../settings/cluster.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
 import { KeySet } from '../settings/key-set.ts'
 import { KEYS } from '../settings/keys.ts'
 import { mistakesIn } from '../settings/schema.ts'
 import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } from '../settings/settings.ts'
 import type { SettingsContext } from '../settings/sources.ts'
-import { COMMANDS, type CommandName, isCommand } from './commands.ts'
-import type { Migration } from './migrate.ts'
+import { type CommandName, commandsWith } from './commands.ts'
 
 /**
  * A command other than serving. All but init and migrate only read the journal, which a running server may hold.
@@ -36,7 +35,7 @@ export type CliCommand =
       readonly out: string
     }
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
-  | { readonly type: 'migrate'; readonly migration: Migration }
+  | { readonly type: 'migrate'; readonly migrate: Migration }
 
 export type Invocation =
   | { readonly type: 'help'; readonly command: CommandName }
@@ -49,6 +48,7 @@ export type Invocation =
 interface InvocationContext extends SettingsContext {
   /** Without the program and the script. */
   readonly argv: readonly string[]
+  readonly remoteJournal: RemoteJournal
 }
 
 /**
@@ -56,12 +56,12 @@ interface InvocationContext extends SettingsContext {
  * @throws {BadSettings} with all mistakes.
  */
 export function parseInvocation(context: InvocationContext): Invocation {
-  const { argv, absolute } = context
-  const [first, ...rest] = argv
-  const name = isCommand(first) ? first : ''
+  const { argv, absolute, remoteJournal } = context
+  const commands = commandsWith(remoteJournal)
+  const [first = '', ...rest] = argv
+  const name = Object.hasOwn(commands, first) ? (first as CommandName) : ''
   const mistakes: string[] = []
-  const keys = new KeySet(context.keys)
-  const flags = parseFlags(name, COMMANDS[name], name === '' ? argv : rest, keys, mistakes)
+  const flags = parseFlags(name, commands[name], name === '' ? argv : rest, new KeySet(remoteJournal.keys), mistakes)
   if (mistakes.length === 0 && flags.has('help')) return { type: 'help', command: name }
   if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
   switch (name) {
@@ -72,7 +72,10 @@ export function parseInvocation(context: InvocationContext): Invocation {
       throwAny(mistakes)
       return { type: name }
     case 'migrate':
-      return { type: 'command', command: { type: name, migration: migrationOf(flags, absolute, mistakes) } }
+      return {
+        type: 'command',
+        command: { type: name, migrate: remoteJournal.migrate.read(flags, absolute, mistakes) },
+      }
     case 'init':
       throwAny(mistakes)
       return { type: 'command', command: { type: name, file: absolute(flags.text('file') ?? 'db.json') } }
@@ -113,39 +116,19 @@ function throwAny(mistakes: readonly string[]): void {
 }
 
 /** Otherwise a misspelt command or a URL would be taken for the name of a new data file. */
-function checkFile(file: string | undefined, { absolute, readText }: SettingsContext, mistakes: string[]): void {
+function checkFile(file: string | undefined, context: InvocationContext, mistakes: string[]): void {
+  const { absolute, readText, remoteJournal } = context
   if (file === undefined) return
   if (/^[a-z]+:\/\//i.test(file)) mistakes.push('The data file must be a path, not a URL: download it first.')
   if (/[./]/.test(file)) return
-  const similar = mostSimilar(file, Object.keys(COMMANDS)) ?? mostSimilar(`--${file}`, ['--help', '--version'])
+  const similar =
+    mostSimilar(file, Object.keys(commandsWith(remoteJournal))) ?? mostSimilar(`--${file}`, ['--help', '--version'])
   if (similar === undefined || readText(absolute(file)) !== undefined) return
   const hint =
     similar === file
       ? `The command ${file} comes before all flags.`
       : `There is no command ${JSON.stringify(file)}; did you mean ${similar}?`
   mistakes.push(`${hint} A data file of this name is ./${file}`)
-}
-
-function migrationOf(flags: ParsedFlags, absolute: (path: string) => string, mistakes: string[]): Migration {
-  const [from, to] = [flags.text('from') ?? '', flags.text('to') ?? '']
-  const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
-  if (mistakes.length === 0 && isStream(from) === isStream(to)) {
-    mistakes.push('recollect migrate moves from a directory to nats://…, or back.')
-  }
-  const replicas = flags.text('replicas') ?? '0'
-  if (!/^\d$/.test(replicas)) mistakes.push('The flag --replicas must be a number, such as 3.')
-  throwAny(mistakes)
-  const servers = (isStream(from) ? from : to).split(',').map((server) => server.trim())
-  const credentials = flags.text('credentials')
-  const given = {
-    servers,
-    stream: flags.text('stream') ?? 'recollect',
-    replicas: Number(replicas),
-    credentials: credentials === undefined ? undefined : absolute(credentials),
-  }
-  const place = readCluster(given, mistakes)
-  throwAny(mistakes)
-  return isStream(from) ? { from: place, to: absolute(to) } : { from: absolute(from), to: place }
 }
 
 /** The flags of a replay that is served; undefined when it writes a file, or on mistakes. */
@@ -174,6 +157,6 @@ function parseReplay(flags: ParsedFlags, mistakes: string[]): Replay | undefined
   return { from: from ?? '', speed: Number(speed) }
 }
 
-function checkReplay({ cluster }: Settings): void {
-  if (cluster) throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
+function checkReplay({ remote }: Settings): void {
+  if (remote) throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
 }

@@ -61,8 +61,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       return 0
     }
     case 'migrate': {
-      const { migrate } = await import('./migrate.ts')
-      const moved = await migrate(files, command.migration, bar(terminal.progress, 'events'))
+      const moved = await command.migrate(files, bar(terminal.progress, 'events'))
       terminal.out(`Migrated the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
       return 0
     }

@@ -1,16 +1,10 @@
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
-import {
-  Bucket,
-  type ClusterSettings,
-  connect,
-  durabilityWarnings,
-  factsOf,
-  retryWhileUnavailable,
-} from './connection.ts'
+import { Bucket, connect, durabilityWarnings, factsOf, retryWhileUnavailable } from './connection.ts'
 import { ClusterFigures } from './figures.ts'
 import { JetStream } from './jetstream.ts'
 import { Messenger } from './messenger.ts'
+import type { ClusterSettings } from './settings.ts'
 
 /** The NATS connection of a node, with everything in NATS that the cluster shares. */
 export interface ClusterConnection {

@@ -11,7 +11,7 @@ import {
 } from '../commands/outcome.ts'
 import type { Restoration } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
-import type { Journal, Origin } from '../events/journal.ts'
+import type { Journal, Origin, Projection, Recorded } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
@@ -27,7 +27,7 @@ import type { RecentWrites } from './recent-writes.ts'
 export interface ClusterHandlerOptions {
   readonly idField: string
   /** Decides commands while this node is the leader. */
-  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'apply'>
   readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
@@ -43,12 +43,18 @@ export interface ClusterHandlerOptions {
 }
 
 /** Executes commands, here or on the leader. Resolves when this node's own views hold the result. */
-export class ClusterHandler {
+export class ClusterHandler implements Projection {
   readonly #options: ClusterHandlerOptions
   readonly #turns = new Turns()
 
   constructor(options: ClusterHandlerOptions) {
     this.#options = options
+  }
+
+  /** Responds to the clients of this node. */
+  apply(recorded: Recorded): void {
+    this.#options.local.apply(recorded)
+    this.#options.recent.apply(recorded)
   }
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {

@@ -13,16 +13,7 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from '../runtime/errors.ts'
 import type { Register } from './election.ts'
-
-export interface ClusterSettings {
-  /** `nats://` or `tls://` URLs, with user and password if needed. */
-  readonly servers: readonly string[]
-  readonly stream: string
-  /** Copies of the stream. */
-  readonly replicas: number
-  /** Path of a credentials file. */
-  readonly credentials: string | undefined
-}
+import type { ClusterSettings } from './settings.ts'
 
 const WRONG_LAST_SEQUENCE = [10071, 10164]
 

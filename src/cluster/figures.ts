@@ -7,7 +7,7 @@ const TOGETHER = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 /** Outcomes of a command that was forwarded to the leader. */
 export type ForwardOutcome = 'stored' | 'refused' | 'unavailable' | 'unknown' | 'failed'
 
-/** Metrics of a cluster node since its start. */
+/** Counters of a cluster node since its start. */
 export class ClusterFigures {
   /** How often this node became the leader. */
   takeovers = 0

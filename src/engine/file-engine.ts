@@ -17,7 +17,8 @@ import type { Queries } from '../query/queries.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { DurableProjections } from './durable-projections.ts'
-import { Engine, type EngineFigures, type EngineHealth } from './engine.ts'
+import { Engine, type EngineHealth } from './engine.ts'
+import { counter, histogram, type Metric, metric } from './metric.ts'
 import type { EngineDependencies } from './options.ts'
 import { CloseStack, compressionOf, configuredDataFile, connectionOf, rulesOf } from './options.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
@@ -45,7 +46,7 @@ export class FileEngine extends Engine {
   readonly dataFile: DataFile
   readonly tokens: TokenStorage
   readonly schemas: ItemSchemas
-  readonly figures: readonly EngineFigures[]
+  readonly metrics: readonly Metric[]
   readonly #parts: FileEngineParts
 
   private constructor(parts: FileEngineParts) {
@@ -60,7 +61,7 @@ export class FileEngine extends Engine {
     this.past = projections.past(journal)
     this.schemas = schemas
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
-    this.figures = [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }]
+    this.metrics = metricsOf(journal)
   }
 
   static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
@@ -149,6 +150,30 @@ export class FileEngine extends Engine {
     await starting
     await this.#parts.opened.close()
   }
+}
+
+function metricsOf(journal: FileJournal): readonly Metric[] {
+  const { figures } = journal
+  return [
+    metric('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
+      [false, true].map((compressed) => {
+        const those = journal.segments().filter((one) => one.compressed === compressed)
+        const form = compressed ? 'compressed' : 'plain'
+        return { value: those.reduce((sum, { size }) => sum + size, 0), labels: { form } }
+      }),
+    ),
+    counter('journal_appended_events_total', 'Events that became durable since the start.', () => figures.events),
+    counter('journal_appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes),
+    histogram('journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () => [
+      [figures.flushSeconds],
+    ]),
+    histogram('journal_flush_writes', 'Writes that shared a flush.', () => [[figures.flushWrites]]),
+    counter(
+      'journal_refused_for_space_total',
+      'Writes that there was no space for on the disk.',
+      () => figures.refusedForSpace,
+    ),
+  ]
 }
 
 /** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */

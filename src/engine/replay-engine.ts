@@ -24,6 +24,10 @@ export interface Replay {
 
 type ReplaySettings = Pick<Settings, 'journal' | 'limits' | 'collections'>
 
+interface ReplayHealth extends EngineHealth {
+  readonly replay: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
+}
+
 const READ_ONLY = 'This server plays what was recorded: nothing can be written to it.'
 
 /** The state at the first position of a replay, and the journal after it. */
@@ -50,7 +54,7 @@ export class ReplayEngine extends Engine {
   readonly handler = { handle: refuse, bulk: refuse, restore: refuse }
   readonly tokens: TokenStorage
   readonly schemas = undefined
-  readonly figures = []
+  readonly metrics = []
   override readonly readOnly = READ_ONLY
   override readonly reload = refuse
   override readonly snapshot = refuse
@@ -111,7 +115,7 @@ export class ReplayEngine extends Engine {
     throw new Refusal('NotFound', 'This server has no journal of its own to check.')
   }
 
-  health(): EngineHealth {
+  health(): ReplayHealth {
     const { id, end } = this.journal
     return {
       status: 'ok',

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Middleware } from 'koa'
 import { openLog, standardError } from '../cli/log.ts'
+import { CLUSTER } from '../cluster/cluster.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { descriptorLimit, platformDependencies, staticFilesOf } from '../server/platform.ts'
 import { start as startService } from '../server/service.ts'
@@ -103,6 +104,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
   const service = await startService(
     settings,
     platformDependencies({
+      remoteJournal: CLUSTER,
       readSettings: () => settingsOf(file, options),
       log: openLog(settings.log, {
         write: standardError(),
@@ -148,6 +150,7 @@ function settingsOf(file: string, { settings = {}, host = '127.0.0.1', port = 0 
       env: {},
       absolute: (path) => (path === SETTINGS ? path : resolve(path)),
       packagedSettings: '',
+      remoteJournal: CLUSTER,
       readText: (path) => (path === SETTINGS ? text : textAt(path)),
     },
   )

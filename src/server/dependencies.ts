@@ -1,8 +1,10 @@
 import type { Middleware } from 'koa'
 import type { EngineDependencies } from '../engine/options.ts'
+import type { RemoteJournal } from '../engine/remote-journal.ts'
 import type { Settings } from '../settings/settings.ts'
 
 export interface ServiceDependencies extends EngineDependencies {
+  readonly remoteJournal: Pick<RemoteJournal, 'open'>
   readonly version: string
   /** Reads the settings again, from where those of the start were read. */
   readonly readSettings: () => Settings

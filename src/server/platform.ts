@@ -32,7 +32,7 @@ export function staticFilesOf({ staticFiles }: Settings): string | undefined {
 /** The differences between the program and a server inside another program. */
 type PlatformOptions = Pick<
   ServiceDependencies,
-  'readSettings' | 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
+  'remoteJournal' | 'readSettings' | 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
 > & {
   readonly log: Logger
 }

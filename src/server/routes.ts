@@ -83,8 +83,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
     limits: { bytes: queryBytes, parameters: queryParameters, pageSize },
     searches: new Semaphore(SEARCHES_AT_ONCE),
     streams: new PerAddress(streamsPerAddress),
-    // A cluster node may receive events later than the one that the client read from.
-    waitSeconds: settings.cluster ? waitSeconds : 0,
+    waitSeconds: engine.mayLag ? waitSeconds : 0,
   })
 }
 

@@ -54,11 +54,9 @@ export async function start(given: Settings, dependencies: ServiceDependencies, 
 }
 
 async function openEngine(settings: Settings, dependencies: ServiceDependencies, replay?: Replay): Promise<Engine> {
-  const { cluster } = settings
   if (replay) return ReplayEngine.open(settings, replay, dependencies)
-  if (!cluster) return FileEngine.open(settings, dependencies)
-  const { ClusterEngine } = await import('./cluster-engine.ts')
-  return ClusterEngine.open(settings, cluster, dependencies)
+  if (settings.remote) return dependencies.remoteJournal.open(settings, dependencies)
+  return FileEngine.open(settings, dependencies)
 }
 
 /** Serves an engine, which is closed with the service, or if it cannot be served. */

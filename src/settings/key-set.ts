@@ -5,7 +5,7 @@ import type { Key } from './kinds.ts'
 /** Descriptions of settings by their names. */
 export type Keys = Readonly<Record<string, Key<unknown>>>
 
-/** The settings of the server, and those of what is plugged into it. */
+/** The settings of the server, and those of a remote journal. */
 export class KeySet {
   readonly names: readonly string[]
   readonly sections: readonly string[]

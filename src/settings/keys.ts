@@ -29,8 +29,8 @@ const MOST_EDIT_BYTES = 256 * 1024 * 1024
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 /**
- * The settings. `--help`, the checks, the suggestions for misspelt names and the tables in docs/api.md and README.md
- * are generated from here.
+ * The settings, without those of a remote journal. `--help`, the checks, the suggestions for misspelt names and the
+ * tables in docs/api.md and README.md are generated from here.
  */
 export const KEYS = {
   'Common.EagerDataReload': boolean('merge edits of the data file as soon as it changes, as --watch does'),
@@ -181,15 +181,6 @@ export const KEYS = {
     0,
     'milliseconds; a response that takes longer to begin is logged as a warning, at most one a minute; 0 switches that off',
   ),
-  'Journal.Type': choice(
-    'file',
-    ['file', 'jetstream'],
-    'where the journal is: on disk (file), or in NATS JetStream for several nodes (jetstream)',
-  ),
-  'Journal.Servers': texts([], 'the URLs of the NATS servers'),
-  'Journal.Stream': text('recollect', 'the name of the stream'),
-  'Journal.Replicas': integer(0, 0, 'copies of the stream; 0: three where there are three servers, else one'),
-  'Journal.Credentials': text('', 'the path of a NATS credentials file'),
   'Limits.WaitSeconds': integer(5, 0, 'seconds that Wait-For-Position waits at most'),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
   'Journal.Compress': secondsOrOff(

@@ -1,10 +1,8 @@
 import type { Scheme } from '../access/access.ts'
 import type { ApiKey } from '../access/accounts.ts'
-import type { ClusterSettings } from '../cluster/connection.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import type { JsonValue } from '../json/value.ts'
 import { type AuthenticationSettings, checkAuthentication } from './authentication.ts'
-import { readCluster } from './cluster.ts'
 import { checkCollections, withTimesOfLatest } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
 import { KeySet } from './key-set.ts'
@@ -41,8 +39,8 @@ export function journalOf(file: string): string {
  * @throws {BadSettings} with every mistake.
  */
 export function readSettings(flags: ParsedFlags, context: SettingsContext, mistakes: string[] = []) {
-  const { absolute } = context
-  const keys = new KeySet(context.keys)
+  const { absolute, remoteJournal } = context
+  const keys = new KeySet(remoteJournal.keys)
   const sources = readSources(flags, context, keys, mistakes)
   const values = new SettingValues(sources.values, keys)
   const schemas = readSchemas(values, context, mistakes)
@@ -50,7 +48,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
   const authentication = authenticationOf(values)
   checkAuthentication(authentication, mistakes)
   checkCombinations(values, mistakes)
-  const cluster = values.get('Journal.Type') === 'jetstream' ? clusterOf(values, absolute, mistakes) : undefined
+  const remote = remoteJournal.read((name) => values.valueOf(name), absolute, mistakes)
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
   const file = absolute(flags.text('file') ?? DEFAULT_FILE)
@@ -67,8 +65,8 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     segmentBytes: values.get('Journal.SegmentBytes'),
     /** Seconds after which a full segment is compressed. */
     compressAfter: values.get('Journal.Compress'),
-    /** Set if the journal is in a stream; undefined: it is in the directory. */
-    cluster,
+    /** The settings of a remote journal; undefined: it is in the directory. */
+    remote,
     /** The directory of the store that is built from the journal. */
     store: `${journal}/store`,
     /** The hours in which the store is compacted, in minutes since midnight; undefined: never. */
@@ -158,17 +156,6 @@ function warningsOf(values: SettingValues): readonly string[] {
   if (itemValues <= DEFAULT_ITEM_VALUES) return []
   const ms = Math.round((itemValues / DEFAULT_ITEM_VALUES) * MS_OF_DEFAULT_ITEM)
   return [`Limits.ItemValues is ${itemValues}: a request with such an item may block all others for ${ms} ms or more.`]
-}
-
-function clusterOf(values: SettingValues, absolute: (path: string) => string, mistakes: string[]): ClusterSettings {
-  const credentials = values.get('Journal.Credentials')
-  const given = {
-    servers: values.get('Journal.Servers'),
-    stream: values.get('Journal.Stream'),
-    replicas: values.get('Journal.Replicas'),
-    credentials: credentials === '' ? undefined : absolute(credentials),
-  }
-  return readCluster(given, mistakes)
 }
 
 function deepFreeze<T>(value: T): Readonly<T> {

@@ -25,8 +25,15 @@ export interface SettingsContext {
   readonly packagedSettings: string
   /** The text of a file; undefined if it does not exist. */
   readonly readText: (path: string) => string | undefined
-  /** Settings of what is plugged into the server. */
-  readonly keys?: Keys
+  /** A journal that is not in local files; see engine/remote-journal.ts. */
+  readonly remoteJournal: RemoteSettings
+}
+
+/** The settings of a remote journal. */
+export interface RemoteSettings {
+  readonly keys: Keys
+  /** Undefined if the journal is in local files. Adds mistakes. */
+  read(value: (name: string) => unknown, absolute: (path: string) => string, mistakes: string[]): object | undefined
 }
 
 /** Reads all sources; later ones take precedence: configuration file, environment, flags. */

@@ -70,7 +70,7 @@ function memberOf(name: string): string {
   return member.charAt(0).toLowerCase() + member.slice(1)
 }
 
-/** Masks credentials in URLs, such as those of NATS servers. */
+/** Masks credentials in URLs. */
 function withoutPasswords(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPasswords)
   return typeof value === 'string' ? value.replace(/(^|\/\/)[^/\s]+@/g, '$1***@') : value

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { hashPassword } from '../../src/access/passwords.ts'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
 import { BadSettings } from '../../src/settings/settings.ts'
 import { authentication, basic, keyOf, login, passwordOf, tokenOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -292,7 +293,14 @@ test('a mistake in the authentication settings is named without its secrets', ()
     [`{"Authentication":{"Users":{"anna":"${hidden}"}}}`, /Users must be an array of objects/],
   ]
   const check = (argv: readonly string[], says: RegExp, text?: string, env: Readonly<Record<string, string>> = {}) => {
-    const context = { argv, env, absolute: (path: string) => path, packagedSettings: '', readText: () => text }
+    const context = {
+      argv,
+      env,
+      absolute: (path: string) => path,
+      packagedSettings: '',
+      readText: () => text,
+      remoteJournal: CLUSTER,
+    }
     const said: string[] = []
     assert.throws(
       () => parseInvocation(context),

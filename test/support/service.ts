@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { Middleware } from 'koa'
 import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/server/service.ts'
@@ -60,6 +61,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
       env: {},
       absolute: (path) => resolve(directory, path),
       packagedSettings: 'none',
+      remoteJournal: CLUSTER,
       readText: (path) => (existsSync(path) ? readFileSync(path, 'utf8') : undefined),
     })
     if (invoked.type !== 'serve') throw new Error('these flags serve nothing')
@@ -69,6 +71,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const log: string[] = []
   const failures: unknown[] = []
   const service = await start(settings, {
+    remoteJournal: CLUSTER,
     readSettings,
     files: options.files ?? nodeFiles,
     now: options.now ?? (() => new Date()),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
 import { BadSettings, type Settings } from '../../src/settings/settings.ts'
 
 export interface Given {
@@ -17,6 +18,7 @@ export function read({ argv = [], env = {}, files = {} }: Given) {
     env: { PATH: '/bin', HOME: '/root', npm_package_version: '1', Unknown__Key: 'x', ...env },
     absolute: (path) => (path.startsWith('/') ? path : `/work/${path}`),
     packagedSettings: PACKAGED,
+    remoteJournal: CLUSTER,
     readText: (path) => {
       const content = files[path]
       return content === undefined || typeof content === 'string' ? content : JSON.stringify(content)

@@ -1,19 +1,11 @@
-import { type ClusterConnection, openConnection } from '../cluster/cluster-connection.ts'
-import { ClusterHandler } from '../cluster/cluster-handler.ts'
-import { ClusterJournal } from '../cluster/cluster-journal.ts'
-import type { ClusterSettings } from '../cluster/connection.ts'
-import { Election } from '../cluster/election.ts'
-import { unlessFull } from '../cluster/leader-writes.ts'
-import { Node } from '../cluster/node.ts'
-import { RecentWrites } from '../cluster/recent-writes.ts'
 import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
 import { DurableProjections } from '../engine/durable-projections.ts'
-import { Engine, type EngineFigures, type EngineHealth } from '../engine/engine.ts'
-import type { EngineDependencies } from '../engine/options.ts'
-import { CloseStack, compressionOf, connectionOf, rulesOf } from '../engine/options.ts'
-import { type TokenStorage, tokensInBucket } from '../engine/token-storage.ts'
+import { Engine, type EngineHealth } from '../engine/engine.ts'
+import type { Metric } from '../engine/metric.ts'
+import { CloseStack, compressionOf, connectionOf, type EngineDependencies, rulesOf } from '../engine/options.ts'
+import type { TokenStorage } from '../engine/token-storage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Past } from '../projections/past.ts'
@@ -21,7 +13,17 @@ import type { Queries } from '../query/queries.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
+import { type ClusterConnection, openConnection } from './cluster-connection.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
+import { ClusterHandler } from './cluster-handler.ts'
+import { ClusterJournal } from './cluster-journal.ts'
+import { Election } from './election.ts'
+import { unlessFull } from './leader-writes.ts'
+import { type ClusterHealth, metricsOf } from './metrics.ts'
+import { Node } from './node.ts'
+import { RecentWrites } from './recent-writes.ts'
+import type { ClusterSettings } from './settings.ts'
+import { tokensInBucket } from './token-storage.ts'
 
 /** How often a start checks whether it waits for space on the disk. */
 const LOOK_MS = 5000
@@ -47,7 +49,8 @@ export class ClusterEngine extends Engine {
   readonly handler: ClusterHandler
   readonly tokens: TokenStorage
   readonly schemas: ItemSchemas
-  readonly figures: readonly EngineFigures[]
+  readonly metrics: readonly Metric[]
+  override readonly mayLag = true
   override readonly warnings: readonly string[]
   readonly #parts: ClusterEngineParts
   readonly #node: Node
@@ -63,11 +66,9 @@ export class ClusterEngine extends Engine {
     this.past = projections.past(journal)
     this.schemas = parts.schemas
     this.tokens = tokensInBucket(bucket, now)
-    this.figures = [{ kind: 'cluster', figures }]
+    this.metrics = metricsOf(figures, () => this.health().cluster)
     this.warnings = warnings
     const local = projections.decide(journal, rules, now)
-    const recent = new RecentWrites(journal)
-    projections.follow(journal, { handler: local, dataFile, recentWrites: recent })
     const requestId = (): string => projections.mergedEdits.dataFileId as string
     const node = new Node({
       id,
@@ -92,21 +93,18 @@ export class ClusterEngine extends Engine {
       snapshot: () => dataFile.snapshot(),
       node,
       messenger,
-      recent,
+      recent: new RecentWrites(journal),
       journal,
       position: () => this.views.position,
       find: (name, key) => this.views.find(name)?.item(key),
       hasRoom: () => projections.hasRoom,
     })
+    projections.follow(journal, { handler: this.handler, dataFile })
     opened.add(async () => messenger.close())
     opened.add(() => node.close())
   }
 
-  static async open(
-    settings: Settings,
-    cluster: ClusterSettings,
-    dependencies: EngineDependencies,
-  ): Promise<ClusterEngine> {
+  static async open(settings: Settings, cluster: ClusterSettings, dependencies: EngineDependencies) {
     const { files, now, newId, log, failed } = dependencies
     const id = newId()
     const schemas = await ItemSchemas.open(settings.api.schemas)
@@ -171,7 +169,7 @@ export class ClusterEngine extends Engine {
     return this.handler.snapshot()
   }
 
-  health(): EngineHealth {
+  health(): EngineHealth & { readonly cluster: ClusterHealth } {
     const { id, dataFile, connection } = this.#parts
     const { journal, projections } = this
     const { leader, isLeader, hasLeader, lag, peers } = this.#node

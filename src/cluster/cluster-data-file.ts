@@ -4,8 +4,7 @@ import type { DataFile } from '../data-file/data-file.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { JournalConnection } from '../data-file/journal-connection.ts'
 import { readStateFile } from '../data-file/state-file.ts'
-import type { EngineDependencies } from '../engine/options.ts'
-import { configuredDataFile } from '../engine/options.ts'
+import { configuredDataFile, type EngineDependencies } from '../engine/options.ts'
 import type { Projections } from '../engine/projections.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/journal.ts'
@@ -13,7 +12,7 @@ import { directoryOf, type Files, replace } from '../files/files.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 
-export interface ClusterDataFileOptions {
+interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly dependencies: EngineDependencies
   readonly projections: Pick<Projections, 'views' | 'mergedEdits'>
