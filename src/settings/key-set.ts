@@ -27,14 +27,14 @@ export class KeySet {
     return name === SCHEMAS || this.names.some((key) => key.startsWith(`${name}.`))
   }
 
-  /** A hint for an unknown setting: the most similar name, or else the names in its section. */
+  /** A hint for an unknown setting or section: the most similar name, or else all sections, or the names in it. */
   hintFor(name: string): string {
-    const known = [...this.names, SCHEMAS]
+    const known = name.includes('.') ? [...this.names, SCHEMAS] : this.sections
     const similar = mostSimilar(name, known)
     if (similar !== undefined) return `did you mean ${similar}?`
-    const [section = ''] = name.split('.')
+    const [section = '', ...rest] = name.split('.')
     if (this.get(section)) return `${section} is one setting, whose value is JSON.`
-    return `there are ${known.filter((key) => key.startsWith(`${section}.`)).join(', ')}.`
+    return `there are ${known.filter((key) => rest.length === 0 || key.startsWith(`${section}.`)).join(', ')}.`
   }
 
   /** Name, type, description and default of each setting, as `--help` and the documents show them. */

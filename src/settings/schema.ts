@@ -1,4 +1,4 @@
-import { isArray, isObject, type JsonValue } from '../json/value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 
 type Type = 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object'
 
@@ -34,18 +34,18 @@ export function mistakesIn(schema: Schema, value: JsonValue, name: string, shown
   if (!isValid(schema, value)) {
     return [`${name} must be ${expectationOf(schema)}${schema.isSecret ? '' : `, not ${JSON.stringify(shown)}`}.`]
   }
-  const inner = isArray(value) ? elementMistakes(schema, value, name) : memberMistakes(schema, value, name)
+  const { items } = schema
+  const inner = isObject(value)
+    ? memberMistakes(schema, value, name)
+    : isArray(value) && items
+      ? value.flatMap((one, index) => mistakesIn(items, one, `${name}[${index}]`))
+      : []
   if (inner.length > 0) return inner
   return (schema.mistakes?.(value as never) ?? []).map((mistake) => `${name} ${mistake}.`)
 }
 
-function elementMistakes({ items = {} }: Schema, list: readonly JsonValue[], name: string): readonly string[] {
-  return list.flatMap((one, index) => mistakesIn(items, one, `${name}[${index}]`))
-}
-
-function memberMistakes(schema: Schema, value: JsonValue, name: string): readonly string[] {
-  if (!isObject(value)) return []
-  const { properties = {}, required = [], dependentRequired = {}, additionalProperties = {} } = schema
+function memberMistakes(schema: Schema, value: JsonObject, name: string): readonly string[] {
+  const { properties = {}, required = [], dependentRequired = {}, additionalProperties } = schema
   const absent = (members: readonly string[]): readonly string[] => members.filter((one) => !Object.hasOwn(value, one))
   const expected = (member: string): string => expectationOf(properties[member] ?? {})
   const mistakes = absent(required).map((one) => `${name}.${one} must be ${expected(one)}.`)
@@ -56,7 +56,8 @@ function memberMistakes(schema: Schema, value: JsonValue, name: string): readonl
   for (const [member, one] of Object.entries(value)) {
     const described = Object.hasOwn(properties, member) ? properties[member] : additionalProperties
     if (described) mistakes.push(...mistakesIn(described, one as JsonValue, `${name}.${member}`))
-    else mistakes.push(`${name} has an unknown key ${member}; there are ${Object.keys(properties).join(', ')}.`)
+    else if (described === false)
+      mistakes.push(`${name} has an unknown key ${member}; there are ${Object.keys(properties).join(', ')}.`)
   }
   return mistakes
 }

@@ -86,11 +86,7 @@ function fileSource(path: string, text: string, keys: KeySet, mistakes: string[]
     if (keys.sections.includes(section)) read(section, value as JsonValue)
     else if (Object.hasOwn(IGNORED_SECTIONS, section)) {
       warnings.push(`${path}: ${section} is ignored. ${IGNORED_SECTIONS[section]}`)
-    } else {
-      const similar = mostSimilar(section, keys.sections)
-      const hint = similar === undefined ? `there are ${keys.sections.join(', ')}.` : `did you mean ${similar}?`
-      mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${hint}`)
-    }
+    } else mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${keys.hintFor(section)}`)
   }
   return source
 }
