@@ -4,11 +4,12 @@ import type { DataFile } from '../data-file/data-file.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { JournalConnection } from '../data-file/journal-connection.ts'
 import { readStateFile } from '../data-file/state-file.ts'
-import { configuredDataFile, type EngineDependencies } from '../engine/options.ts'
+import { configuredDataFile } from '../engine/data-file.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { Projections } from '../engine/projections.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/journal.ts'
-import { directoryOf, type Files, replace } from '../files/files.ts'
+import { type Files, replace } from '../files/files.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 
@@ -39,15 +40,8 @@ export class ClusterDataFile implements Projection {
   #starting: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
-  private constructor(options: ClusterDataFileOptions) {
+  constructor(options: ClusterDataFileOptions) {
     this.#options = options
-  }
-
-  static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
-    const { settings, dependencies } = options
-    const { files } = dependencies
-    await files.makeDirectory(directoryOf(await files.follow(settings.file)))
-    return new ClusterDataFile(options)
   }
 
   get status(): DataFileStatus | undefined {

@@ -1,32 +1,35 @@
 import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
+import { CloseStack } from '../engine/close-stack.ts'
+import { connectionOf } from '../engine/data-file.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import { DurableProjections } from '../engine/durable-projections.ts'
 import { Engine, type EngineHealth } from '../engine/engine.ts'
 import type { Metric } from '../engine/metric.ts'
-import { CloseStack, compressionOf, connectionOf, type EngineDependencies, rulesOf } from '../engine/options.ts'
+import { rulesOf } from '../engine/rules.ts'
 import type { TokenStorage } from '../engine/token-storage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
+import { directoryOf } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
-import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
-import { type ClusterConnection, openConnection } from './cluster-connection.ts'
+import { tokensInBucket } from './bucket.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
 import { ClusterHandler } from './cluster-handler.ts'
 import { ClusterJournal } from './cluster-journal.ts'
+import { type ClusterConnection, openConnection } from './connection.ts'
 import { Election } from './election.ts'
+import { type ClusterHealth, metricsOf } from './figures.ts'
 import { unlessFull } from './leader-writes.ts'
-import { type ClusterHealth, metricsOf } from './metrics.ts'
 import { Node } from './node.ts'
 import { RecentWrites } from './recent-writes.ts'
 import type { ClusterSettings } from './settings.ts'
-import { tokensInBucket } from './token-storage.ts'
 
 /** How often a start checks whether it waits for space on the disk. */
-const LOOK_MS = 5000
+const CHECK_MS = 5000
 
 interface ClusterEngineParts {
   readonly id: string
@@ -78,7 +81,7 @@ export class ClusterEngine extends Engine {
       election: new Election({ register: bucket.register('decider'), node: id, elapsedMs }),
       messenger,
       elapsedMs,
-      canDecide: () => projections.hasRoom,
+      canLead: () => projections.hasRoom,
       log,
       elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
       resigning: () => dataFile.end(),
@@ -105,7 +108,7 @@ export class ClusterEngine extends Engine {
   }
 
   static async open(settings: Settings, cluster: ClusterSettings, dependencies: EngineDependencies) {
-    const { files, now, newId, log, failed } = dependencies
+    const { files, newId, log, failed } = dependencies
     const id = newId()
     const schemas = await ItemSchemas.open(settings.api.schemas)
     const rules = rulesOf(settings, schemas, dependencies)
@@ -118,20 +121,14 @@ export class ClusterEngine extends Engine {
       const dataFileId = await dataFileIdOf(files, settings.journal)
       const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
       opened.add(() => projections.close())
-      const dataFile = await ClusterDataFile.prepare({ settings, dependencies, projections })
+      await files.makeDirectory(directoryOf(await files.follow(settings.file)))
+      const dataFile = new ClusterDataFile({ settings, dependencies, projections })
       const journal = await ClusterJournal.open({
-        stream: connection.stream,
-        files,
-        directory: settings.journal,
-        segmentBytes: settings.segmentBytes,
-        ...compressionOf(settings, dependencies),
-        node: id,
-        now,
-        log: new LimitedLog(log, dependencies.elapsedMs),
-        newId,
-        figures: connection.figures,
-        lock,
         ...projections.opening,
+        lock,
+        stream: connection.stream,
+        node: id,
+        figures: connection.figures,
         lost: () => engine.#node.lost(),
         failed: (error) => {
           if (!engine.isClosing) failed(error)
@@ -206,7 +203,7 @@ export class ClusterEngine extends Engine {
 
   /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
   protected untilServable(starting: Promise<void>): Promise<void> {
-    return unlessFull(starting, () => this.projections.hasRoom, LOOK_MS)
+    return unlessFull(starting, () => this.projections.hasRoom, CHECK_MS)
   }
 
   protected end(): Promise<void> {

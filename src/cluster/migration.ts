@@ -14,16 +14,8 @@ import { ClusterJournal } from './cluster-journal.ts'
 import { connect, retryWhileUnavailable } from './connection.ts'
 import { ClusterFigures } from './figures.ts'
 import { JetStream } from './jetstream.ts'
-import {
-  decodeBeginning,
-  decodeContent,
-  encodeBeginning,
-  encodeSuccession,
-  type Message,
-  type RecordStream,
-  type Sequence,
-  WriteAssembler,
-} from './message.ts'
+import { decodeBeginning, decodeContent, encodeBeginning, encodeSuccession, WriteAssembler } from './message.ts'
+import type { Message, RecordStream, Sequence } from './record-stream.ts'
 import type { Move } from './settings.ts'
 
 const SEGMENT_BYTES = 64 * 1024 * 1024
@@ -137,8 +129,8 @@ const RETRY_MS = 500
 
 async function put(stream: RecordStream, message: Message, after: Sequence): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
-    const came = await stream.publish(message, after)
-    if (came === 'stored') return
+    const outcome = await stream.publish(message, after)
+    if (outcome === 'stored') return
     const there = await stream.find(after + 1).catch(() => undefined)
     if (there && Buffer.from(there.bytes).equals(message.bytes)) return
     if (there) throw new Refusal('Conflict', 'Another process writes to the stream.')

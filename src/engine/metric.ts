@@ -47,14 +47,19 @@ export function state(
   })
 }
 
-export function histogram(name: string, help: string, read: () => readonly (readonly [Histogram, Labels?])[]): Metric {
+export function histogram(name: string, help: string, distribution: Histogram): Metric {
+  return histograms(name, help, () => [[distribution, {}]])
+}
+
+/** Histograms by labels. */
+export function histograms(name: string, help: string, read: () => readonly (readonly [Histogram, Labels])[]): Metric {
   return metric('histogram', name, help, () =>
     read().flatMap(([distribution, labels]) => seriesOf(PREFIX + name, distribution, labels)),
   )
 }
 
 /** A distribution as the series of a histogram. */
-function seriesOf(name: string, distribution: Histogram, labels: Labels = {}): readonly Sample[] {
+function seriesOf(name: string, distribution: Histogram, labels: Labels): readonly Sample[] {
   const counts = distribution.cumulative()
   const total = counts.at(-1) as number
   return [

@@ -3,8 +3,8 @@ import type { Files } from '../files/files.ts'
 import type { CommandSyntax, ParsedFlags } from '../settings/flags.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { RemoteSettings } from '../settings/sources.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import type { Engine } from './engine.ts'
-import type { EngineDependencies } from './options.ts'
 
 /**
  * A journal that is not in local files. All that the server knows of it is this, which main.ts and library/index.ts

@@ -9,10 +9,10 @@ import { Views } from '../projections/views.ts'
 import { Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import { Engine, type EngineHealth } from './engine.ts'
-import type { EngineDependencies } from './options.ts'
-import { timesOf } from './options.ts'
 import { Projections } from './projections.ts'
+import { timesOf } from './rules.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
 
 export interface Replay {

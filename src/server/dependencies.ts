@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa'
-import type { EngineDependencies } from '../engine/options.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { RemoteJournal } from '../engine/remote-journal.ts'
 import type { Settings } from '../settings/settings.ts'
 

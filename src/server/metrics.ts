@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, type Metric as PromMetric, Registry } from 'prom-client'
 import type { Engine, EngineHealth } from '../engine/engine.ts'
-import { counter, gauge, histogram, type Metric, metric, PREFIX, state } from '../engine/metric.ts'
+import { counter, gauge, histograms, type Metric, metric, PREFIX, state } from '../engine/metric.ts'
 import type { ConnectionFigures } from '../http/connection-limits.ts'
 import type { MetricsOptions } from '../http/metrics.ts'
 import type { RequestTimes } from '../http/request-times.ts'
@@ -12,7 +12,6 @@ export interface MetricsSources {
   readonly requests: RequestTimes
   readonly connections: () => ConnectionFigures
   readonly sockets: () => SocketFigures
-  readonly queries: Pick<Queries, 'list'>
   readonly version: string
   readonly ownsProcess: boolean
 }
@@ -25,7 +24,7 @@ const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', '
  * prom-client looks up labels on each call, and is used for the output only.
  */
 export function metricsOf(sources: MetricsSources): MetricsOptions {
-  const { engine, queries, connections, sockets, ownsProcess } = sources
+  const { engine, connections, sockets, ownsProcess } = sources
   const registry = new Registry()
   if (ownsProcess) addProcess(registry)
   const { dataFile, store } = engine.health()
@@ -35,7 +34,7 @@ export function metricsOf(sources: MetricsSources): MetricsOptions {
     ...metricsOfCollections(engine),
     ...(dataFile ? metricsOfDataFile(() => engine.health().dataFile) : []),
     ...(store ? metricsOfStore(() => engine.health().store) : []),
-    ...metricsOfIndexes(queries),
+    ...metricsOfIndexes(engine.queries),
     ...metricsOfConnections(connections, sockets),
   ]) {
     const described = { name: PREFIX + name, help, type, aggregator: 'sum' }
@@ -55,7 +54,7 @@ function metricsOfService({ engine, requests, version }: MetricsSources): readon
   const { journal, views } = engine
   return [
     metric('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }]),
-    histogram(
+    histograms(
       'http_request_duration_seconds',
       'From the first look at a request until its answer is made (of a stream: begun), by method, route and status.',
       () => [...requests.all()].map(({ method, route, status, seconds }) => [seconds, { method, route, status }]),
@@ -135,7 +134,7 @@ function metricsOfStore(status: () => EngineHealth['store']): readonly Metric[] 
   ]
 }
 
-function metricsOfIndexes(queries: MetricsSources['queries']): readonly Metric[] {
+function metricsOfIndexes(queries: Queries): readonly Metric[] {
   const ofEach = (name: string, help: string, figure: (index: IndexStatus) => number): Metric =>
     metric('gauge', name, help, () =>
       queries.list().map((index) => {

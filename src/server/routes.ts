@@ -1,5 +1,5 @@
 import { PerAddress } from '../access/addresses.ts'
-import { timesOf } from '../engine/options.ts'
+import { timesOf } from '../engine/rules.ts'
 import type { Health } from '../http/admin.ts'
 import type { ApiResource } from '../http/api.ts'
 import type { AppOptions } from '../http/app.ts'

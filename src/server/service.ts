@@ -78,7 +78,6 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       requests: requestTimes,
       connections: () => connectionLimits.figures(),
       sockets: () => sockets.figures(),
-      queries: engine.queries,
       version,
       ownsProcess,
     })
