@@ -12,17 +12,14 @@ export interface AuthenticationSettings {
   readonly token: { readonly secret: string | undefined; readonly expiresInSeconds: number }
 }
 
-/** Checks that the authentication settings are consistent. Messages never contain secrets. */
-export function checkAuthentication(settings: AuthenticationSettings, mistakes: string[]): void {
-  const { users, apiKeys } = settings
+/** Checks that names and keys are unique. Messages never contain secrets. */
+export function checkUnique({ users, apiKeys }: AuthenticationSettings, mistakes: string[]): void {
   for (const { name } of users.filter((one, index) => users.findIndex(({ name }) => name === one.name) < index)) {
     mistakes.push(`Authentication.Users: the name ${JSON.stringify(name)} is used twice.`)
   }
   for (const { name } of apiKeys.filter((one, index) => apiKeys.findIndex(({ key }) => key === one.key) < index)) {
     mistakes.push(`Authentication.ApiKeys: the key of ${JSON.stringify(name)} is given twice.`)
   }
-  // Otherwise there may be accounts, which are invalid.
-  if (mistakes.length === 0) checkAccounts(settings, mistakes)
 }
 
 /** Checks that each active scheme has users or keys. */

@@ -2,14 +2,14 @@ import type { Scheme } from '../access/access.ts'
 import type { ApiKey } from '../access/accounts.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import type { JsonValue } from '../json/value.ts'
-import { type AuthenticationSettings, checkAuthentication } from './authentication.ts'
+import { type AuthenticationSettings, checkAccounts, checkUnique } from './authentication.ts'
 import { checkCollections, withTimesOfLatest } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
 import { KeySet } from './key-set.ts'
 import { SCHEMAS } from './keys.ts'
 import { readSchema, readSources, type SettingsContext } from './sources.ts'
 import { addressesOf } from './urls.ts'
-import { SettingValues } from './values.ts'
+import { ACCOUNTS, SettingValues } from './values.ts'
 
 /** The longest time that a request with an item of the default size blocks others. */
 const MS_OF_DEFAULT_ITEM = 15
@@ -46,7 +46,9 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
   const schemas = readSchemas(values, context, mistakes)
   const urls = addressesOf(flags, mistakes)
   const authentication = authenticationOf(values)
-  checkAuthentication(authentication, mistakes)
+  checkUnique(authentication, mistakes)
+  // Invalid accounts are missing here.
+  if (!ACCOUNTS.some((name) => sources.invalid.has(name))) checkAccounts(authentication, mistakes)
   checkCombinations(values, mistakes)
   const remote = remoteJournal.read((name) => values.valueOf(name), absolute, mistakes)
   if (mistakes.length > 0) throw new BadSettings(mistakes)

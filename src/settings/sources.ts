@@ -42,8 +42,14 @@ export function readSources(
   context: SettingsContext,
   keys: KeySet,
   mistakes: string[],
-): { readonly values: ReadonlyMap<string, unknown>; readonly warnings: readonly string[] } {
+): {
+  readonly values: ReadonlyMap<string, unknown>
+  /** Settings with a wrong value, which is left out. */
+  readonly invalid: ReadonlySet<string>
+  readonly warnings: readonly string[]
+} {
   const values = new Map<string, unknown>()
+  const invalid = new Set<string>()
   const warnings: string[] = []
   const file = fileSource(...configuration(context, flags.text('settings'), mistakes), keys, mistakes, warnings)
   for (const { isText, subject, entries } of [file, environmentSource(context.env, keys, mistakes), flags]) {
@@ -53,9 +59,10 @@ export function readSources(
       const wrong = mistakesIn(key, value, subject(name), given)
       mistakes.push(...wrong)
       if (wrong.length === 0) values.set(name, key.read ? key.read(value as never) : value)
+      else invalid.add(name)
     }
   }
-  return { values, warnings }
+  return { values, invalid, warnings }
 }
 
 /** The named configuration file, or the one in the working directory, or the packaged one. */

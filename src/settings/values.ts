@@ -36,7 +36,7 @@ export class SettingValues {
   requiringRestart(later: SettingValues): readonly string[] {
     const textOf = (values: SettingValues, name: string): string | undefined =>
       JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.valueOf(name))
-    return this.#keys.names.filter((name) => !RELOADED.includes(name) && textOf(this, name) !== textOf(later, name))
+    return this.#keys.names.filter((name) => !ACCOUNTS.includes(name) && textOf(this, name) !== textOf(later, name))
   }
 
   /** The settings that differ from their defaults, without secrets, for the log. */
@@ -54,7 +54,7 @@ export class SettingValues {
 }
 
 /** The settings that a reload replaces, besides the schemas of collections. */
-const RELOADED: readonly string[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
+export const ACCOUNTS: readonly string[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
 
 /** A collection that has nothing but a schema is left out. */
 function withoutSchemas(collections: ValueOf<'Collections'>): unknown {
