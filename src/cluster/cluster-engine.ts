@@ -28,6 +28,8 @@ import { Node } from './node.ts'
 import { RecentWrites } from './recent-writes.ts'
 import type { ClusterSettings } from './settings.ts'
 
+/** Nodes of other versions know the lease by this key. */
+const LEASE_KEY = 'decider'
 /** How often a start checks whether it waits for space on the disk. */
 const CHECK_MS = 5000
 
@@ -78,7 +80,7 @@ export class ClusterEngine extends Engine {
       urls: settings.urls.map(textOf),
       journal,
       stream,
-      election: new Election({ register: bucket.register('decider'), node: id, elapsedMs }),
+      election: new Election({ register: bucket.register(LEASE_KEY), node: id, elapsedMs }),
       messenger,
       elapsedMs,
       canLead: () => projections.hasRoom,

@@ -113,14 +113,10 @@ export async function retryWhileUnavailable<T>(log: Logger, what: () => Promise<
     try {
       return await what()
     } catch (error) {
-      const isFinal = [Corruption, JournalMismatch, Locked, errors.AuthorizationError].some(
-        (final) => error instanceof final,
-      )
+      if ([Corruption, JournalMismatch, Locked].some((final) => error instanceof final)) throw error
       const { message } = error as Error
-      if (isFinal || performance.now() > deadline) {
-        throw isFinal && !(error instanceof errors.AuthorizationError)
-          ? error
-          : new Refusal('Unavailable', `The NATS servers cannot be used: ${message}.`)
+      if (error instanceof errors.AuthorizationError || performance.now() > deadline) {
+        throw new Refusal('Unavailable', `The NATS servers cannot be used: ${message}.`)
       }
       if (tries === 0) log.warn(`the NATS servers cannot be used yet: ${message}`)
       await delay(RETRY_MS)

@@ -1,3 +1,16 @@
+/**
+ * The election of a leader by a lease in a register that all nodes share.
+ *
+ * | The lease | A round of the election |
+ * |---|---|
+ * | of this node | renews it; if another revision is found, reads the lease, and renews it if it is still that of this node |
+ * | of another node, which renews it | notes when its revision changed |
+ * | of another node, not renewed for `TAKEOVER_AFTER_MS` | takes it over |
+ * | released, or never written | takes it |
+ *
+ * A node that cannot lead releases its lease, and takes none.
+ */
+
 /** A value that several nodes update by compare-and-set. */
 export interface Register {
   /** Undefined if nothing was ever written. Throws if there is no response. */
