@@ -4,36 +4,6 @@ import type { Principal } from './accounts.ts'
 import { networkOf, type TrustedProxies } from './addresses.ts'
 import type { Hosts, Origins, PageFields } from './origins.ts'
 
-/** Header fields that carry credentials, as node:http names them. */
-interface RequestFields extends PageFields {
-  readonly authorization?: string | undefined
-  readonly 'x-api-key'?: string | string[] | undefined
-  readonly 'x-forwarded-for'?: string | string[] | undefined
-}
-
-export type RefusedAccess =
-  | { readonly refused: 'Unauthenticated' }
-  /** The address has failed too often lately, or too many of its passwords are being checked. */
-  | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
-
-const UNAUTHENTICATED: RefusedAccess = { refused: 'Unauthenticated' }
-
-/** Highest number of passwords being checked or waiting: per address, and in total. */
-const ATTEMPTS_PER_ADDRESS = 128
-const ATTEMPTS = 1024
-/** Retry-After in seconds when those limits are reached. */
-const BUSY_SECONDS = 1
-
-interface Attempts {
-  /** Checks running or waiting. */
-  count: number
-  readonly running: Set<Promise<unknown>>
-}
-
-function tooMany(waitSeconds: number): RefusedAccess {
-  return { refused: 'TooManyRequests', waitSeconds }
-}
-
 interface GateOptions {
   /** Undefined: authentication is off. */
   readonly access: Access | undefined
@@ -151,10 +121,7 @@ export class Gate {
       if (!principal) this.#count(address, claim)
       return principal ?? UNAUTHENTICATED
     })
-    const ended = result.then(
-      () => {},
-      () => {},
-    )
+    const ended = result.catch(() => {})
     running.add(ended)
     try {
       return await result
@@ -168,8 +135,38 @@ export class Gate {
   }
 }
 
+export type RefusedAccess =
+  | { readonly refused: 'Unauthenticated' }
+  /** The address has failed too often lately, or too many of its passwords are being checked. */
+  | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
+
 export function isRefused(admitted: Principal | RefusedAccess): admitted is RefusedAccess {
   return 'refused' in admitted
+}
+
+const UNAUTHENTICATED: RefusedAccess = { refused: 'Unauthenticated' }
+
+function tooMany(waitSeconds: number): RefusedAccess {
+  return { refused: 'TooManyRequests', waitSeconds }
+}
+
+/** Highest number of passwords being checked or waiting: per address, and in total. */
+const ATTEMPTS_PER_ADDRESS = 128
+const ATTEMPTS = 1024
+/** Retry-After in seconds when those limits are reached. */
+const BUSY_SECONDS = 1
+
+interface Attempts {
+  /** Checks running or waiting. */
+  count: number
+  readonly running: Set<Promise<unknown>>
+}
+
+/** Header fields that carry credentials, as node:http names them. */
+interface RequestFields extends PageFields {
+  readonly authorization?: string | undefined
+  readonly 'x-api-key'?: string | string[] | undefined
+  readonly 'x-forwarded-for'?: string | string[] | undefined
 }
 
 export function credentialsOf(fields: RequestFields, accessToken?: string | undefined): Credentials {
@@ -184,9 +181,6 @@ export function hasCredentials({ authorization, apiKey, accessToken }: Credentia
 function single(field: string | string[] | undefined): string | undefined {
   return Array.isArray(field) ? field.join(', ') : field
 }
-
-const WINDOW_MS = 60_000
-const ADDRESSES = 10_000
 
 /** Counts failed logins by address within a minute, for a bounded number of addresses. */
 export class Failures {
@@ -222,3 +216,6 @@ export class Failures {
     return (this.#times.get(address) ?? []).filter((time) => time > since)
   }
 }
+
+const WINDOW_MS = 60_000
+const ADDRESSES = 10_000

@@ -1,8 +1,7 @@
 import type { RemoteJournal } from '../engine/remote-journal.ts'
 import type { CommandSyntax, FlagSyntax } from '../settings/flags.ts'
-import { SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../settings/keys.ts'
+import { KeySet } from '../settings/key-set.ts'
 import { DEFAULT_FILE } from '../settings/settings.ts'
-import { keysWith } from '../settings/sources.ts'
 import { DEFAULT_URL } from '../settings/urls.ts'
 
 const HELP: Readonly<Record<string, FlagSyntax>> = { help: { short: 'h', text: 'show this help' } }
@@ -107,7 +106,9 @@ export function helpText(name: CommandName, remoteJournal: RemoteJournal): strin
   const parts = [command.text, `Usage: ${words.join(' ')}`]
   if (name === '') parts.push(commandsText(commands))
   parts.push(linesOf(Object.entries(command.flags).map(rowOf)))
-  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(settingRows(remoteJournal)))
+  const settings = new KeySet(remoteJournal.keys).rows()
+  const rows = settings.map(([key, type, text, initial]) => [`--${key} <${type}>`, `${text} (${initial})`] as const)
+  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(rows))
   return `${parts.join('\n\n')}\n`
 }
 
@@ -122,13 +123,6 @@ function commandsText(commands: Readonly<Record<string, CommandSyntax>>): string
 function rowOf([name, { value, short, text, default: initial }]: [string, FlagSyntax]): readonly [string, string] {
   const flag = [...(short === undefined ? [] : [`-${short}`]), `--${name}`].join(', ')
   return [value === undefined ? flag : `${flag} ${value}`, initial === undefined ? text : `${text} (${initial})`]
-}
-
-function settingRows(remoteJournal: RemoteJournal): readonly (readonly [string, string])[] {
-  const rows = Object.entries(keysWith(remoteJournal)).map(
-    ([name, key]) => [`--${name} <${key.type}>`, `${key.text} (${shownDefault(key)})`] as const,
-  )
-  return [...rows, [`--${SCHEMAS}.<collection> <path>`, `${SCHEMAS_TEXT} (none)`]]
 }
 
 function linesOf(rows: readonly (readonly [string, string])[]): string {

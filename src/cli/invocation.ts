@@ -4,9 +4,11 @@ import { parseInstant } from '../json/instant.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
+import { KeySet } from '../settings/key-set.ts'
 import { KEYS } from '../settings/keys.ts'
+import { mistakesIn } from '../settings/schema.ts'
 import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } from '../settings/settings.ts'
-import { keysWith, type SettingsContext } from '../settings/sources.ts'
+import type { SettingsContext } from '../settings/sources.ts'
 import { type CommandName, commandsWith } from './commands.ts'
 
 /**
@@ -25,13 +27,7 @@ export type CliCommand =
       readonly store: boolean
     }
   | { readonly type: 'compact'; readonly journal: string }
-  | {
-      readonly type: 'replay'
-      readonly file: string
-      readonly journal: string
-      readonly to: string
-      readonly out: string
-    }
+  | { readonly type: 'replay'; readonly journal: string; readonly to: string; readonly out: string }
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
   | { readonly type: 'migrate'; readonly migrate: Migration }
 
@@ -54,57 +50,53 @@ interface InvocationContext extends SettingsContext {
  * @throws {BadSettings} with all mistakes.
  */
 export function parseInvocation(context: InvocationContext): Invocation {
-  const { argv, absolute, remoteJournal } = context
+  const { argv, remoteJournal } = context
   const commands = commandsWith(remoteJournal)
   const [first = '', ...rest] = argv
   const name = Object.hasOwn(commands, first) ? (first as CommandName) : ''
   const mistakes: string[] = []
-  const flags = parseFlags(name, commands[name], name === '' ? argv : rest, keysWith(remoteJournal), mistakes)
+  const flags = parseFlags(name, commands[name], name === '' ? argv : rest, new KeySet(remoteJournal.keys), mistakes)
   if (mistakes.length === 0 && flags.has('help')) return { type: 'help', command: name }
   if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
-  switch (name) {
-    case '':
-      checkFile(flags.text('file'), context, mistakes)
-      return { type: 'serve', settings: readSettings(flags, context, mistakes), replay: undefined }
-    case 'hash-password':
-      throwAny(mistakes)
-      return { type: name }
-    case 'migrate':
-      return {
-        type: 'command',
-        command: { type: name, migrate: remoteJournal.migrate.read(flags, absolute, mistakes) },
-      }
-    case 'init':
-      throwAny(mistakes)
-      return { type: 'command', command: { type: name, file: absolute(flags.text('file') ?? 'db.json') } }
-    default:
+  if (name === 'hash-password') {
+    throwAny(mistakes)
+    return { type: name }
   }
+  if (name === '') checkFile(flags.text('file'), context, mistakes)
   const replay = name === 'replay' ? parseReplay(flags, mistakes) : undefined
-  if (replay) {
-    const settings = readSettings(flags, context, mistakes)
-    checkReplay(settings)
-    return { type: 'serve', settings, replay }
+  if (name !== '' && !replay) return { type: 'command', command: commandOf(name, flags, context, mistakes) }
+  const settings = readSettings(flags, context, mistakes)
+  if (replay && settings.remote) {
+    throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
   }
+  return { type: 'serve', settings, replay }
+}
+
+function commandOf(
+  name: CliCommand['type'],
+  flags: ParsedFlags,
+  { absolute, remoteJournal }: InvocationContext,
+  mistakes: string[],
+): CliCommand {
+  if (name === 'migrate') return { type: name, migrate: remoteJournal.migrate.read(flags, absolute, mistakes) }
   throwAny(mistakes)
-  const file = absolute(flags.text('file') ?? DEFAULT_FILE)
+  const file = absolute(flags.text('file') ?? (name === 'init' ? 'db.json' : DEFAULT_FILE))
   const journal = absolute(flags.text('journal') ?? journalOf(file))
   const out = absolute(flags.text('out') ?? '')
   switch (name) {
+    case 'init':
+      return { type: name, file }
     case 'verify': {
-      const idField = KEYS['DataStore.IdField'].read(flags.text('id-field') ?? 'id', true)
-      if (idField === undefined)
-        throw new BadSettings([`The flag --id-field must be ${KEYS['DataStore.IdField'].expects}.`])
-      return {
-        type: 'command',
-        command: { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') },
-      }
+      const idField = flags.text('id-field') ?? 'id'
+      throwAny(mistakesIn(KEYS['DataStore.IdField'], idField, 'The flag --id-field'))
+      return { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') }
     }
     case 'compact':
-      return { type: 'command', command: { type: name, journal } }
+      return { type: name, journal }
     case 'replay':
-      return { type: 'command', command: { type: name, file, journal, to: flags.text('to') ?? '', out } }
+      return { type: name, journal, to: flags.text('to') ?? '', out }
     case 'backup':
-      return { type: 'command', command: { type: name, file, journal, out } }
+      return { type: name, file, journal, out }
     default:
       return name satisfies never
   }
@@ -154,8 +146,4 @@ function parseReplay(flags: ParsedFlags, mistakes: string[]): Replay | undefined
     mistakes.push('recollect replay does not take --accept-journal: it looks at no data file.')
   }
   return { from: from ?? '', speed: Number(speed) }
-}
-
-function checkReplay({ remote }: Settings): void {
-  if (remote) throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
 }

@@ -145,7 +145,7 @@ function settingsOf(file: string, { settings = {}, host = '127.0.0.1', port = 0 
   const flags: Readonly<Record<string, string>> = { file, host, port: String(port), settings: SETTINGS }
   const text = JSON.stringify({ ...settings, Log: withLevel(settings.Log) })
   return readSettings(
-    { isText: true, where: '', entries: new Map(), schemas: new Map(), text: (name) => flags[name], has: () => false },
+    { isText: true, subject: (name) => name, entries: new Map(), text: (name) => flags[name], has: () => false },
     {
       env: {},
       absolute: (path) => (path === SETTINGS ? path : resolve(path)),
