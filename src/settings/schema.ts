@@ -4,7 +4,7 @@ type Type = 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object'
 
 /**
  * The part of JSON Schema that describes settings: a value is valid here exactly if ajv accepts it and `mistakes` has
- * none (docs/decisions/settings-checks.md says why ajv itself does not check settings).
+ * none (docs/decisions/0060-settings-are-checked-without-ajv.md says why).
  */
 export interface Schema {
   readonly type?: Type | readonly Type[]
