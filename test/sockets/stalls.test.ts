@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { WebSocket } from 'ws'
-import { Stalls, WAITING_BYTES } from '../../src/sockets/connection.ts'
+import { Stalls, WAITING_BYTES } from '../../src/sockets/slow-clients.ts'
 
 /** A client whose kernel has not accepted so many bytes yet, looked at after so many milliseconds. */
 function simulated(stallMs: number) {

@@ -1,0 +1,150 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws'
+import { type EngineConnection, type EngineTransport, PACKET_BYTES, queuedPackets } from './socket-io-internals.ts'
+import { bytesNotAccepted } from './ws-internals.ts'
+
+/** A slow client is disconnected when its queue exceeds this size. */
+export const WAITING_BYTES = 1024 * 1024
+/** How long a part of a large write waits for slow readers. */
+const PATIENCE_MS = 100
+
+/** A connection whose client may read slowly. */
+interface Reader {
+  queuedBytes(): number
+  /** Undefined while it polls. */
+  webSocket(): WebSocket | undefined
+  terminate(): void
+}
+
+/** Disconnects clients that do not read what they are sent, which would fill the memory. */
+export class SlowClients {
+  /** Clients that were disconnected. */
+  dropped = 0
+  readonly #readers = new Set<Reader>()
+  readonly #stalls: Stalls
+  #hasChecked = false
+
+  constructor(stallMs: number) {
+    this.#stalls = new Stalls(stallMs)
+  }
+
+  /** Returns a function that removes the client. */
+  add(reader: Reader): () => void {
+    this.#readers.add(reader)
+    return () => this.#readers.delete(reader)
+  }
+
+  drop(reader: Pick<Reader, 'terminate'>): void {
+    this.dropped++
+    reader.terminate()
+  }
+
+  /** Runs once in a turn of the event loop, before more is sent, so that queued data had a chance to leave. */
+  dropSlow(): void {
+    if (this.#hasChecked) return
+    this.#hasChecked = true
+    setImmediate(() => {
+      this.#hasChecked = false
+    })
+    for (const reader of this.#readers) if (reader.queuedBytes() > WAITING_BYTES) this.drop(reader)
+  }
+
+  /** To be called repeatedly. */
+  dropStalled(): void {
+    for (const reader of this.#readers) {
+      const client = reader.webSocket()
+      if (client && this.#stalls.isStalled(client)) this.drop(reader)
+    }
+  }
+
+  /** Waits a short time until all clients have read most of their queue. */
+  async drained(): Promise<void> {
+    const until = performance.now() + PATIENCE_MS
+    const isBusy = (): boolean => [...this.#readers].some((reader) => reader.queuedBytes() > WAITING_BYTES / 2)
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    while (performance.now() < until && isBusy()) await new Promise<void>((resolve) => setTimeout(resolve, 1))
+  }
+}
+
+/**
+ * Finds clients that do not read a long response. Such a response has left the queue for the socket, so the queue's
+ * limit does not apply, and a client that answers pings could keep it in memory for ever.
+ */
+export class Stalls {
+  readonly #ms: number
+  readonly #now: () => number
+  readonly #seen = new WeakMap<WebSocket, { readonly bytes: number; readonly since: number }>()
+
+  /** How long a client may read nothing. */
+  constructor(ms: number, now: () => number = () => performance.now()) {
+    this.#ms = ms
+    this.#now = now
+  }
+
+  /** Must be called repeatedly. */
+  isStalled(client: WebSocket): boolean {
+    const bytes = bytesNotAccepted(client)
+    const seen = this.#seen.get(client)
+    const now = this.#now()
+    if (seen?.bytes !== bytes) this.#seen.set(client, { bytes, since: now })
+    return bytes > WAITING_BYTES && seen?.bytes === bytes && now - seen.since >= this.#ms
+  }
+}
+
+/** Calls back when the queue has too many packets. Ends a transport that is probed twice. */
+export function limitPackets(connection: EngineConnection, exceeded: () => void): void {
+  // Counting packets is cheap; a timer adds up their bytes.
+  connection.on('packet', () => {
+    if (queuedPackets(connection) > WAITING_BYTES / PACKET_BYTES) exceeded()
+  })
+  // During an upgrade, answers to probes bypass the connection's queue. A correct client sends one probe.
+  const probed = new WeakSet<EngineTransport>()
+  connection.on('upgrading', (transport) => {
+    if (probed.has(transport)) transport.socket?.terminate()
+    probed.add(transport)
+  })
+}
+
+/** A WebSocket server that does not queue pongs. Engine.IO uses it as its `wsEngine`. */
+export class BoundedWebSocketServer extends WebSocketServer {
+  constructor(options: ServerOptions) {
+    super({ ...options, autoPong: false })
+  }
+
+  override handleUpgrade(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    accept: (client: WebSocket, request: IncomingMessage) => void,
+  ): void {
+    super.handleUpgrade(request, socket, head, (client) => {
+      answerPings(client)
+      accept(client, request)
+    })
+  }
+}
+
+/**
+ * Answers pings, one pong at a time. While a pong waits for a slow client, only the payload of the latest ping is
+ * stored (RFC 6455 §5.5.3); ws would queue a pong for every ping.
+ */
+function answerPings(client: WebSocket): void {
+  let isSending = false
+  let latest: Buffer | undefined
+  const send = (): void => {
+    const payload = latest
+    if (!payload || client.readyState !== client.OPEN) return
+    latest = undefined
+    isSending = true
+    client.pong(payload, false, () => {
+      isSending = false
+      send()
+    })
+  }
+  client.on('ping', (payload: Buffer) => {
+    // Copied, since the payload is a slice of a larger receive buffer.
+    latest = Buffer.from(payload)
+    if (!isSending) send()
+  })
+}
