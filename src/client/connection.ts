@@ -1,8 +1,6 @@
 import { io, type Socket } from 'socket.io-client'
-import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed } from '../sockets/protocol.ts'
+import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed, Updated } from '../sockets/protocol.ts'
 import type { Credentials } from './requests.ts'
-
-export type Updated = Parameters<ServerMessages['updated']>[0]
 
 /**
  * `idle`: not needed yet. `connecting`: until every live list is up to date. `disconnected`: will reconnect by itself.
@@ -46,8 +44,6 @@ export class Connection {
   readonly #withBrowsers: boolean
   readonly #subscribers = new Set<ListSubscriber>()
   readonly #byId = new Map<string, ListSubscriber>()
-  /** Changes that arrived before the response that names their subscription. */
-  #early: Change[] = []
   #asking = 0
   /** Lists whose subscription is to be sent later. */
   readonly #queued = new Set<ListSubscriber>()
@@ -123,9 +119,6 @@ export class Connection {
         else this.#byId.set(answer.subscription, subscriber)
       }
       if (this.#subscribers.has(subscriber)) subscriber.answered(answer)
-      const early = this.#early
-      this.#early = []
-      for (const change of early) this.#take(change)
       const [next] = this.#queued
       if (!next) return
       this.#queued.delete(next)
@@ -185,7 +178,8 @@ export class Connection {
       this.#say('disconnected')
       if (!socket.active) this.#connectLater()
     })
-    socket.on('change', (change) => this.#take(change))
+    // The response that names a subscription comes before its changes.
+    socket.on('change', (change) => this.#byId.get(change.subscription)?.change(change))
     socket.on('lagging', ({ subscription }) => this.#byId.get(subscription)?.lagging())
     socket.on('current', ({ subscription, position }) => this.#byId.get(subscription)?.current(position))
     socket.on('updated', (updated) => {
@@ -214,7 +208,6 @@ export class Connection {
     this.#byId.clear()
     this.#behind.clear()
     this.#queued.clear()
-    this.#early = []
     this.#asking = 0
   }
 
@@ -228,12 +221,6 @@ export class Connection {
     const caughtUp = this.#caughtUp
     this.#caughtUp = undefined
     this.#say('connected', caughtUp)
-  }
-
-  #take(change: Change): void {
-    const subscriber = this.#byId.get(change.subscription)
-    if (subscriber) subscriber.change(change)
-    else if (this.#asking > 0) this.#early.push(change)
   }
 
   #say(state: ConnectionState, caughtUp?: number): void {
