@@ -6,7 +6,7 @@ import { Semaphore, type Turn, type Turns } from '../runtime/turns.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
 import { isEnded, type Subscription, stateAfter } from './subscription.ts'
 
-export interface CatchUpOptions {
+interface CatchUpOptions {
   readonly views: Pick<Views, 'position'>
   readonly journal: Pick<Journal, 'read'>
   readonly live: LiveSubscriptions

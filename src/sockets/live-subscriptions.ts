@@ -6,7 +6,7 @@ import type { Turn, Turns } from '../runtime/turns.ts'
 import { type ItemState, isEnded, itemState, type Subscription, stateAfter } from './subscription.ts'
 import { SetsByKey, SubscriptionIndex } from './subscription-index.ts'
 
-export interface LiveOptions {
+interface LiveOptions {
   readonly views: Pick<Views, 'position' | 'any'>
   readonly turns: Turns
   readonly log: LimitedLog
