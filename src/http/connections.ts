@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed, unavailable } from './client-error.ts'
-import { allowHalfOpen, intercept, spareBusyConnections, stopParsing } from './node-http-internals.ts'
+import { allowHalfOpen, correctIdleConnections, intercept, stopParsing } from './node-http-internals.ts'
 import { type BodyAwareResponse, closeLingering, continueWhenRead, lingerAtEnd } from './unread-bodies.ts'
 
 /**
@@ -73,7 +73,10 @@ export class Connections {
   constructor(http: Server) {
     this.#http = http
     allowHalfOpen(http)
-    spareBusyConnections(http, () => this.#busy())
+    correctIdleConnections(http, {
+      all: () => this.#sockets(({ reading }) => reading !== 'detached'),
+      busy: () => this.#sockets((connection) => connection.reading !== 'detached' && !isIdle(connection)),
+    })
     http.on('connection', (socket) => this.#open(socket))
     http.on('clientError', (error, socket) => this.#break(error, socket as Socket))
   }
@@ -208,13 +211,15 @@ export class Connections {
   #readNothing(): void {
     if (this.#isReadingNothing) return
     this.#isReadingNothing = true
-    const read = (): Socket[] =>
-      [...this.#all.values()].filter(({ reading }) => reading === 'on').map(({ socket }) => socket)
-    for (const socket of read()) socket.pause()
+    for (const socket of this.#sockets(({ reading }) => reading === 'on')) socket.pause()
     setTimeout(() => {
       this.#isReadingNothing = false
-      for (const socket of read()) socket.resume()
+      for (const socket of this.#sockets(({ reading }) => reading === 'on')) socket.resume()
     }, 1)
+  }
+
+  *#sockets(isMeant: (connection: HttpConnection) => boolean): Generator<Socket> {
+    for (const connection of this.#all.values()) if (isMeant(connection)) yield connection.socket
   }
 
   /** Stops reading the connection. Complete requests before the error are still answered. */
@@ -248,27 +253,20 @@ export class Connections {
   }
 
   /** Connections with a response to send. */
-  *answering(): Generator<Socket> {
-    for (const socket of this.#all.keys()) if (this.isAnswering(socket)) yield socket
+  answering(): Iterable<Socket> {
+    return this.#sockets(isAnswering)
   }
 
   /** Whether the response to the connection's last request is not completely sent. */
   isAnswering(socket: Socket): boolean {
-    const latest = this.#all.get(socket)?.latest
-    return latest !== undefined && !latest.writableFinished
+    const connection = this.#all.get(socket)
+    return connection !== undefined && isAnswering(connection)
   }
 
   /** From now on every response, also to pending requests, closes its connection. */
   drain(): void {
     this.#isDraining = true
     for (const { latest } of this.#all.values()) if (latest && !latest.headersSent) latest.shouldKeepAlive = false
-  }
-
-  /** Connections that are not to be closed as idle. Node's function leaves those that have sent nothing. */
-  #busy(): readonly Socket[] {
-    const all = [...this.#all.values()].filter(({ reading }) => reading !== 'detached')
-    for (const { socket } of all) if (socket.bytesRead === 0) socket.destroy()
-    return all.filter(({ latest }) => latest && !isKeptAlive(latest)).map(({ socket }) => socket)
   }
 
   /** Ends connections that have nothing to answer but requests whose bodies have not arrived, and are not executed. */
@@ -323,7 +321,7 @@ function endIfIncomplete(connection: HttpConnection): void {
   // Otherwise it is being closed already.
   if (!socket.writable) return
   if ([...unanswered.keys(), ...waiting].some(isPending)) return
-  if (reading === 'detached' || (latest?.headersSent && !isKeptAlive(latest))) {
+  if (reading === 'detached' || (latest?.headersSent && !isIdle(connection))) {
     socket.destroy()
     return
   }
@@ -335,9 +333,13 @@ function endIfIncomplete(connection: HttpConnection): void {
   closeLingering(socket)
 }
 
-/** Whether a response is completely sent, and another request may follow on its connection. */
-function isKeptAlive(response: ServerResponse): boolean {
-  return response.writableFinished && response.shouldKeepAlive
+/** Whether all responses are completely sent, and another request may follow. */
+function isIdle({ latest }: HttpConnection): boolean {
+  return !latest || (latest.writableFinished && latest.shouldKeepAlive)
+}
+
+function isAnswering({ latest }: HttpConnection): boolean {
+  return latest !== undefined && !latest.writableFinished
 }
 
 /** Whether a response is still to be sent. A request whose body is read is not executed before that is complete. */

@@ -29,18 +29,25 @@ export function allowHalfOpen(http: Server): void {
   ;(http as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true
 }
 
+/** The connections that Node's parser reads, and those of them that have a request or a response to it. */
+interface ParsedConnections {
+  all(): Iterable<Socket>
+  busy(): Iterable<Socket>
+}
+
 /**
- * Makes `closeIdleConnections`, which `close` calls as well, spare the connections of `busy`. Node's own function knows
- * which connections are receiving a request. But it destroys also those whose responses are not sent yet, whose
- * `destroy` does nothing meanwhile.
+ * Corrects `closeIdleConnections`, which `close` calls as well. Node's own function knows which connections are receiving
+ * a request. But it destroys also those whose responses are not sent yet, whose `destroy` does nothing meanwhile, and
+ * leaves those that have sent nothing.
  */
-export function spareBusyConnections(http: Server, busy: () => readonly Socket[]): void {
+export function correctIdleConnections(http: Server, connections: ParsedConnections): void {
   const closeIdleConnections = http.closeIdleConnections.bind(http)
   http.closeIdleConnections = () => {
-    const spared = busy()
-    for (const socket of spared) socket.destroy = () => socket
+    const busy = [...connections.busy()]
+    for (const socket of busy) socket.destroy = () => socket
     closeIdleConnections()
-    for (const socket of spared) delete (socket as Partial<Socket>).destroy
+    for (const socket of busy) delete (socket as Partial<Socket>).destroy
+    for (const socket of connections.all()) if (socket.bytesRead === 0) socket.destroy()
   }
 }
 
