@@ -140,7 +140,7 @@ export class LiveSubscriptions {
     const { views } = this.#options
     const { client, has, changed } = subscription
     const collection = views.any(subscription.collection)
-    // There is at least one key, and its conditions are the last before the subscription is live.
+    // There is at least one key, and nothing is awaited after the last one, for which these conditions hold.
     for (const key of changed) {
       if (turn.isOver) await turn.next()
       if (isEnded(subscription)) return

@@ -21,21 +21,25 @@ interface Reader {
 export class SlowClients {
   /** Clients that were disconnected. */
   dropped = 0
-  readonly #readers = new Set<Reader>()
-  readonly #stalls: Stalls
+  readonly #stallMs: number
+  readonly #now: () => number
+  /** How many bytes the kernel has not accepted for each client, and since when. */
+  readonly #readers = new Map<Reader, { readonly bytes: number; readonly since: number }>()
   #hasChecked = false
 
-  constructor(stallMs: number) {
-    this.#stalls = new Stalls(stallMs)
+  /** @param stallMs How long a client may read nothing of a long response. */
+  constructor(stallMs: number, now: () => number = () => performance.now()) {
+    this.#stallMs = stallMs
+    this.#now = now
   }
 
   /** Returns a function that removes the client. */
   add(reader: Reader): () => void {
-    this.#readers.add(reader)
+    this.#readers.set(reader, { bytes: 0, since: this.#now() })
     return () => this.#readers.delete(reader)
   }
 
-  drop(reader: Pick<Reader, 'terminate'>): void {
+  drop(reader: Reader): void {
     this.dropped++
     reader.terminate()
   }
@@ -47,48 +51,30 @@ export class SlowClients {
     setImmediate(() => {
       this.#hasChecked = false
     })
-    for (const reader of this.#readers) if (reader.queuedBytes() > WAITING_BYTES) this.drop(reader)
+    for (const reader of this.#readers.keys()) if (reader.queuedBytes() > WAITING_BYTES) this.drop(reader)
   }
 
-  /** To be called repeatedly. */
+  /**
+   * Disconnects clients that do not read a long response; to be called repeatedly. Such a response has left the queue
+   * for the socket, so the queue's limit does not apply, and a client that answers pings could keep it in memory for
+   * ever.
+   */
   dropStalled(): void {
-    for (const reader of this.#readers) {
+    const now = this.#now()
+    for (const [reader, seen] of this.#readers) {
       const client = reader.webSocket()
-      if (client && this.#stalls.isStalled(client)) this.drop(reader)
+      const bytes = client ? bytesNotAccepted(client) : 0
+      if (bytes !== seen.bytes) this.#readers.set(reader, { bytes, since: now })
+      else if (bytes > WAITING_BYTES && now - seen.since >= this.#stallMs) this.drop(reader)
     }
   }
 
   /** Waits a short time until all clients have read most of their queue. */
   async drained(): Promise<void> {
     const until = performance.now() + PATIENCE_MS
-    const isBusy = (): boolean => [...this.#readers].some((reader) => reader.queuedBytes() > WAITING_BYTES / 2)
+    const isBusy = (): boolean => [...this.#readers.keys()].some((one) => one.queuedBytes() > WAITING_BYTES / 2)
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (performance.now() < until && isBusy()) await new Promise<void>((resolve) => setTimeout(resolve, 1))
-  }
-}
-
-/**
- * Finds clients that do not read a long response. Such a response has left the queue for the socket, so the queue's
- * limit does not apply, and a client that answers pings could keep it in memory for ever.
- */
-export class Stalls {
-  readonly #ms: number
-  readonly #now: () => number
-  readonly #seen = new WeakMap<WebSocket, { readonly bytes: number; readonly since: number }>()
-
-  /** How long a client may read nothing. */
-  constructor(ms: number, now: () => number = () => performance.now()) {
-    this.#ms = ms
-    this.#now = now
-  }
-
-  /** Must be called repeatedly. */
-  isStalled(client: WebSocket): boolean {
-    const bytes = bytesNotAccepted(client)
-    const seen = this.#seen.get(client)
-    const now = this.#now()
-    if (seen?.bytes !== bytes) this.#seen.set(client, { bytes, since: now })
-    return bytes > WAITING_BYTES && seen?.bytes === bytes && now - seen.since >= this.#ms
   }
 }
 

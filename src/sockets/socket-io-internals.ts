@@ -72,7 +72,7 @@ interface Packet {
 
 /**
  * Enables the server to send `jsonText`. Socket.IO would search each value for binary data and stringify it for each
- * client anew, which blocks the event loop for 150 ms with an item of 1 MiB.
+ * client anew: 30 to 40 ms for an item of 0.9 MB, instead of 3 ms.
  */
 export function insertJsonText(io: Pick<Server, 'encoder'>): void {
   const encoder = io.encoder as { encode(packet: Packet): unknown[] }
