@@ -27,8 +27,7 @@ export interface ListSubscriber {
   /** All notifications up to this position were sent, and all changes before them. */
   told(position: number): void
   disconnected(): void
-  /** The client was closed. */
-  ended(): void
+  close(): void
 }
 
 /** Delay before reconnecting after the server has closed the connection. */
@@ -51,8 +50,6 @@ export class Connection {
   readonly #behind = new Set<ListSubscriber>()
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
-  /** Responses to requests of an earlier connection are ignored. */
-  #generation = 0
   #isRenewing = false
   #retry: ReturnType<typeof setTimeout> | undefined
   #state: ConnectionState = 'idle'
@@ -82,7 +79,7 @@ export class Connection {
 
   add(subscriber: ListSubscriber): void {
     if (this.#state === 'closed') {
-      subscriber.ended()
+      subscriber.close()
       return
     }
     this.#open()
@@ -109,10 +106,9 @@ export class Connection {
       this.#queued.add(subscriber)
       return
     }
-    const generation = this.#generation
     this.#asking++
+    // Socket.IO calls back only while the connection lasts.
     socket.emit('subscribe', subscriber.wanted, (answer) => {
-      if (generation !== this.#generation) return
       this.#asking--
       if ('subscription' in answer) {
         if (!this.#subscribers.has(subscriber)) socket.emit('unsubscribe', { subscription: answer.subscription })
@@ -146,7 +142,7 @@ export class Connection {
 
   close(): void {
     clearTimeout(this.#retry)
-    for (const subscriber of [...this.#subscribers]) subscriber.ended()
+    for (const subscriber of [...this.#subscribers]) subscriber.close()
     this.#say('closed')
     this.#socket?.disconnect()
     this.#socket = undefined
@@ -204,7 +200,6 @@ export class Connection {
   }
 
   #forget(): void {
-    this.#generation++
     this.#byId.clear()
     this.#behind.clear()
     this.#queued.clear()

@@ -32,7 +32,6 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   readonly #onChanges = new Listeners<Changes<T> | undefined>()
   readonly #settle: { resolve(): void; reject(error: unknown): void }
   #shown: readonly T[] | undefined
-  #isReady = false
   #error: Problem | undefined
   #isClosed = false
   /** Where to resume: the journal's UUID, and the position that the list reflects. */
@@ -197,11 +196,6 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#isRead = false
   }
 
-  /** @internal */
-  ended(): void {
-    this.#end(undefined)
-  }
-
   #visible(): readonly Entry<T>[] {
     const { window } = this.#options
     return this.#items.slice(window?.from, window?.to)
@@ -245,7 +239,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#journal = journal
     this.#position = position
     const changes = this.#differences(() => this.#items.replace(items), wasReset || isOther)
-    this.#tell(changes)
+    this.#tell(changes, isFirst)
+    this.#settle.resolve()
     return isFirst ? 0 : changes.size
   }
 
@@ -255,13 +250,10 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return Changes.between(before, this.#visible(), wasReset)
   }
 
-  #tell(changes: Changes<T>): void {
-    if (this.#isReady && changes.size === 0) return
+  #tell(changes: Changes<T>, isFirst = false): void {
+    if (changes.size === 0 && !isFirst) return
     this.#shown = undefined
     this.#onChanges.tell(changes)
-    if (this.#isReady) return
-    this.#isReady = true
-    this.#settle.resolve()
   }
 
   /** Reads a result that is too large for a subscription, then subscribes. Retries if reading fails. */
