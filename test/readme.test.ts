@@ -15,7 +15,9 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 const readme = read('README.md')
 const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
-const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+  name.endsWith('.md'),
+)
 const pages = ['README.md', 'CHANGELOG.md', ...documents.map((name) => `docs/${name}`)]
 
 /** A fenced block; its info string is a language and, where the block is a file, the file's name. */
@@ -283,6 +285,25 @@ test('every link between the documents has a target', () => {
       .map(([link]) => `${basename(page)}: ${link}`),
   )
   assert.deepEqual(broken, [])
+})
+
+test('every source file that a document names exists', () => {
+  const missing = pages.flatMap((page) =>
+    [...read(page).matchAll(/`((?:src|test|scripts|bench)\/[\w/.-]+)`/g)]
+      .filter(([, path = '']) => page !== 'CHANGELOG.md' && !existsSync(join(root, path)))
+      .map(([, path]) => `${page}: ${path}`),
+  )
+  assert.deepEqual(missing, [])
+})
+
+test('docs/decisions/README.md lists every decision, and their numbers have no gaps', () => {
+  const names = documents.filter((name) => /^decisions\/\d/.test(name)).sort()
+  const index = read('docs/decisions/README.md')
+  assert.deepEqual(
+    names.map((name) => Number(/\d+/.exec(name))),
+    names.map((_, place) => place + 1),
+  )
+  for (const name of names) assert.ok(index.includes(`](${basename(name)})`), name)
 })
 
 function anchors(page: string): readonly string[] {

@@ -75,30 +75,28 @@ export class Gate {
   }
 
   /**
-   * The principal, if it is known without a check (`Access.recognize`); undefined means that `admit` must decide.
-   * Counts no failure. `address` is called for passwords only, as computing it is expensive.
+   * Authenticates a client: at once if it is known (`Access.recognize`). `address` is called only when it is needed, as
+   * computing it is expensive.
    */
-  recognize(credentials: Credentials, address: () => string): Principal | undefined {
+  admit(
+    credentials: Credentials,
+    address: () => string,
+  ): Principal | RefusedAccess | Promise<Principal | RefusedAccess> {
     const { access } = this
     if (!access) return ANYBODY
+    const isPassword = access.asksForPassword(credentials)
     // An address with too many failures waits, even with the right password.
-    if (access.asksForPassword(credentials) && this.#failures.waitSeconds(address()) > 0) return undefined
-    return access.recognize(credentials)
-  }
-
-  async admit(credentials: Credentials, address: () => string): Promise<Principal | RefusedAccess> {
-    const { access } = this
-    if (!access) return ANYBODY
-    const recognized = this.recognize(credentials, address)
+    const mustWait = isPassword && this.#failures.waitSeconds(address()) > 0
+    const recognized = mustWait ? undefined : access.recognize(credentials)
     if (recognized) return recognized
     if (!hasCredentials(credentials)) return UNAUTHENTICATED
-    if (access.asksForPassword(credentials)) {
-      return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
-    }
-    // Keys and tokens cannot be guessed and are cheap to check, so failures of others at the same address do not block
-    // them.
-    const principal = await access.identify(credentials)
-    return principal ?? this.#failed(address(), access.claimOf(credentials))
+    if (isPassword) return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
+    return this.#identify(access, credentials, address)
+  }
+
+  /** Keys and tokens cannot be guessed and are cheap to check, so failures of others at the address do not block them. */
+  async #identify(access: Access, credentials: Credentials, address: () => string): Promise<Principal | RefusedAccess> {
+    return (await access.identify(credentials)) ?? this.#failed(address(), access.claimOf(credentials))
   }
 
   #failed(address: string, claim: Claim): RefusedAccess {

@@ -6,8 +6,8 @@ import { LongText, type PageText } from '../query/page-text.ts'
 import { type PageLink, pageLinks } from '../query/paging.ts'
 import type { Parameter, Query } from '../query/query.ts'
 import type { CachedResponse } from '../query/response-cache.ts'
-import type { Reply } from './api.ts'
-import type { ApiOptions } from './requests.ts'
+import type { ApiOptions } from './api-options.ts'
+import type { Reply } from './exchange.ts'
 
 /** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024

@@ -83,7 +83,6 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     sampleFile: join(ROOT, 'data/sensors.json'),
     wwwroot: options.wwwroot,
     pages: join(ROOT, 'wwwroot'),
-    swaggerAssets: join(ROOT, 'dist/swagger'),
     builtPages: join(ROOT, 'dist/pages'),
     descriptors: 1024,
     ownsProcess: false,

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json/value.ts'
-import type { Method } from '../api.ts'
+import type { Method } from '../exchange.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../media-types.ts'
 import {
   create,

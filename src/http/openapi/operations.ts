@@ -1,6 +1,6 @@
 import { isSafe } from '../../access/roles.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Method } from '../api.ts'
+import type { Method } from '../exchange.ts'
 import type { ParameterName } from './parameters.ts'
 import { type HeaderName, headerRefs, parameterRefs, ref } from './references.ts'
 import { type ProblemStatus, problems } from './responses.ts'
