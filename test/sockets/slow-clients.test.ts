@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { WebSocket } from 'ws'
-import { Stalls, WAITING_BYTES } from '../../src/sockets/connection.ts'
+import { SlowClients, WAITING_BYTES } from '../../src/sockets/slow-clients.ts'
 
-/** A client whose kernel has not accepted so many bytes yet, looked at after so many milliseconds. */
+/** A client whose kernel has not accepted so many bytes yet, checked after so many milliseconds. */
 function simulated(stallMs: number) {
   let now = 0
-  const stalls = new Stalls(stallMs, () => now)
+  const clients = new SlowClients(stallMs, () => now)
   const handle = { writeQueueSize: 0 }
   const client = { _socket: { _handle: handle } } as unknown as WebSocket
+  clients.add({ queuedBytes: () => 0, webSocket: () => client, terminate: () => {} })
   return (afterMs: number, bytes: number): boolean => {
     now += afterMs
     handle.writeQueueSize = bytes
-    return stalls.isStalled(client)
+    clients.dropStalled()
+    return clients.dropped > 0
   }
 }
 
