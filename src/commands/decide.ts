@@ -23,8 +23,8 @@ import { checkConditions } from './conditions.ts'
 import { checkTime, validTime, withReceipt } from './event-times.ts'
 import { applyPatch, innerValueOf } from './inner-value.ts'
 import { deletionOf, stamp, withId } from './item-event.ts'
+import { checkKey, holderOf, isDuplicate, keyConflict } from './key-conflicts.ts'
 import { LatestItems } from './latest-items.ts'
-import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 /** The events of a command on an item, or the item if the command does not change it. */

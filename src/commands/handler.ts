@@ -1,6 +1,14 @@
 import type { CollectionLookup, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { isLarge, type Journal, lastPosition, type Origin, type Projection, type Recorded } from '../events/journal.ts'
+import {
+  isLarge,
+  type Journal,
+  lastPosition,
+  type Origin,
+  type Projection,
+  type Recorded,
+  recordAt,
+} from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
@@ -11,9 +19,9 @@ import { notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
 import { decideEdit } from './decide-edit.ts'
 import type { Edit } from './edit.ts'
-import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests, recordedOutcome } from './idempotency-keys.ts'
+import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests } from './idempotency-keys.ts'
+import { checkKeys } from './key-conflicts.ts'
 import { latestItems } from './latest-items.ts'
-import { checkKeys } from './natural-keys.ts'
 import { type BulkOutcome, type MergeOutcome, type Outcome, outcomeOf, type RestoreOutcome } from './outcome.ts'
 import { decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
@@ -70,7 +78,7 @@ export class CommandHandler implements Projection {
     return this.#requests.run(
       origin,
       () => this.#write(command, origin),
-      ({ position }) => recordedOutcome(this.#journal, position),
+      async ({ position }) => outcomeOf(await recordAt(this.#journal, position)),
     )
   }
 

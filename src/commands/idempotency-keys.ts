@@ -6,7 +6,6 @@ import { Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { type Outcome, outcomeOf } from './outcome.ts'
 
 /** A request with an Idempotency-Key whose write is durable. */
 interface CompletedRequest {
@@ -89,12 +88,6 @@ function scopedKeyOf({ actor, key }: Origin): string {
   return `${actor}\n${key}`
 }
 
-/** The outcome of a command on an item, whose event has this position. */
-export async function recordedOutcome(journal: Pick<Journal, 'read'>, position: Position): Promise<Outcome> {
-  for await (const recorded of journal.read(position, position)) return outcomeOf(recorded)
-  throw lacking(position)
-}
-
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
 
@@ -113,13 +106,11 @@ export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Po
       last = recorded
       for (const event of recorded.events) events.push(event)
     }
-    if (!last || lastPosition(last) !== position) throw lacking(position)
+    if (!last || lastPosition(last) !== position) {
+      throw new Error(`the journal has no event at position ${position}`)
+    }
     if (begins > from || from === 1) return events
   }
-}
-
-function lacking(position: Position): Error {
-  return new Error(`the journal holds no event at position ${position}`)
 }
 
 function isOfWrite(a: Recorded, b: Recorded): boolean {

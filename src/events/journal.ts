@@ -94,6 +94,12 @@ export interface Journal {
   close(): Promise<void>
 }
 
+/** The event at a position, with the origin and the time of its write. */
+export async function recordAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
+  for await (const recorded of journal.read(position, position)) return recorded
+  throw new Error(`the journal has no event at position ${position}`)
+}
+
 /** The events of a record between two positions, both inclusive. */
 export function slice<R extends Recorded>(recorded: R, from: Position, to: Position): R {
   if (recorded.position >= from && lastPosition(recorded) <= to) return recorded

@@ -1,5 +1,5 @@
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded, type StoredProjection } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
@@ -67,7 +67,7 @@ export class History implements StoredProjection {
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
       for (const position of positions) {
-        const found = await eventAt(journal, position)
+        const found = await recordAt(journal, position)
         const { prior } = found.events.at(0) as ItemEvent
         if (prior >= Math.max(1, from) && prior !== before) throw this.#lostEvent(collection, key, prior)
         yield found
@@ -238,12 +238,7 @@ async function eventsAt(
   return found
 }
 
-async function eventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
-  for await (const recorded of journal.read(position, position)) return recorded
-  throw new Error(`the journal has no event at position ${position}`)
-}
-
 async function itemEventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<ItemEvent> {
-  const { events } = await eventAt(journal, position)
+  const { events } = await recordAt(journal, position)
   return events.at(0) as ItemEvent
 }

@@ -19,17 +19,15 @@ import { type History, itemEventsAt } from './history.ts'
 /** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
-/** Rows, or events, read between two pauses: a few lookups for each. */
+/** Rows read at a time: a few lookups for each. */
 const ROWS = 32
 
-export interface FormerOptions {
+export interface PastSources {
   readonly store: Store
   readonly journal: Pick<Journal, 'read'>
   readonly history: History
   /** The indexes of the present collection. */
   readonly indexes: readonly StoredIndex[]
-  /** Awaited now and then; rejects when nobody waits for the result any more. */
-  readonly rest: () => Promise<void>
 }
 
 /**
@@ -77,14 +75,21 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   }
 
   /** The collection right after an event; undefined if too much has changed since, or its order has. */
-  static async at(collection: Collection, at: Position, options: FormerOptions): Promise<PastSnapshot | undefined> {
+  static async at(
+    collection: Collection,
+    at: Position,
+    sources: PastSources,
+    turn: Turn,
+  ): Promise<PastSnapshot | undefined> {
     if (at < collection.facts.ordered) return undefined
     const now = collection.held()
     try {
       const places = placesAt(now, at)
-      const since = await changedSince(now, at, places, options)
-      if (since)
-        return new PastSnapshot(at, now, places, lastOf(now, at, places, since, options), since, options.indexes)
+      const since = await changedSince(now, at, places, sources, turn)
+      if (since) {
+        const last = lastOf(now, at, places, since, sources)
+        return new PastSnapshot(at, now, places, last, since, sources.indexes)
+      }
     } catch (error) {
       now.release()
       throw error
@@ -184,7 +189,8 @@ async function changedSince(
   now: PinnedCollection,
   at: Position,
   places: number,
-  { store, journal, history, rest }: FormerOptions,
+  { store, journal, history }: PastSources,
+  turn: Turn,
 ): Promise<Since | undefined> {
   const { name } = now
   const { table } = now.facts
@@ -211,14 +217,13 @@ async function changedSince(
     }
     if (versions.size > MOST_CHANGED) return undefined
     isLast = rows.length < ROWS
-    await rest()
+    if (turn.isOver) await turn.next()
   }
   const changed = new Map<number, Item>()
   let characters = 0
-  let read = 0
   const ascending = Array.from(Float64Array.from(versions.keys()).sort())
   for await (const [position, event, timeMs] of itemEventsAt(journal, ascending)) {
-    if (++read % ROWS === 0) await rest()
+    if (turn.isOver) await turn.next()
     if (!('item' in event))
       throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
     changed.set(versions.get(position) as number, new Item(event.id, event.item, event.revision, position, timeMs))
@@ -234,7 +239,7 @@ function lastOf(
   at: Position,
   places: number,
   { changed }: Since,
-  { store, history }: FormerOptions,
+  { store, history }: PastSources,
 ): Position {
   const { table, ordered } = now.facts
   const first = Buffer.from(numberedKey(TAG.changed, table, 0))

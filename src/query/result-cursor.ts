@@ -1,10 +1,9 @@
 import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
-import { AccessPaths } from './index/access.ts'
 import { candidatesOf, following, PlaceSet } from './index/finder.ts'
 import { Matching } from './index/matcher.ts'
 import { inOrder } from './index/ordered-scan.ts'
-import { type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
+import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { SortEntry } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
 

@@ -12,8 +12,7 @@ import { type PageText, textOf } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
 import { IndexOnlyScan } from './index-only-scan.ts'
-import { NewestItems } from './newest.ts'
-import { Rows, timeBounds } from './rows.ts'
+import { NewestItems, Rows, timeBounds } from './rows.ts'
 
 /** Answers a query for groups, which must have at most as many rows in total as a page may have. */
 export async function groupText(

@@ -1,7 +1,6 @@
 import type { Collection } from '../../collections/collection.ts'
 import type { Path } from '../../json/paths.ts'
-import type { AccessPaths } from './access.ts'
-import { FEW, type IndexPlan } from './plan.ts'
+import { type AccessPaths, FEW, type IndexPlan } from './plan.ts'
 import { indexedOf, keysAt, nameOf, type StoredIndex } from './stored-index.ts'
 import type { StoredIndexes } from './stored-indexes.ts'
 import { type IndexFields, KIND } from './tuples.ts'
