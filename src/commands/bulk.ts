@@ -42,7 +42,7 @@ export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
   }))
 }
 
-/** Whether the decision lists items, which is possible only while no event is being flushed. */
+/** Whether the decision lists items: then the handler waits for pending flushes first. */
 export function listsItems({ type }: BulkCommand): boolean {
   return type !== 'CreateItems' && type !== 'CreateCollection'
 }

@@ -51,11 +51,11 @@ export class LatestItems {
   add(event: DomainEvent): void {
     if (existsAfter(event) !== undefined) this.#lives.set(event.collection, event)
     if (!isItemEvent(event)) return
-    if (this.#targets.has(event.collection)) this.#written.add(nameOf(event.collection, event.id))
+    if (this.#targets.has(event.collection)) this.#written.add(targetKey(event.collection, event.id))
     const latest = this.#rules.latest.get(event.collection)
     const candidate = latest && 'item' in event ? candidateOf(event, latest, this.#accepted, this.#rules) : undefined
     if (!candidate) return
-    const name = nameOf(candidate.in, candidate.id)
+    const name = targetKey(candidate.in, candidate.id)
     const known = this.#newest.get(name)
     if (!known || isAfter(candidate, known)) this.#newest.set(name, candidate)
   }
@@ -123,7 +123,7 @@ function candidateOf(
   const instant = time && validTime(reading, time, rules.nowMs())
   if (!instant || id === undefined || faultOfId(id) !== undefined) return undefined
   const before = isCreation(event) ? undefined : accepted.collection(event.collection).get(keyOf(event.id))
-  const source = nameOf(event.collection, event.id)
+  const source = targetKey(event.collection, event.id)
   const corrects = isItem(before) ? before : undefined
   return { in: latest.in, id: id as ItemId, time, instant, reading, source, corrects }
 }
@@ -179,6 +179,6 @@ function latestText(reading: JsonObject, id: ItemId, rules: Rules): string {
   return JSON.stringify(withId(reading, id, rules))
 }
 
-function nameOf(collection: string, id: ItemId): string {
+function targetKey(collection: string, id: ItemId): string {
   return `${collection}\n${keyOf(id)}`
 }

@@ -27,7 +27,7 @@ export class History implements StoredProjection {
     const exists = event.type === 'IdsReset' ? this.existed(event.collection, position) : existsAfter(event)
     if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
-    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), bytesOf(position))
+    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), positionBytes(position))
     if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
   }
 
@@ -152,7 +152,7 @@ function keyPosition({ key }: Row): Position {
   return positionOf(key, key.length - POSITION_BYTES)
 }
 
-function bytesOf(position: Position): Buffer {
+function positionBytes(position: Position): Buffer {
   const bytes = Buffer.allocUnsafe(POSITION_BYTES)
   putPosition(bytes, 0, position)
   return bytes

@@ -5,7 +5,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
-import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
+import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
@@ -147,12 +147,12 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     const without: string[] = []
     const added: string[] = []
     for (const [place, item] of this.#changed) {
-      for (const key of keysAt(indexedOf(this.#now.itemAt(place)), index, place)) without.push(key)
-      for (const key of keysAt(indexedOf(item), index, place)) added.push(key)
+      for (const key of keysAt(this.#now.itemAt(place), index, place)) without.push(key)
+      for (const key of keysAt(item, index, place)) added.push(key)
       if (turn.isOver) await turn.next()
     }
     const tree = index.tree.at(this.#now.at, this.places)
-    const keys = MergedTree.of(tree, await bytesOf(without, turn), await bytesOf(added, turn))
+    const keys = MergedTree.of(tree, await sortedKeys(without, turn), await sortedKeys(added, turn))
     this.#keys.set(index, keys)
     return keys
   }
@@ -252,6 +252,6 @@ function lastOf(
   return last
 }
 
-async function bytesOf(keys: string[], turn: Turn): Promise<readonly Buffer[]> {
+async function sortedKeys(keys: string[], turn: Turn): Promise<readonly Buffer[]> {
   return Array.from(await mergeSort(keys, turn), (key) => Buffer.from(key, 'latin1'))
 }

@@ -147,7 +147,7 @@ export class StoreFold {
         if (position <= this.#applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.ordering(keysOf(event.ids), this.#next++, position)) yield MICROSECONDS.changed.item
+          for (const _ of writer.ordering(itemKeys(event.ids), this.#next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#names = position
         evolve(writer.facts, writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
@@ -219,6 +219,6 @@ export class StoreFold {
   }
 }
 
-function* keysOf(ids: readonly ItemId[]): Generator<string> {
+function* itemKeys(ids: readonly ItemId[]): Generator<string> {
   for (const id of ids) yield keyOf(id)
 }

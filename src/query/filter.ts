@@ -77,13 +77,13 @@ export function filterOf(path: Path, operator: Operator, values: readonly string
       return trace
     },
     get keys() {
-      keys ??= keysOf(operands)
+      keys ??= operandKeys(operands)
       return keys
     },
   }
 }
 
-function keysOf(operands: readonly Operand[]): OperandKeys {
+function operandKeys(operands: readonly Operand[]): OperandKeys {
   const all = new Set<string>()
   const lowest: string[] = []
   const highest: string[] = []

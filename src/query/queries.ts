@@ -15,7 +15,7 @@ import { findPage, matches, type PageItems } from './index/finder.ts'
 import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
-import { type PageText, textOf } from './page-text.ts'
+import { type PageText, pageText } from './page-text.ts'
 import type { Query } from './query.ts'
 import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
@@ -202,7 +202,7 @@ async function answerOf(
   const { grouping } = query
   if (grouping) return groupText(snapshot, query, grouping, plan, turn)
   const { items, total } = await findPage(snapshot, query, plan, turn)
-  return { text: await textOf(items, query.fields, turn), total }
+  return { text: await pageText(items, query.fields, turn), total }
 }
 
 /** About how many items, or the time of as many, a query takes. */

@@ -4,10 +4,9 @@ import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import { othersOf } from '../index/finder.ts'
+import { Matching, othersOf } from '../index/candidates.ts'
 import { KeyScan } from '../index/key-scan.ts'
-import { Matching } from '../index/matcher.ts'
-import { bytesOf, type IndexPlan } from '../index/plan.ts'
+import { type IndexPlan, keyBytes } from '../index/plan.ts'
 import { END, type Range } from '../index/ranges.ts'
 import type { Query } from '../query.ts'
 import { type Accumulator, type Count, type Scalar, Unspelled } from './accumulator.ts'
@@ -96,7 +95,7 @@ export class IndexOnlyScan {
   /** Reads the keys of a run up to the bytes `to` after its prefix, and adds those that match. */
   async #readRun(scan: KeyScan, first: Buffer, to: string, addKey: AddKey, add: AddItem, turn: Turn): Promise<void> {
     const start = scan.starts[this.#layout.shared] as number
-    const bound = bytesOf(scan.prefix + to)
+    const bound = keyBytes(scan.prefix + to)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
       if (this.#isStep(STEP) && turn.isOver) await turn.next()
       const read = this.#parts.read(key, start)
@@ -115,7 +114,7 @@ export class IndexOnlyScan {
       await scan.jump(scan.prefix + to, turn)
       return
     }
-    const bound = bytesOf(scan.prefix + to)
+    const bound = keyBytes(scan.prefix + to)
     let count = 0
     do {
       count++

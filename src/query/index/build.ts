@@ -7,7 +7,7 @@ import type { Turn } from '../../runtime/turns.ts'
 import { HIGHEST } from '../../store/bytes.ts'
 import { SpaceRetry } from '../../store/disk-space.ts'
 import type { Store } from '../../store/store.ts'
-import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
+import { keysAt, type StoredIndex } from './stored-index.ts'
 
 /** Keys sorted before they are inserted. */
 const RUN_KEYS = 50_000
@@ -146,7 +146,7 @@ export class IndexBuild {
   }
 
   #keysOf(entry: Item | Tombstone | undefined, place: number): readonly string[] {
-    return keysAt(indexedOf(entry instanceof Item ? entry : undefined), this.#index, place)
+    return keysAt(entry instanceof Item ? entry : undefined, this.#index, place)
   }
 
   /** Calls `committed` at once after the commit: the next write may come before the promise resolves. */

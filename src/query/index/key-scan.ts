@@ -1,7 +1,7 @@
 import { partEnd } from '../../json/order-key.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
-import { bytesOf } from './plan.ts'
+import { keyBytes } from './plan.ts'
 import { END, type Range } from './ranges.ts'
 import { KIND } from './tuples.ts'
 
@@ -58,7 +58,7 @@ export class KeyScan {
 
   /** Moves the cursor forward to the first key that is not below these bytes. */
   async jump(bytes: string, turn: Turn): Promise<void> {
-    const to = bytesOf(bytes)
+    const to = keyBytes(bytes)
     for (let passed = 0; passed < NEAR; passed++) {
       this.cursor.next()
       const { key } = this.cursor

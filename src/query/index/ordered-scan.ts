@@ -3,8 +3,8 @@ import { lastFrom, type Sort } from '../../json/order.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
-import { Matching, type Places } from './matcher.ts'
-import { bytesOf, dividedAt, type IndexPlan, type Order } from './plan.ts'
+import { Matching, othersOf, type Places } from './candidates.ts'
+import { type IndexPlan, keyBytes, type Order } from './plan.ts'
 import { END } from './ranges.ts'
 import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, placeKey } from './tuples.ts'
@@ -50,13 +50,12 @@ interface Run {
 
 /** The runs in the order of reading: items without a value come last, in the collection's order. */
 async function runsOf({ tree, single }: IndexPlan, { descending, sort }: Order, turn: Turn): Promise<Run[]> {
-  if (!descending) return single.map(({ range, size }) => ({ from: bytesOf(range.from), size, descending }))
+  if (!descending) return single.map(({ from, size }) => ({ from, size, descending }))
   const values: Run[] = []
   const missing: Run[] = []
-  for (const { range, prefix, size } of single) {
-    const [, rest] = dividedAt(String.fromCharCode(KIND.single) + prefix + lastFrom(sort[0] as Sort), range)
-    const from = bytesOf(range.from)
-    const middle = bytesOf(rest.from)
+  for (const { from, to, prefix, size } of single) {
+    const last = keyBytes(prefix + lastFrom(sort[0] as Sort))
+    const middle = from.compare(last) > 0 ? from : to.compare(last) < 0 ? to : last
     const count = await tree.count(from, middle, turn)
     values.push({ from, size: count, descending: true })
     missing.push({ from: middle, size: size - count, descending: false })
@@ -161,23 +160,13 @@ async function placedOthers(
   runs: readonly Run[],
   turn: Turn,
 ): Promise<Placed[]> {
-  const { tree, access } = plan
-  const seen = new Set<number>()
-  for (const { from, to } of access.others) {
-    const cursor = await tree.seek(bytesOf(from), turn)
-    const end = bytesOf(to)
-    for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
-      seen.add(cursor.place)
-      cursor.next()
-    }
-  }
   const matches: SortEntry[] = []
-  const order = access.order as Order
+  const order = plan.access.order as Order
   const matching = new Matching(items, query)
-  for (const place of seen) {
+  for (const candidate of await othersOf(items, plan, turn)) {
     if (turn.isOver) await turn.next()
-    const value = matching.valueAt(place)
-    if (value) matches.push(sortEntryOf(value, place, order.sort))
+    const value = candidate && matching.valueAt(candidate.place)
+    if (value) matches.push(sortEntryOf(value, candidate.place, order.sort))
   }
   matches.sort(comparing(order.sort))
   const placed: Placed[] = []
@@ -197,19 +186,19 @@ async function keysBefore(
   turn: Turn,
 ): Promise<number> {
   const isLast = sort !== undefined && (keys[0] as string) >= lastFrom(sort)
-  const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
+  const tuple = (single[0]?.prefix ?? String.fromCharCode(KIND.single)) + keys.join('')
   let count = 0
   for (const { from, size, descending } of runs) {
     if (descending && isLast) {
       count += size
       continue
     }
-    const own = Math.min(size, await tree.count(from, bytesOf(tuple + placeKey(place)), turn))
+    const own = Math.min(size, await tree.count(from, keyBytes(tuple + placeKey(place)), turn))
     count += own
     if (!descending) continue
     // Keys of higher tuples, and those of its own tuple before it.
-    const lower = Math.min(size, await tree.count(from, bytesOf(tuple), turn))
-    const notHigher = Math.min(size, await tree.count(from, aboveTuple(bytesOf(tuple)), turn))
+    const lower = Math.min(size, await tree.count(from, keyBytes(tuple), turn))
+    const notHigher = Math.min(size, await tree.count(from, aboveTuple(keyBytes(tuple)), turn))
     count += size - notHigher - lower
   }
   return count

@@ -31,7 +31,7 @@ export interface IndexPlan {
   readonly tree: OrderedKeys
   readonly access: Access
   /** The ranges of the access that are not empty. */
-  readonly single: readonly Counted[]
+  readonly single: readonly CountedRange[]
   /** Number of keys whose items must be read. */
   readonly others: number
   /** Total number of keys. */
@@ -43,9 +43,7 @@ export interface IndexPlan {
 }
 
 /** A range, with the number of keys in it. */
-interface Counted {
-  readonly range: KeyRange
-  readonly prefix: string
+interface CountedRange extends SingleRange {
   readonly size: number
 }
 
@@ -67,17 +65,17 @@ export async function planOf(
 }
 
 async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, turn: Turn): Promise<IndexPlan> {
-  const single: Counted[] = []
+  const single: CountedRange[] = []
   let size = 0
-  for (const [at, range] of access.single.entries()) {
-    const within = await tree.count(bytesOf(range.from), bytesOf(range.to), turn)
-    if (within > 0) single.push({ range, prefix: access.prefixes[at] as string, size: within })
+  for (const range of access.single) {
+    const within = await tree.count(range.from, range.to, turn)
+    if (within > 0) single.push({ ...range, size: within })
     size += within
     if (turn.isOver) await turn.next()
   }
   let others = 0
   if ((await tree.count(Buffer.alloc(0), SINGLE, turn)) > 0) {
-    for (const { from, to } of access.others) others += await tree.count(bytesOf(from), bytesOf(to), turn)
+    for (const { from, to } of access.others) others += await tree.count(from, to, turn)
   }
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
   const most = access.order?.leavesOut ? 0 : FEW_OTHERS
@@ -86,26 +84,30 @@ async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, tu
   return { index, tree, access, single, others, size: size + others, cost, isInOrder }
 }
 
-export function bytesOf(key: string): Buffer {
+export function keyBytes(key: string): Buffer {
   return Buffer.from(key, 'latin1')
 }
 
-/** Keys of an index from `from` to before `to`, as latin1. */
+/** Keys of an index from `from` to before `to`. */
 interface KeyRange {
-  readonly from: string
-  readonly to: string
+  readonly from: Buffer
+  readonly to: Buffer
+}
+
+/** Keys of the kind `single`. */
+interface SingleRange extends KeyRange {
+  /** The beginning of its keys, as latin1: the kind, and the parts that the filters fix. */
+  readonly prefix: string
 }
 
 /** How an index helps with a query. */
 interface Access {
   /** The ranges of matching keys of the kind `single`, in order. */
-  readonly single: readonly KeyRange[]
+  readonly single: readonly SingleRange[]
   /** The same for the kinds `several` and `unknown`, whose items must be read. */
   readonly others: readonly KeyRange[]
   /** Whether a `single` key in the ranges proves that its item matches. */
   readonly isExact: boolean
-  /** For each range, the common prefix of its keys after the kind, which the filters fix. */
-  readonly prefixes: readonly string[]
   /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
   readonly order: Order | undefined
   /**
@@ -196,13 +198,12 @@ export class AccessPaths {
     const single = String.fromCharCode(KIND.single)
     const several = String.fromCharCode(KIND.several)
     return {
-      single: ranges.map(({ from, to }) => ({ from: single + from, to: single + to })),
+      single: ranges.map((range, at) => ({ ...keyRange(single, range), prefix: single + prefixes[at] })),
       others: [
-        { from: String.fromCharCode(KIND.unknown), to: several },
-        ...others.map(({ from, to }) => ({ from: several + from, to: several + to })),
+        { from: keyBytes(String.fromCharCode(KIND.unknown)), to: keyBytes(several) },
+        ...others.map((range) => keyRange(several, range)),
       ],
       isExact: isExact && this.#usable === this.#filters && covered === this.#paths.size,
-      prefixes,
       order,
       covered: coveredRanges,
     }
@@ -333,11 +334,6 @@ function cutAfter({ from, to, isPoint }: Range, most: number): Range {
   return { from: from.slice(0, most), to: to.slice(0, most) + END, isPoint: false }
 }
 
-/** Splits a range at a key. */
-export function dividedAt(key: string, { from, to }: KeyRange): readonly [KeyRange, KeyRange] {
-  const middle = from > key ? from : to < key ? to : key
-  return [
-    { from, to: middle },
-    { from: middle, to },
-  ]
+function keyRange(kind: string, { from, to }: Range): KeyRange {
+  return { from: keyBytes(kind + from), to: keyBytes(kind + to) }
 }

@@ -1,11 +1,10 @@
-import type { Item } from '../../collections/item.ts'
 import type { Position } from '../../events/event.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { numberedKey, TAG } from '../../store/keys.ts'
 import type { Store } from '../../store/store.ts'
 import type { StoredTree } from '../../store/stored-tree.ts'
-import { type IndexFields, keysOf, LONG_ITEM } from './tuples.ts'
+import { type IndexFields, LONG_ITEM, tupleKeys } from './tuples.ts'
 
 /** Approximate bytes of a node on disk. */
 const NODE_BYTES = 4096
@@ -31,19 +30,15 @@ export interface IndexStatus {
   readonly built?: number | undefined
 }
 
-/** The part of an item that an index uses. */
-export interface Indexed {
+/** The keys of the item at a place; none if there is no item. */
+export function keysAt(item: IndexedItem | undefined, fields: IndexFields, place: number): readonly string[] {
+  return item ? tupleKeys(item.text.length > LONG_ITEM ? undefined : item.value, fields, place) : []
+}
+
+export interface IndexedItem {
+  readonly text: string
   /** Undefined if the item is too long to be parsed while it is written. */
   readonly value: JsonObject | undefined
-}
-
-export function indexedOf(item: Pick<Item, 'text' | 'value'> | undefined): Indexed | undefined {
-  return item && { value: item.text.length > LONG_ITEM ? undefined : item.value }
-}
-
-/** The keys of the item at a place; none if there is no item. */
-export function keysAt(indexed: Indexed | undefined, fields: IndexFields, place: number): readonly string[] {
-  return indexed ? keysOf(indexed.value, fields, place) : []
 }
 
 /** An index of one table: the keys of all its items, in the store. */
@@ -75,7 +70,7 @@ export class StoredIndex implements IndexFields {
     this.collection = collection
     this.paths = paths
     this.timePart = timePart
-    this.name = nameOf(paths)
+    this.name = indexName(paths)
     this.tree = tree
     this.#since = since
   }
@@ -99,7 +94,7 @@ export class StoredIndex implements IndexFields {
   }
 
   /** The item at a place was replaced or removed. In the same transaction. */
-  changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
+  changed(place: number, before: IndexedItem | undefined, after: IndexedItem | undefined): void {
     const old = keysAt(before, this, place)
     if (this.building && !this.building.wasInserted(place, old)) return
     this.replace(old, keysAt(after, this, place))
@@ -161,6 +156,6 @@ export class StoredIndex implements IndexFields {
   }
 }
 
-export function nameOf(paths: readonly Path[]): string {
+export function indexName(paths: readonly Path[]): string {
   return paths.map(formatPath).join(',')
 }

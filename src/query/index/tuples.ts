@@ -38,7 +38,7 @@ export function mostPart(paths: number): number {
 }
 
 /** The keys of an item at a place, as latin1. */
-export function keysOf(item: JsonObject | undefined, fields: IndexFields, place: number): readonly string[] {
+export function tupleKeys(item: JsonObject | undefined, fields: IndexFields, place: number): readonly string[] {
   const end = placeKey(place)
   const tuples = item && tuplesOf(item, fields)
   if (!tuples) return [String.fromCharCode(KIND.unknown) + end]
