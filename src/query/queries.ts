@@ -47,7 +47,6 @@ export type PresentCollection = Collection
 export type QuerySource = Collection | CollectionSnapshot
 
 type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
-type Answering<Result> = (snapshot: CollectionSnapshot, plan: IndexPlan | undefined) => Promise<Result>
 
 export interface PageItemsAt extends PageItems, State {}
 export interface PageTextAt extends PageText, State {}
@@ -85,17 +84,11 @@ export class Queries implements Projection {
 
   /** The requested page as text. Throws when the client has disconnected. */
   answer(source: QuerySource, query: Query, asker?: Asker): Promise<PageTextAt> {
-    return this.#turns.run(
-      (turn) => this.#led(source, query, (of, plan) => answerOf(of, query, plan, turn), turn),
-      asker,
-    )
+    return this.#execute(source, query, answerOf, asker)
   }
 
   find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItemsAt> {
-    return this.#turns.run(
-      (turn) => this.#led(source, query, (of, plan) => findPage(of, query, plan, turn), turn),
-      asker,
-    )
+    return this.#execute(source, query, findPage, asker)
   }
 
   /** The texts of items, of which `fields` are shown, with related ones in them: at most so many in all. */
@@ -141,54 +134,34 @@ export class Queries implements Projection {
   }
 
   async #matching({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
-    const plan = await this.#planOf(snapshot, query, this.#presentOf(snapshot), turn)
-    await matches(snapshot, query, plan, each, turn)
+    await matches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
   }
 
-  /** Queries of the past do not count towards the indexes of the present. */
-  #presentOf(snapshot: CollectionSnapshot): Collection | undefined {
-    return snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
-  }
-
-  /** Creates an answer with the most helpful index, if any. */
-  async #led<Result>(
+  #execute<Result>(
     source: QuerySource,
     query: Query,
-    answer: Answering<Result>,
-    turn: Turn,
+    execute: (snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined, turn: Turn) => Promise<Result>,
+    asker: Asker | undefined,
   ): Promise<Result & State> {
-    if (!(source instanceof Collection)) return this.#ledIn(source, query, answer, this.#presentOf(source), turn)
-    const snapshot = this.hold(source)
-    try {
-      return await this.#ledIn(snapshot, query, answer, source, turn)
-    } finally {
-      snapshot.release()
-    }
+    return this.#turns.run(async (turn) => {
+      const snapshot = source instanceof Collection ? this.hold(source) : source
+      try {
+        const plan = await this.#planOf(snapshot, query, turn)
+        turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
+        const { at, position, exists } = snapshot
+        return { ...(await execute(snapshot, query, plan, turn)), at, position, exists }
+      } finally {
+        if (snapshot !== source) snapshot.release()
+      }
+    }, asker)
   }
 
-  async #ledIn<Result>(
-    snapshot: CollectionSnapshot,
-    query: Query,
-    answer: Answering<Result>,
-    now: Collection | undefined,
-    turn: Turn,
-  ): Promise<Result & State> {
-    const { at, position, exists } = snapshot
-    const plan = await this.#planOf(snapshot, query, now, turn)
-    turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
-    return { ...(await answer(snapshot, plan)), at, position, exists }
-  }
-
-  /** `now` is the collection if its present is read; only such queries influence its indexes. */
-  async #planOf(
-    snapshot: CollectionSnapshot,
-    query: Query,
-    now: Collection | undefined,
-    turn: Turn,
-  ): Promise<IndexPlan | undefined> {
+  /** The most helpful index, if any. Queries of the past do not count towards the indexes of the present. */
+  async #planOf(snapshot: CollectionSnapshot, query: Query, turn: Turn): Promise<IndexPlan | undefined> {
     const accessPaths = AccessPaths.of(query)
     const plan = await planOf(snapshot, accessPaths, turn)
-    if (now) this.#advisor.note(now, accessPaths, plan)
+    const present = snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
+    if (present) this.#advisor.note(present, accessPaths, plan)
     return plan
   }
 }

@@ -46,27 +46,10 @@ export class ResultCursor {
   }
 
   async #begin(turn: Turn): Promise<NextPart> {
-    const { filters, mentioned, sort } = this.#query
-    if (filters.length + mentioned.length + sort.length === 0) return this.#asTheyStand()
     const plan = await planOf(this.#snapshot, AccessPaths.of(this.#query), turn)
     if (plan?.isInOrder) return this.#byIndex(plan)
-    if (sort.length > 0) return this.#sorted(plan)
+    if (this.#query.sort.length > 0) return this.#sorted(plan)
     return this.#scanned(plan && (await this.#placesOf(plan, turn)))
-  }
-
-  #asTheyStand(): NextPart {
-    const { items } = this.#snapshot
-    let from = 0
-    return async (turn: Turn) => {
-      const part: number[] = []
-      for (let place = items.seek(from); place < items.places; place = items.seek(place + 1)) {
-        part.push(place)
-        if (part.length === SCANNED_PLACES) break
-        if (part.length % STEP === 0 && turn.isOver) await turn.next()
-      }
-      from = (part.at(-1) ?? items.places) + 1
-      return part.length > 0 ? part : undefined
-    }
   }
 
   #byIndex(plan: IndexPlan): NextPart {
@@ -98,10 +81,11 @@ export class ResultCursor {
     }
   }
 
-  /** The matching items of a set of places, or of all. */
+  /** The matching items of a set of places, or of all, in the order of the collection. */
   #scanned(places: PlaceSet | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
+    const areAll = query.filters.length + query.mentioned.length === 0
     const seek = (place: number): number => (places ? (places.from(place) ?? items.places) : items.seek(place))
     let from = 0
     return async (turn: Turn) => {
@@ -111,7 +95,7 @@ export class ResultCursor {
       let place = seek(from)
       for (let scanned = 0; place < items.places && scanned < SCANNED_PLACES; scanned++) {
         if (turn.isOver) await turn.next()
-        if (matching.valueAt(place)) part.push(place)
+        if (areAll || matching.valueAt(place)) part.push(place)
         place = seek(place + 1)
       }
       from = place
