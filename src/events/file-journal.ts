@@ -3,7 +3,7 @@ import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { type OpenDirectory, openDirectory } from './directory.ts'
-import type { DomainEvent, Position } from './event.ts'
+import type { Position } from './event.ts'
 import {
   type Draft,
   isLarge,
@@ -15,7 +15,7 @@ import {
   recordedOf,
 } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { type EncodedLine, encodeEvent, encodeEvents, encodeWrite, encodingWrite } from './record-writer.ts'
+import { type EncodedLine, encodeEvents, encodeWrite } from './record-writer.ts'
 import type { Sized } from './segment.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
@@ -118,7 +118,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = isLarge(draft.events) ? undefined : encodeEvents(draft.events)
+    const texts = isLarge(draft.events) ? undefined : [...encodeEvents(draft.events)]
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => {
       this.#queue.push({ draft, texts, resolve, reject })
@@ -358,8 +358,7 @@ class Batch {
   *lines(): Generator<EncodedLine> {
     for (const { draft, texts } of this.writes) {
       const start = { ...this.next, time: this.time }
-      const lines = texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, encoded(draft.events))
-      for (const line of lines) {
+      for (const line of encodeWrite(start, draft, texts ?? encodeEvents(draft.events))) {
         this.starts.push([line.position, this.end])
         this.end += line.bytes.length
         this.next.previous = line.crc
@@ -369,8 +368,4 @@ class Batch {
       this.next.position += draft.events.length
     }
   }
-}
-
-function* encoded(events: Iterable<DomainEvent>): Generator<string> {
-  for (const event of events) yield encodeEvent(event)
 }

@@ -201,11 +201,6 @@ export class Views implements Projection {
     this.apply()
   }
 
-  /** All collections in the order of creation, including removed ones. */
-  ever(): Iterable<Collection> {
-    return this.#collections.values()
-  }
-
   /** The collection, also if it was removed: its ids are remembered. */
   readonly any = (name: string): Collection | undefined => this.#byName.get(name)
 

@@ -158,7 +158,7 @@ export class Queries implements Projection {
 
   /** The most helpful index, if any. Queries of the past do not count towards the indexes of the present. */
   async #planOf(snapshot: CollectionSnapshot, query: Query, turn: Turn): Promise<IndexPlan | undefined> {
-    const accessPaths = AccessPaths.of(query)
+    const accessPaths = new AccessPaths(query)
     const plan = await planOf(snapshot, accessPaths, turn)
     const present = snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
     if (present) this.#advisor.note(present, accessPaths, plan)

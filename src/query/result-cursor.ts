@@ -46,7 +46,7 @@ export class ResultCursor {
   }
 
   async #begin(turn: Turn): Promise<NextPart> {
-    const plan = await planOf(this.#snapshot, AccessPaths.of(this.#query), turn)
+    const plan = await planOf(this.#snapshot, new AccessPaths(this.#query), turn)
     if (plan?.isInOrder) return this.#byIndex(plan)
     if (this.#query.sort.length > 0) return this.#sorted(plan)
     return this.#scanned(plan && (await this.#placesOf(plan, turn)))

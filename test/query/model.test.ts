@@ -217,7 +217,7 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   const query = parseQuery(parameters, LIMITS)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const { text: body, total } = await queries.answer(collection, query)
-  const { ideal } = AccessPaths.of(query)
+  const { ideal } = new AccessPaths(query)
   if (ideal.length > 0) await views.indexes.build(collection.facts.table, collection.name, ideal)
   const again = await queries.answer(collection, query)
   assert.deepEqual([again.text, again.total], [body, total], search)

@@ -3,11 +3,12 @@ import { AFTER_INSTANTS, instantKey, type KeyPart, partEnd, RANK, readPart } fro
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
+import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { Matching, othersOf } from '../index/candidates.ts'
-import { KeyScan } from '../index/key-scan.ts'
 import { type IndexPlan, keyBytes } from '../index/plan.ts'
 import { END, type Range } from '../index/ranges.ts'
+import { KIND } from '../index/tuples.ts'
 import type { Query } from '../query.ts'
 import { type Accumulator, type Count, type Scalar, Unspelled } from './accumulator.ts'
 import { type Aggregation, type Grouping, isByTime, needsOf } from './aggregation.ts'
@@ -48,7 +49,7 @@ export class IndexOnlyScan {
     const parts = this.#parts
     const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
     const add = (item: JsonObject, place: number): void => rows.add(item, place)
-    const scan = await this.#scan(turn)
+    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
     let group: Group | undefined
     let prefix = ''
     for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
@@ -99,11 +100,11 @@ export class IndexOnlyScan {
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
       if (this.#isStep(STEP) && turn.isOver) await turn.next()
       const read = this.#parts.read(key, start)
-      if (read === UNKNOWN) {
+      if (read === 'unknown') {
         await this.#item(scan, add, turn)
         continue
       }
-      if (read === READ) addKey(key, scan.cursor.place)
+      if (read === 'matches') addKey(key, scan.cursor.place)
       scan.cursor.next()
     }
   }
@@ -132,7 +133,7 @@ export class IndexOnlyScan {
     const { shared, time, isTimed } = this.#layout
     const parts = this.#parts
     const add = (item: JsonObject, place: number): void => newest.add(item, place)
-    const scan = await this.#scan(turn)
+    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
     for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
       if (this.#isStep(RUNS) && turn.isOver) await turn.next()
       if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
@@ -184,12 +185,6 @@ export class IndexOnlyScan {
     }
   }
 
-  #scan(turn: Turn): Promise<KeyScan> {
-    const { tree, access } = this.#plan
-    const { shared, checked } = this.#layout
-    return KeyScan.of({ tree, ranges: access.covered ?? [], shared, checked }, turn)
-  }
-
   #isStep(every: number): boolean {
     this.#steps += STEP / every
     if (this.#steps < STEP) return false
@@ -229,6 +224,85 @@ function lower(a: string, b: string): string {
   return a < b ? a : b
 }
 
+/** How many keys are skipped one by one before the tree is searched. */
+const NEAR = 8
+
+/**
+ * A skip scan: finds the runs of `single` keys whose leading parts match the filters. A part is the order key of a
+ * value. All keys of a run share their first parts.
+ */
+class KeyScan {
+  readonly #tree: OrderedKeys
+  readonly #layout: Layout
+  /** At the first key of a run after `next`; the caller then advances it to the end of the run. */
+  cursor: KeyCursor
+  /** The offsets of the parts of the run's first key. */
+  readonly starts: number[] = [1]
+  /** The kind and the shared parts, as latin1. */
+  prefix = ''
+  /** The run ends before the prefix followed by these bytes. */
+  to = END
+  /** False if a part to be checked is an array or an object, which are not read. */
+  isKnown = true
+
+  private constructor(tree: OrderedKeys, layout: Layout, cursor: KeyCursor) {
+    this.#tree = tree
+    this.#layout = layout
+    this.cursor = cursor
+  }
+
+  static async begin(tree: OrderedKeys, layout: Layout, turn: Turn): Promise<KeyScan> {
+    return new KeyScan(tree, layout, await tree.seek(Buffer.from([KIND.single]), turn))
+  }
+
+  /** The first key of the next run, at the cursor or after it; undefined after the last run. */
+  async next(turn: Turn): Promise<Buffer | undefined> {
+    for (;;) {
+      const { key } = this.cursor
+      if (!key) return undefined
+      const beyond = this.#check(key)
+      if (beyond === undefined) return key
+      await this.jump(beyond, turn)
+      if (turn.isOver) await turn.next()
+    }
+  }
+
+  /** Moves the cursor forward to the first key that is not below these bytes. */
+  async jump(bytes: string, turn: Turn): Promise<void> {
+    const to = keyBytes(bytes)
+    for (let passed = 0; passed < NEAR; passed++) {
+      this.cursor.next()
+      const { key } = this.cursor
+      if (!key || key.compare(to) >= 0) return
+    }
+    this.cursor = await this.#tree.seek(to, turn)
+  }
+
+  /** Undefined if a key matches the filters, else the bytes up to which no key does. */
+  #check(key: Buffer): string | undefined {
+    const { filters, shared, checked } = this.#layout
+    this.isKnown = true
+    this.to = END
+    for (let index = 0; index < checked; index++) {
+      const start = this.starts[index] as number
+      const end = partEnd(key, start)
+      if (end < 0) {
+        this.isKnown = false
+        return undefined
+      }
+      this.starts[index + 1] = end
+      const wanted = filters[index]
+      if (!wanted) continue
+      const part = key.toString('latin1', start, end)
+      const range = wanted.find(({ to }) => part < to)
+      if (!range || part < range.from) return key.toString('latin1', 0, start) + (range?.from ?? END)
+      if (index === shared) this.to = range.to
+    }
+    this.prefix = key.toString('latin1', 0, this.starts[shared])
+    return undefined
+  }
+}
+
 const NONE = -1
 /** Stands for the part of a column that counts. */
 const COUNT = NONE
@@ -257,7 +331,9 @@ interface Layout {
   readonly checked: number
   /** The number after the last part that is read of each key. */
   readonly last: number
-  /** The filters that are checked for each key. */
+  /** By part, the ranges of the filters. */
+  readonly filters: readonly (readonly Range[] | undefined)[]
+  /** Those that are checked for each key. */
   readonly ranges: readonly (readonly Range[] | undefined)[]
 }
 
@@ -291,15 +367,10 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
     isTimed,
     checked,
     last: Math.max(shared, ...read.map((part) => part + 1)),
+    filters: covered,
     ranges,
   }
 }
-
-const READ = 1
-/** The key does not match the filters. */
-const FAILED = 2
-/** The key does not have all values, so the item is read. */
-const UNKNOWN = 3
 
 /** The parts of the current key. */
 class Parts {
@@ -329,33 +400,24 @@ class Parts {
     return this.#layout.groups.every((part) => this.#isSpelled(part))
   }
 
-  /** Reads the other parts of a key, which begin at `start`. */
-  read(key: Buffer, start: number): typeof READ | typeof FAILED | typeof UNKNOWN {
+  /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
+  read(key: Buffer, start: number): 'matches' | 'fails' | 'unknown' {
     const { shared, last, ranges } = this.#layout
     let at = start
     for (let part = shared; part < last; part++) {
       const into = this.#parts[part] as KeyPart
       if (!this.#isRead[part]) into.end = partEnd(key, at)
-      else if (!readPart(key, at, into)) return UNKNOWN
-      if (into.end < 0) return UNKNOWN
+      else if (!readPart(key, at, into)) return 'unknown'
+      if (into.end < 0) return 'unknown'
       this.#starts[part] = at
       const wanted = ranges[part]
       if (wanted) {
         const text = key.toString('latin1', at, into.end)
-        if (!wanted.some(({ from, to }) => text >= from && text < to)) return FAILED
+        if (!wanted.some(({ from, to }) => text >= from && text < to)) return 'fails'
       }
       at = into.end
     }
-    return READ
-  }
-
-  rank(part: number): number {
-    return (this.#parts[part] as KeyPart).rank
-  }
-
-  /** The value of a part, of an instant its milliseconds; null if it is missing. */
-  number(part: number): Scalar {
-    return (this.#parts[part] as KeyPart).value
+    return 'matches'
   }
 
   /** The value of a part of the key that was read last; undefined if it is missing. */
@@ -367,13 +429,13 @@ class Parts {
 
   /** Whether the key of a part has the value as the item spells it. */
   #isSpelled(part: number): boolean {
-    const rank = this.rank(part)
+    const { rank } = this.#parts[part] as KeyPart
     return rank !== RANK.instant && (part !== this.#layout.timePart || rank === MISSING_RANK)
   }
 
   /** The values of the groups, all of which are spelled. */
   groups(): readonly Scalar[] {
-    return this.#layout.groups.map((part) => this.number(part))
+    return this.#layout.groups.map((part) => (this.#parts[part] as KeyPart).value)
   }
 
   /** The event time in a part; undefined if it has none. */

@@ -149,18 +149,12 @@ export class AccessPaths {
   /** Only for a question about groups. */
   readonly #needs: Needs | undefined
 
-  private constructor(filters: number, sort: readonly Sort[], needs: Needs | undefined) {
-    this.#filters = filters
-    this.sort = sort
-    this.#needs = needs
-  }
-
-  static of({ filters, mentioned, sort, grouping }: UnplannedQuery): AccessPaths {
+  constructor({ filters, mentioned, sort, grouping }: UnplannedQuery) {
+    this.#filters = filters.length + Math.min(1, mentioned.length)
+    this.#needs = grouping && needsOf(grouping)
     // A question about groups sorts its rows, not its items.
-    const [sorts, needs] = grouping ? [[], needsOf(grouping)] : [sort, undefined]
-    const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sorts, needs)
-    for (const filter of filters) paths.#add(filter)
-    return paths
+    this.sort = grouping ? [] : sort
+    for (const filter of filters) this.#add(filter)
   }
 
   /** How an index of these paths helps; undefined if it does not. */
