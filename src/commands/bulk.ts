@@ -92,7 +92,7 @@ async function decideDeleteItems(
   return deletions
 }
 
-/** The items that refer to one, then that one itself. */
+/** Deletes the items that refer to an item, then the item itself. */
 async function decideDeleteWithDependents(
   { dependents, seconds: _, ...item }: DeleteItemWithDependents,
   accepted: AcceptedState,
@@ -109,7 +109,7 @@ async function decideDeleteWithDependents(
       const found = id === undefined ? undefined : collection.get(keyOf(id))
       if (!isItem(found) || (name === item.collection && found.key === item.key)) continue
       const reference = own(parseText(found.text) as JsonObject, field)
-      // The filter also selects what is written in another way: another spelling of an instant, or an array that holds the id.
+      // The filter also selects other spellings of an instant, and arrays that hold the id.
       const isReference = reference !== null && typeof reference !== 'object' && String(reference) === item.key
       if (isReference) deletions.add(name, found)
     }

@@ -43,7 +43,7 @@ export function isEvents(decision: Decision): decision is readonly DomainEvent[]
   return Array.isArray(decision)
 }
 
-/** Every rule of an item lives here: given what is so, what may happen next? */
+/** Contains all rules about an item. Natural keys and event times have theirs in files of their own. */
 export function decideItem(command: Command, accepted: AcceptedState, rules: Rules): Decision {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
@@ -108,7 +108,7 @@ function createDuplicateKey(holder: Item, body: JsonObject, collection: Collecti
   return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
 }
 
-/** Whether an item has a later valid event time than the one that it is to replace, or that one has none. */
+/** Whether an item has a later event time than the existing one; also if the existing one has no valid event time. */
 function isNewer(item: JsonObject, before: Item, collection: string, rules: Rules): boolean {
   const rule = rules.times.get(collection)
   const then = rule && validTime(before.value, rule, rules.nowMs())

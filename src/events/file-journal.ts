@@ -45,7 +45,7 @@ const TOO_MANY_FILES = 'The server has too many files and connections open to be
 const UNUSABLE = 'The journal cannot be written to any more; the server is ending.'
 const CANNOT_WRITE = 'the journal cannot be written, writes are refused'
 /** How often to check for space while writes wait for it. */
-const LOOK_MS = 500
+const SPACE_CHECK_MS = 500
 /** How long a full disk is reported. Clients may wait for the end of the report before they write again. */
 const FULL_MS = 5000
 
@@ -173,17 +173,17 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 
   /** Waits until readers see a batch. On a full disk, its writes fail with 504 and later ones with 507. */
   async #withRoom(writes: readonly QueuedWrite[], projected: Promise<void>): Promise<void> {
-    const looking = setInterval(() => {
+    const checking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return
       for (const { reject } of [...writes, ...this.#inFlight]) reject(new Refusal('OutcomeUnknown', STORED_UNSEEN))
       const [first] = this.#queue
       if (first) this.#accepted = first.draft.expected - 1
       this.#noteFull(this.#rejectAll([], new Refusal('DiskFull', DISK_FULL)), noRoom())
-    }, LOOK_MS)
+    }, SPACE_CHECK_MS)
     try {
       await projected
     } finally {
-      clearInterval(looking)
+      clearInterval(checking)
     }
   }
 

@@ -108,6 +108,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
   placeOf(id: ItemId): number | undefined {
     const place = this.#now.placeOf(id)
+    // An item that was deleted and created again has another place, beyond those of the past.
     if (place !== undefined && place < this.places) return place
     this.#goneByKey ??= new Map(this.#gone.map((gone) => [(this.#changed.get(gone) as Item).key, gone]))
     return this.#goneByKey.get(keyOf(id))
@@ -126,6 +127,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   async nth(nth: number, turn: Turn): Promise<number> {
     if (nth >= this.size) return this.places
     if (nth === 0) return this.seek(0)
+    // The present does not count the deleted items. `goneBefore` of them come before the nth item.
     this.#ranksOfGone ??= await this.#rankGone(turn)
     const goneBefore = lowerBound(this.#ranksOfGone, nth)
     const isGone = this.#ranksOfGone[goneBefore] === nth
@@ -151,6 +153,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
       for (const key of keysAt(item, index, place)) added.push(key)
       if (turn.isOver) await turn.next()
     }
+    // The present keys of items that were there then, except those of changed items, which have their earlier keys.
     const tree = index.tree.at(this.#now.at, this.places)
     const keys = MergedTree.of(tree, await sortedKeys(without, turn), await sortedKeys(added, turn))
     this.#keys.set(index, keys)
@@ -165,6 +168,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
 /** The number of places at a position, as places are assigned in order. */
 function placesAt(now: PinnedCollection, at: Position): number {
+  // The places before `low` had been assigned by then; those from `high` on had not.
   let low = 0
   let high = now.places
   while (low < high) {
@@ -198,7 +202,8 @@ async function changedSince(
   /** The places of the changed items, by the positions of their earlier versions. */
   const versions = new Map<Position, number>()
   const seen = new Set<number>()
-  // Rows move only to higher positions, when items change again.
+  // There is one row for each changed place, at the position of its last change. All rows before `start` were read. As a row moves to
+  // a higher position when its item changes again, none is missed, and one may come twice.
   for (let start = at + 1, isLast = false; !isLast; ) {
     const key = Buffer.from(numberedKey(TAG.changed, table, start))
     const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, HIGHEST)), { limit: ROWS })
@@ -208,7 +213,9 @@ async function changedSince(
       if (place >= places || seen.has(place)) continue
       seen.add(place)
       const { id, position, prior, isTombstone } = now.metadataAt(place)
+      // It changed only after the present was pinned.
       if (position <= at) continue
+      // An item that changed once since then knows its event before; of others, the history does.
       const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
       if (version === undefined)
         throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))

@@ -89,6 +89,7 @@ export class StoreFold {
    * it can be repeated after a failure. `isRead`: there are readers.
    */
   *store(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
+    // Between two transactions readers see the state before the batch.
     if (isRead && this.#takesSeveral(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
     const steps = this.#steps(batch)
     while (!this.#transaction(steps)) yield
@@ -138,6 +139,7 @@ export class StoreFold {
     const { projections, wants } = this.#options
     for (const recorded of batch) {
       const last = lastPosition(recorded)
+      // An earlier attempt has stored it, or, further below, a part of it.
       if (last <= this.#now.applied) continue
       const timeMs = Date.parse(recorded.time)
       let position = recorded.position - 1
@@ -175,6 +177,7 @@ export class StoreFold {
       this.#writers.set(number, writer)
       if (applied > this.#shown) this.#touched.set(number, writer.withUnknownChanges())
     }
+    // The last process ended within a large write, or this one failed within it: readers do not see its part.
     if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)
   }
 

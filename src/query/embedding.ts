@@ -18,7 +18,7 @@ export interface Related {
   readonly collection: string
   /** The member of the item that refers to the other one by its id. */
   readonly field: string
-  /** Whether many items refer to the one that shows them; false: it refers to one of them. */
+  /** Whether an item shows the many items that refer to it; false: it shows the one to which it refers. */
   readonly isMany: boolean
 }
 
@@ -38,7 +38,7 @@ export interface ItemText {
   readonly text: string
 }
 
-/** Characters of a page with what is embedded in it. */
+/** Highest number of characters of a page with its embedded items. */
 const MOST_CHARACTERS = 2 ** 25
 /** Items whose children are found together by their keys. */
 const FOUND_TOGETHER = 64

@@ -13,7 +13,7 @@ const INDEX_PLACES = 4096
 const SCANNED_PLACES = 1024
 /** Places sorted at a time. */
 const SORTED_PLACES = 100_000
-/** Places visited between two looks at the turn. */
+/** Places visited between two checks of the turn. */
 const STEP = 256
 
 /** The conditions and order of a query. */

@@ -14,9 +14,9 @@ import { type Accumulator, type Count, type Scalar, Unspelled } from './accumula
 import { type Aggregation, type Grouping, isByTime, needsOf } from './aggregation.ts'
 import type { Group, NewestItems, Rows } from './rows.ts'
 
-/** How many keys are read between two looks at the turn. */
+/** How many keys are read between two checks of the turn. */
 const STEP = 64
-/** How many runs are begun between two looks at the turn. */
+/** How many runs are begun between two checks of the turn. */
 const RUNS = 8
 /** The keys of longer runs are counted by rank. */
 const MANY = 64

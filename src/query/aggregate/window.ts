@@ -158,12 +158,14 @@ class ZonedWindow implements Window {
   #find(ms: number): { start: number; end: number } {
     const calendar = this.#calendar
     const { at, before, after } = this.#clock.lastChange(ms - 2 * UNITS.d, ms)
+    // The clock was set back by at least the length of a window, so windows begin again after the change.
     if (calendar.ms <= before - after) {
       const local = calendar.start(ms + after)
       const start = local - after
       return { start: start >= at ? start : this.start(at - 1), end: calendar.next(local) - after }
     }
-    // The highest time that the clock has shown. Windows begin at whole milliseconds.
+    // The highest time that the clock has shown: one that it shows again belongs to the window that was there before.
+    // Windows begin at whole milliseconds.
     const local = calendar.start(Math.max(ms + after, at + before - 1))
     return { start: this.#firstAt(local), end: this.#endOf(ms, calendar.next(local)) }
   }
@@ -174,6 +176,7 @@ class ZonedWindow implements Window {
     if (this.#calendar.ms > UNITS.d) return end
     const { at, before, after } = this.#clock.lastChange(ms, end)
     if (this.#calendar.ms > before - after) return end
+    // A window that begins again after the change ends this one.
     const again = this.#calendar.next(this.#calendar.start(at + after - 1)) - after
     return Math.min(end, again)
   }
@@ -242,6 +245,7 @@ class Clock {
   #changeIn(from: number, to: number): ClockChange {
     const before = this.#offsetOfZone(from)
     const after = this.#offsetOfZone(to)
+    // The clock has the offset of `from` at `low`, and that of `to` at `high`.
     let low = from
     let high = to
     while (before !== after && high - low > 1) {

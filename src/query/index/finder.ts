@@ -15,7 +15,7 @@ export interface PageItems {
   readonly total: number
 }
 
-/** Keys processed between two looks at the turn. */
+/** Keys processed between two checks of the turn. */
 const STEP = 256
 
 /** Executes a query, with an index if one helps. */

@@ -9,7 +9,7 @@ import { END } from './ranges.ts'
 import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, placeKey } from './tuples.ts'
 
-/** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */
+/** Keys of one tuple that are visited backwards to find its first key. */
 const MANY = 64
 
 /** The page of a query in the order of the index keys; the few items that these do not order are merged. */
@@ -24,9 +24,11 @@ export async function inOrder(items: CollectionItems, query: Query, plan: IndexP
   // Each of the others has a rank among all results: the keys before it, plus earlier others.
   let passed = 0
   while (passed < others.length && (others[passed] as Placed).before + passed < offset) passed++
+  // The next item of the page has `at` keys and `passed` of the others before it.
   let at = offset - passed
   const end = Math.min(total, offset + size)
   while (offset + places.length < end) {
+    // Keys up to the next of the others, then that one itself.
     const other = others[passed]
     const left = end - offset - places.length
     const wanted = other ? Math.min(left, other.before - at) : left
@@ -103,13 +105,14 @@ async function takeDown(
   turn: Turn,
 ): Promise<void> {
   const end = places.length + count
-  // Ranks are numbers of keys of the run before a key.
+  // The rank of a key is the number of keys of the run before it. The cursor is at the key of `rank`; all keys above it are
+  // in `places` already, or before the page.
   let rank = run.size - 1 - start
   let cursor = await tree.seek(run.from, turn, rank + 1)
   const above = start > 0 ? cursor.key : undefined
   cursor.previous()
   if (above && cursor.hasTupleOf(above)) {
-    // The page begins within the keys of one tuple.
+    // The page begins within the keys of one tuple: its rest, in ascending order, comes first.
     const first = await tree.count(run.from, tupleOf(above), turn)
     const next = await tree.count(run.from, aboveTuple(tupleOf(above)), turn)
     const from = first + start - (run.size - next)
@@ -127,9 +130,11 @@ async function takeDown(
       cursor.previous()
     }
     if (group.length < MANY) {
+      // All keys of the tuple were passed on the way down: they are read in reverse.
       for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
       rank -= group.length
     } else {
+      // The first key of a longer tuple is found by its rank.
       const lowest = await tree.count(run.from, tupleOf(last), turn)
       const left = Math.min(rank + 1 - lowest, end - places.length)
       await take(await tree.seek(run.from, turn, lowest), left, places, turn)

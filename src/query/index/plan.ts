@@ -129,10 +129,10 @@ export interface Order {
 const MOST_RANGES = 256
 
 /** The filters on one path. */
-interface OfPath {
+interface PathFilters {
   readonly ranges: readonly Range[]
   /** The ranges of the first filter alone: different values of an item may match different filters. */
-  readonly ofOne: readonly Range[]
+  readonly ofFirst: readonly Range[]
   readonly isExact: boolean
   readonly isFixed: boolean
 }
@@ -142,7 +142,7 @@ type UnplannedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
 /** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
 export class AccessPaths {
   readonly sort: readonly Sort[]
-  readonly #paths = new Map<string, OfPath & { readonly path: Path }>()
+  readonly #paths = new Map<string, PathFilters & { readonly path: Path }>()
   /** Number of filters in total, counting a text search as one. */
   readonly #filters: number
   #usable = 0
@@ -168,19 +168,19 @@ export class AccessPaths {
     let isExact = true
     let areOthersFixed = true
     for (const path of paths) {
-      const of = this.#paths.get(formatPath(path))
-      if (!of || ranges.length * of.ranges.length > MOST_RANGES) break
+      const filters = this.#paths.get(formatPath(path))
+      if (!filters || ranges.length * filters.ranges.length > MOST_RANGES) break
       covered++
-      isExact &&= of.isExact
-      if (areOthersFixed && others.length * of.ofOne.length <= MOST_RANGES) {
-        const cut = of.ofOne.map((range) => cutAfter(range, mostPart(paths.length)))
+      isExact &&= filters.isExact
+      if (areOthersFixed && others.length * filters.ofFirst.length <= MOST_RANGES) {
+        const cut = filters.ofFirst.map((range) => cutAfter(range, mostPart(paths.length)))
         areOthersFixed = cut.every(({ isPoint }) => isPoint)
         others = product(others, cut)
       } else areOthersFixed = false
       const before = ranges
-      ranges = product(before, of.ranges)
-      if (!of.isFixed) {
-        prefixes = before.flatMap(({ from }) => of.ranges.map(() => from))
+      ranges = product(before, filters.ranges)
+      if (!filters.isFixed) {
+        prefixes = before.flatMap(({ from }) => filters.ranges.map(() => from))
         break
       }
       prefixes = ranges.map(({ from }) => from)
@@ -227,7 +227,7 @@ export class AccessPaths {
   get #covering(): readonly Path[] | undefined {
     if (!this.#needs) return undefined
     const paths = [...new Map([...this.#inCovering, ...this.#needs.values].map(named)).values()]
-    // No index has what is virtual.
+    // Virtual fields are not indexed.
     if (paths.some(isReceived)) return undefined
     return paths.length > 0 && paths.length <= MOST_PATHS && this.#coveredBy(paths) ? paths : undefined
   }
@@ -287,11 +287,11 @@ export class AccessPaths {
         ? {
             path: filter.path,
             ranges: intersect(known.ranges, ranges),
-            ofOne: isFixed ? ranges : known.ofOne,
+            ofFirst: isFixed ? ranges : known.ofFirst,
             isExact: known.isExact && isExact,
             isFixed: known.isFixed || isFixed,
           }
-        : { path: filter.path, ranges, ofOne: ranges, isExact, isFixed },
+        : { path: filter.path, ranges, ofFirst: ranges, isExact, isFixed },
     )
   }
 }

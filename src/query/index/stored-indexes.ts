@@ -12,7 +12,21 @@ import { type IndexFields, LONG_ITEM } from './tuples.ts'
 /** How often to check whether an index to be removed is still being read. */
 const READERS_MS = 100
 
-/** The indexes in the store, updated in the transactions that change their items. */
+/**
+ * The indexes in the store, updated in the transactions that change their items.
+ *
+ * | State | Stored | Readable | A change of an item | Next state |
+ * |---|---|---|---|---|
+ * | building | facts without `since` | never | goes into the tree if its old keys are there, else `IndexBuild` applies it or reads it later | complete: with the last transaction of the build; dropped: by `drop`, or by the next start |
+ * | complete | facts with `since` | as of `since` and later | goes into the tree | dropped: by `drop` |
+ * | dropped | facts | by those who already read it | is left out | removed, when its last reader has ended |
+ *
+ * | Call in a transaction | Its changes are | `rollBack` |
+ * |---|---|---|
+ * | `changed` | collected | forgets them |
+ * | `save` | applied to the tree, and written to the store | forgets the new nodes |
+ * | `commit`, after it | what readers at its position and later ones see | is no longer possible |
+ */
 export class StoredIndexes implements TableObserver {
   readonly #store: Store
   readonly #cache = new NodeCache()

@@ -11,8 +11,8 @@ import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
  * path of the event time it has a single key.
  *
  *   single    each path leads to one value at most, or to none, and the tuple is whole
- *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is looked at
- *   unknown   there would be too many tuples, or the item is long: there is no tuple, and the item is looked at
+ *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is read
+ *   unknown   there would be too many tuples, or the item is long: there is no tuple, and the item is read
  */
 export const KIND = { unknown: 0, several: 1, single: 2 } as const
 export type Kind = (typeof KIND)[keyof typeof KIND]
