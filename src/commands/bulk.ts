@@ -1,3 +1,4 @@
+import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
@@ -79,9 +80,7 @@ async function decideDeleteItems(
   { position, ids, matches }: Selection,
   turn: Turn,
 ): Promise<Deletions> {
-  const collection = accepted.collection(name)
-  if (!collection.exists) throw unknown(name)
-  if (collection.isObject) throw isSingle(name)
+  const collection = existingList(name, accepted)
   const deletions = new Deletions()
   for (const id of ids) {
     if (turn.isOver) await turn.next()
@@ -126,9 +125,7 @@ function decideCreateCollection(name: string, accepted: AcceptedState): readonly
 }
 
 async function decideRemoveCollection(name: string, accepted: AcceptedState, turn: Turn): Promise<Deletions> {
-  const collection = accepted.collection(name)
-  if (!collection.exists) throw unknown(name)
-  if (collection.isObject) throw isSingle(name)
+  const collection = existingList(name, accepted)
   const deletions = new Deletions()
   for (const item of collection.items()) {
     deletions.add(name, item)
@@ -136,6 +133,13 @@ async function decideRemoveCollection(name: string, accepted: AcceptedState, tur
   }
   deletions.push({ type: 'CollectionRemoved', collection: name })
   return deletions
+}
+
+function existingList(name: string, accepted: AcceptedState): CollectionState {
+  const collection = accepted.collection(name)
+  if (!collection.exists) throw unknown(name)
+  if (collection.isObject) throw isSingle(name)
+  return collection
 }
 
 function unknown(collection: string): Refusal {

@@ -45,17 +45,10 @@ export function note(segment: Segment, position: Position, offset: number): void
   }
 }
 
-export function segmentAt(
-  directory: string,
-  { first, size, index }: Pick<SegmentSpan, 'first' | 'size'> & Partial<SegmentSpan>,
-): Segment {
+export function segmentAt(directory: string, first: Position, size: number, index?: SegmentSpan['index']): Segment {
   const { positions = [], offsets = [] } = index ?? {}
-  return {
-    path: `${directory}/${segmentName(first)}`,
-    first,
-    size,
-    index: { positions: [...positions], offsets: [...offsets] },
-  }
+  const path = `${directory}/${segmentName(first)}`
+  return { path, first, size, index: { positions: [...positions], offsets: [...offsets] } }
 }
 
 /** Removes the records from an offset on from the index. */

@@ -53,7 +53,8 @@ export async function walk(files: Files, directory: string, visit?: Visit, optio
   const firsts = until ? until.segments.map(({ first }) => first) : await segmentsIn(files, directory)
   for (const [index, first] of firsts.entries()) {
     progress(index, firsts.length)
-    const segment = segmentAt(directory, known[index] ?? { first, size: 0 })
+    const span = known[index]
+    const segment = segmentAt(directory, span?.first ?? first, span?.size ?? 0, span?.index)
     const isLast = !until && index === firsts.length - 1
     if (index < known.length - 1) await walker.pass(segment)
     else await walker.read(segment, until?.segments[index]?.size, isLast)

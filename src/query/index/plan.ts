@@ -47,6 +47,43 @@ interface CountedRange extends SingleRange {
   readonly size: number
 }
 
+/** How an index helps with a query. */
+interface Access {
+  /** The ranges of matching keys of the kind `single`, in order. */
+  readonly single: readonly SingleRange[]
+  /** The same for the kinds `several` and `unknown`, whose items must be read. */
+  readonly others: readonly KeyRange[]
+  /** Whether a `single` key in the ranges proves that its item matches. */
+  readonly isExact: boolean
+  /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
+  readonly order: Order | undefined
+  /**
+   * Only if `single` keys have all values that a question about groups needs: for each path of the index, the ranges of
+   * its filters.
+   */
+  readonly covered: readonly (readonly Range[] | undefined)[] | undefined
+}
+
+/** Keys of the kind `single`. */
+interface SingleRange extends KeyRange {
+  /** The beginning of its keys, as latin1: the kind, and the parts that the filters fix. */
+  readonly prefix: string
+}
+
+/** Keys of an index from `from` to before `to`. */
+interface KeyRange {
+  readonly from: Buffer
+  readonly to: Buffer
+}
+
+export interface Order {
+  /** The sorts that the keys follow after the prefix; empty for the collection's order. */
+  readonly sort: readonly Sort[]
+  readonly descending: boolean
+  /** Sorts by paths that the filters fix are left out. That is not sufficient for items with several values there. */
+  readonly leavesOut: boolean
+}
+
 /** The index with the fewest items to read; undefined if scanning all items is as good. */
 export async function planOf(
   snapshot: CollectionSnapshot,
@@ -82,47 +119,6 @@ async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, tu
   const isInOrder = access.isExact && access.order !== undefined && isOfOne && others <= most
   const cost = others + (access.covered ? size / KEYS_PER_ITEM : size)
   return { index, tree, access, single, others, size: size + others, cost, isInOrder }
-}
-
-export function keyBytes(key: string): Buffer {
-  return Buffer.from(key, 'latin1')
-}
-
-/** Keys of an index from `from` to before `to`. */
-interface KeyRange {
-  readonly from: Buffer
-  readonly to: Buffer
-}
-
-/** Keys of the kind `single`. */
-interface SingleRange extends KeyRange {
-  /** The beginning of its keys, as latin1: the kind, and the parts that the filters fix. */
-  readonly prefix: string
-}
-
-/** How an index helps with a query. */
-interface Access {
-  /** The ranges of matching keys of the kind `single`, in order. */
-  readonly single: readonly SingleRange[]
-  /** The same for the kinds `several` and `unknown`, whose items must be read. */
-  readonly others: readonly KeyRange[]
-  /** Whether a `single` key in the ranges proves that its item matches. */
-  readonly isExact: boolean
-  /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
-  readonly order: Order | undefined
-  /**
-   * Only if `single` keys have all values that a question about groups needs: for each path of the index, the ranges of
-   * its filters.
-   */
-  readonly covered: readonly (readonly Range[] | undefined)[] | undefined
-}
-
-export interface Order {
-  /** The sorts that the keys follow after the prefix; empty for the collection's order. */
-  readonly sort: readonly Sort[]
-  readonly descending: boolean
-  /** Sorts by paths that the filters fix are left out. That is not sufficient for items with several values there. */
-  readonly leavesOut: boolean
 }
 
 /** Combining several filters stops at this number of ranges. */
@@ -330,4 +326,8 @@ function cutAfter({ from, to, isPoint }: Range, most: number): Range {
 
 function keyRange(kind: string, { from, to }: Range): KeyRange {
   return { from: keyBytes(kind + from), to: keyBytes(kind + to) }
+}
+
+export function keyBytes(key: string): Buffer {
+  return Buffer.from(key, 'latin1')
 }

@@ -9,38 +9,6 @@ import { type IndexFields, LONG_ITEM, tupleKeys } from './tuples.ts'
 /** Approximate bytes of a node on disk. */
 const NODE_BYTES = 4096
 
-/** The stored properties of an index. */
-export interface IndexFacts extends Partial<Pick<IndexFields, 'timePart'>> {
-  readonly collection: string
-  readonly paths: readonly Path[]
-  /** The index is complete from this position on; undefined while it is being built. */
-  readonly since: Position | undefined
-}
-
-/** The public properties of an index. */
-export interface IndexStatus {
-  readonly collection: string
-  /** Dotted; several separated by commas. */
-  readonly path: string
-  readonly entries: number
-  /** Approximate size on disk. */
-  readonly bytes: number
-  readonly uses: number
-  /** Undefined if it is complete; otherwise the progress. */
-  readonly built?: number | undefined
-}
-
-/** The keys of the item at a place; none if there is no item. */
-export function keysAt(item: IndexedItem | undefined, fields: IndexFields, place: number): readonly string[] {
-  return item ? tupleKeys(item.text.length > LONG_ITEM ? undefined : item.value, fields, place) : []
-}
-
-export interface IndexedItem {
-  readonly text: string
-  /** Undefined if the item is too long to be parsed while it is written. */
-  readonly value: JsonObject | undefined
-}
-
 /** An index of one table: the keys of all its items, in the store. */
 export class StoredIndex implements IndexFields {
   readonly table: number
@@ -154,6 +122,38 @@ export class StoredIndex implements IndexFields {
     this.#since = position
     this.building = undefined
   }
+}
+
+/** The stored properties of an index. */
+export interface IndexFacts extends Partial<Pick<IndexFields, 'timePart'>> {
+  readonly collection: string
+  readonly paths: readonly Path[]
+  /** The index is complete from this position on; undefined while it is being built. */
+  readonly since: Position | undefined
+}
+
+/** The public properties of an index. */
+export interface IndexStatus {
+  readonly collection: string
+  /** Dotted; several separated by commas. */
+  readonly path: string
+  readonly entries: number
+  /** Approximate size on disk. */
+  readonly bytes: number
+  readonly uses: number
+  /** Undefined if it is complete; otherwise the progress. */
+  readonly built?: number | undefined
+}
+
+/** The keys of the item at a place; none if there is no item. */
+export function keysAt(item: IndexedItem | undefined, fields: IndexFields, place: number): readonly string[] {
+  return item ? tupleKeys(item.text.length > LONG_ITEM ? undefined : item.value, fields, place) : []
+}
+
+export interface IndexedItem {
+  readonly text: string
+  /** Undefined if the item is too long to be parsed while it is written. */
+  readonly value: JsonObject | undefined
 }
 
 export function indexName(paths: readonly Path[]): string {
