@@ -30,7 +30,7 @@ type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDepe
 
 const NONE: NotCreatedItems = new Map()
 
-/** The deletions by filters that a command amounts to. */
+/** The deletions by filters of which a command consists. */
 export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
   if (command.type === 'DeleteItems') return [command]
   if (command.type !== 'DeleteItemWithDependents') return []
@@ -175,11 +175,11 @@ class Deletions extends IndexedList<DomainEvent> {
   }
 
   at(index: number): DomainEvent | undefined {
-    const place = index < 0 ? this.length + index : index
-    const id = this.#ids.at(place)
-    if (id === undefined) return this.#last[place - this.#ids.length]
-    const before = { revision: this.#revisions.at(place) as number, position: this.#positions.at(place) as number }
-    const collection = this.#collections.findLast(({ first }) => first <= place)
+    const at = index < 0 ? this.length + index : index
+    const id = this.#ids.at(at)
+    if (id === undefined) return this.#last[at - this.#ids.length]
+    const before = { revision: this.#revisions.at(at) as number, position: this.#positions.at(at) as number }
+    const collection = this.#collections.findLast(({ first }) => first <= at)
     return deletionOf(collection?.name as string, { id, ...before })
   }
 }

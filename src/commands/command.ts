@@ -16,7 +16,7 @@ export interface OnItem extends Conditions {
 }
 
 export type Patch =
-  /** Another value in place of the one that there is. */
+  /** Replaces the whole value. */
   | { readonly type: 'value'; readonly value: JsonValue }
   | { readonly type: 'merge'; readonly document: JsonObject }
   | { readonly type: 'operations'; readonly operations: readonly PatchOperation[] }
@@ -27,7 +27,7 @@ export type Command =
   | (OnItem & {
       readonly type: 'ReplaceItem'
       readonly item: JsonObject
-      /** The item stays as it is unless the other one has a later event time. */
+      /** The item is only replaced by one with a later event time. */
       readonly onlyIfNewer?: boolean
     })
   | (OnItem & {
@@ -73,7 +73,7 @@ export type BulkCommand =
     }
   | (OnItem & {
       readonly type: 'DeleteItemWithDependents'
-      /** Whose items are deleted with it: those whose `field` is its id. */
+      /** The items that are deleted with it: those whose `field` is its id. */
       readonly dependents: readonly Dependents[]
       /** As in DeleteItems. */
       readonly seconds?: number

@@ -24,7 +24,7 @@ export type Restoration =
   | {
       /**
        * After a `reset`, the next id of each list is one above the highest integer id of its items. An `import` is a reset
-       * to what the first import of a data file with these items would make of it.
+       * to the state after the first import of a data file with these items.
        */
       readonly type: 'collections' | 'reset' | 'import'
       readonly collections: RestoredCollections
@@ -82,7 +82,7 @@ async function imported(collections: RestoredCollections, rules: Rules, turn: Tu
   )
 }
 
-/** A collection that is removed begins anew, too. */
+/** The ids of a removed collection begin anew, too. */
 async function idResets(
   names: Iterable<string>,
   { collections }: Edit,

@@ -254,7 +254,7 @@ function decodeRecord(bytes: Buffer, start: number, end: number): JournalRecord 
   return decodeOne(record) ?? decodeSeveral(record) ?? decodeAny(record)
 }
 
-/** A record of a single event with an item, the most frequent kind: in 2.8 µs instead of 5.4, which a start takes. */
+/** A record of a single event with an item, the most frequent kind. It takes 2.8 µs, `decodeSeveral` 5.4. */
 function decodeOne(record: Buffer): JournalRecord | undefined {
   const item = record.indexOf(ITEM)
   if (item < 0 || record.indexOf(NEXT_EVENT) >= 0 || record.indexOf(CLOSE, record.length - CLOSE.length) < 0)

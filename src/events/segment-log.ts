@@ -5,7 +5,7 @@ import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type O
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { bytesAfter, note, type Segment } from './segment.ts'
+import { addToIndex, bytesAfter, type Segment } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
 
@@ -97,7 +97,7 @@ export class SegmentLog {
   /** Called when complete writes were written at the end of the last segment. */
   protected advance({ starts, end, next, time }: Written): void {
     for (const [position, offset] of starts) {
-      note(this.#last, position, offset)
+      addToIndex(this.#last, position, offset)
       this.#lastOffset = offset
     }
     this.#last.size = end

@@ -6,7 +6,7 @@ import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import { type ChainState, DIGITS, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES } from './record-format.ts'
 import { DAMAGED_HEADER, LineReader, parseHeader, parseRecord, readFrame, type ScannedLine } from './record-reader.ts'
-import { forget, note, type Segment, segmentAt, segmentsIn } from './segment.ts'
+import { addToIndex, removeFromIndex, type Segment, segmentAt, segmentsIn } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
 export interface Walk {
@@ -168,7 +168,7 @@ class Walker implements Walk {
     const record = this.#parse(text, offset, () => line.record())
     const wrong = this.#chain.add(record, line.crc)
     if (wrong !== undefined) throw this.#corrupt(text, offset, wrong)
-    note(segment, record.position, offset)
+    addToIndex(segment, record.position, offset)
     this.lastOffset = offset
     this.#begun ??= offset
     if (this.#visit) this.#parts.push(record)
@@ -196,7 +196,7 @@ class Walker implements Walk {
     if (this.#begun === undefined) return
     this.#chain.cutOff()
     this.lastOffset = undefined
-    forget(segment, offset)
+    removeFromIndex(segment, offset)
     segment.size = offset
   }
 

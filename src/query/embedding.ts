@@ -29,7 +29,7 @@ export interface RelatedSnapshot extends Related {
 
 export type Each = (item: JsonObject, place: number) => void
 
-/** Tells of each item that is wanted, in any order. */
+/** Calls `each` with every wanted item, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>
 
 export type { Item }

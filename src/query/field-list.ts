@@ -173,7 +173,7 @@ export class FieldList implements Projection {
     for (const [name, { isPresent }] of fields) if (!isPresent) this.#remove(collection, name)
   }
 
-  /** Of too many absent fields, forgets the one that was queried first. */
+  /** Forgets the absent field that was queried first, if there are too many. */
   #limitAbsent(collection: string): void {
     const absent = [...(this.#fields.get(collection) ?? [])].filter(([, { isPresent }]) => isPresent === false)
     const [first] = absent

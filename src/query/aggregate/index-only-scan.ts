@@ -26,7 +26,7 @@ type AddItem = (item: JsonObject, place: number) => void
 /** Adds the key that was read last. */
 type AddKey = (key: Buffer, place: number) => void
 
-/** Answers a question about groups from the keys of an index. Items are read only if their keys lack a value. */
+/** Answers a query for groups from the keys of an index. Items are read only if their keys lack a value. */
 export class IndexOnlyScan {
   readonly #plan: IndexPlan
   readonly #snapshot: CollectionSnapshot
@@ -308,7 +308,7 @@ const NONE = -1
 const COUNT = NONE
 
 /**
- * Which parts of the keys of an index a question about groups needs. The parts of a key are the order keys of its
+ * Which parts of the keys of an index a query for groups needs. The parts of a key are the order keys of its
  * values, counted from 0. A run is a sequence of keys of the same group and window.
  */
 interface Layout {

@@ -58,7 +58,7 @@ interface Access {
   /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
   readonly order: Order | undefined
   /**
-   * Only if `single` keys have all values that a question about groups needs: for each path of the index, the ranges of
+   * Only if `single` keys have all values that a query for groups needs: for each path of the index, the ranges of
    * its filters.
    */
   readonly covered: readonly (readonly Range[] | undefined)[] | undefined
@@ -142,13 +142,13 @@ export class AccessPaths {
   /** Number of filters in total, counting a text search as one. */
   readonly #filters: number
   #usable = 0
-  /** Only for a question about groups. */
+  /** Only for a query for groups. */
   readonly #needs: Needs | undefined
 
   constructor({ filters, mentioned, sort, grouping }: UnplannedQuery) {
     this.#filters = filters.length + Math.min(1, mentioned.length)
     this.#needs = grouping && needsOf(grouping)
-    // A question about groups sorts its rows, not its items.
+    // A query for groups sorts its rows, not its items.
     this.sort = grouping ? [] : sort
     for (const filter of filters) this.#add(filter)
   }
@@ -204,7 +204,7 @@ export class AccessPaths {
     return this.#covering ?? this.#leading
   }
 
-  /** Whether an index of these paths, which covers a question about groups, has the best order for it. */
+  /** Whether an index of these paths, which covers a query for groups, has the best order for it. */
   isCoveredWellBy(paths: readonly Path[]): boolean {
     const names = paths.map(formatPath)
     return this.#inCovering.every((path, index) => names[index] === formatPath(path))
@@ -219,7 +219,7 @@ export class AccessPaths {
     return [...new Map([...sorted(fixed), ...groups, ...(time ? [time] : []), ...sorted(ranged)].map(named)).values()]
   }
 
-  /** The paths of the best index that covers a question about groups; undefined if there is none. */
+  /** The paths of the best index that covers a query for groups; undefined if there is none. */
   get #covering(): readonly Path[] | undefined {
     if (!this.#needs) return undefined
     const paths = [...new Map([...this.#inCovering, ...this.#needs.values].map(named)).values()]
