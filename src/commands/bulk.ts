@@ -15,7 +15,7 @@ import { deletionOf } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
 /** The ids of the items that match filters at one position. */
-export interface Selection {
+export interface SelectedItems {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
   /** Whether an item that was written since matches. */
@@ -23,7 +23,7 @@ export interface Selection {
 }
 
 /** Finds the items of a collection that match filters; undefined if the collection does not exist. */
-export type SelectItems = (command: DeleteItems) => Promise<Selection | undefined>
+export type SelectItems = (command: DeleteItems) => Promise<SelectedItems | undefined>
 
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDependents' }>
@@ -53,7 +53,7 @@ export async function decideBulk(
   command: BulkCommand,
   accepted: AcceptedState,
   rules: Rules,
-  selected: readonly (Selection | undefined)[],
+  selected: readonly (SelectedItems | undefined)[],
   turn: Turn,
 ): Promise<BulkDecision> {
   switch (command.type) {
@@ -77,7 +77,7 @@ export async function decideBulk(
 async function decideDeleteItems(
   { collection: name }: DeleteItems,
   accepted: AcceptedState,
-  { position, ids, matches }: Selection,
+  { position, ids, matches }: SelectedItems,
   turn: Turn,
 ): Promise<Deletions> {
   const collection = existingList(name, accepted)
@@ -96,7 +96,7 @@ async function decideDeleteWithDependents(
   { dependents, seconds: _, ...item }: DeleteItemWithDependents,
   accepted: AcceptedState,
   rules: Rules,
-  selected: readonly (Selection | undefined)[],
+  selected: readonly (SelectedItems | undefined)[],
   turn: Turn,
 ): Promise<Deletions> {
   const decision = decide({ ...item, type: 'DeleteItem' }, accepted, rules)

@@ -5,12 +5,12 @@ import type { Fault, RefusalCode } from '../runtime/errors.ts'
 /** Entity tags of a conditional request (RFC 9110 §13.1), `*` for any. */
 export type Tags = '*' | readonly string[]
 
-export interface Conditions {
+export interface Preconditions {
   readonly ifMatch?: Tags | undefined
   readonly ifNoneMatch?: Tags | undefined
 }
 
-export interface OnItem extends Conditions {
+export interface OnItem extends Preconditions {
   readonly collection: string
   readonly key: string
 }

@@ -13,7 +13,7 @@ import { stamp, withId } from './item-event.ts'
 import type { EventTimeRule, Latest, Rules } from './rules.ts'
 
 /** A reading that may become the latest item of its id. */
-interface Candidate {
+interface LatestCandidate {
   readonly in: string
   readonly id: ItemId
   readonly time: EventTimeRule
@@ -35,7 +35,7 @@ export class LatestItems {
   /** The latest items that were written themselves, which takes precedence. */
   readonly #written: Set<string>
   readonly #targets: ReadonlySet<string>
-  readonly #newest = new Map<string, Candidate>()
+  readonly #newest = new Map<string, LatestCandidate>()
   /** The last event that created or removed each collection. */
   readonly #lives = new Map<string, DomainEvent>()
 
@@ -116,7 +116,7 @@ function candidateOf(
   latest: Latest,
   accepted: AcceptedState,
   rules: Rules,
-): Candidate | undefined {
+): LatestCandidate | undefined {
   const time = rules.times.get(event.collection)
   const reading = event.item.value
   const id = firstAt(reading, latest.by)
@@ -129,13 +129,13 @@ function candidateOf(
 }
 
 /** For readings with the same time, the first one stays unless the other is a correction of it. */
-function isAfter(a: Candidate, b: Candidate): boolean {
+function isAfter(a: LatestCandidate, b: LatestCandidate): boolean {
   const order = compareInstants(a.instant, b.instant)
   return order > 0 || (order === 0 && a.source === b.source)
 }
 
 /** The event that makes a reading the latest item; undefined when it is not newer than that. */
-function latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules): DomainEvent | undefined {
+function latestItem(candidate: LatestCandidate, accepted: AcceptedState, rules: Rules): DomainEvent | undefined {
   const { in: name, id, time, instant, reading, corrects } = candidate
   const before = accepted.collection(name).get(keyOf(id))
   if (!isItem(before)) {

@@ -172,13 +172,13 @@ const MOST_CHARACTERS = 1024 * 1024
 const READS_AT_ONCE = 8
 
 /** An event of an item, its position, and its time in milliseconds since 1970. */
-export type FoundEvent = readonly [Position, ItemEvent, number]
+export type EventOfItem = readonly [Position, ItemEvent, number]
 
 /** The events of items at ascending positions, which are not always found in this order. Close positions are read together. */
 export async function* itemEventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
-): AsyncGenerator<FoundEvent> {
+): AsyncGenerator<EventOfItem> {
   for (let wanted = positions; wanted.length > 0; ) {
     const left: Position[] = []
     for (const together of readTogether(runsOf(wanted))) {
@@ -221,8 +221,8 @@ function* readTogether(runs: readonly (readonly Position[])[]): Generator<readon
 async function eventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
-): Promise<readonly FoundEvent[]> {
-  const found: FoundEvent[] = []
+): Promise<readonly EventOfItem[]> {
+  const found: EventOfItem[] = []
   let characters = 0
   for await (const recorded of journal.read(positions[0] as Position, positions.at(-1) as Position)) {
     for (const [position, event] of positioned(recorded)) {

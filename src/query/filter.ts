@@ -83,17 +83,17 @@ function valueMatches(
       return typeof value === 'string' && operands.some(({ text }) => value.includes(text))
     case 'like': {
       if (value === null || isArray(value) || isObject(value)) return false
-      const folded = fold(String(value))
+      const folded = foldCase(String(value))
       return operands.some(({ text }) => folded.includes(text))
     }
     case 'istartswith': {
       if (typeof value !== 'string') return false
-      const begin = fold(value.slice(0, longest))
+      const begin = foldCase(value.slice(0, longest))
       return operands.some(({ text }) => begin.startsWith(text))
     }
     case 'iendswith': {
       if (typeof value !== 'string') return false
-      const end = fold(value.slice(-longest))
+      const end = foldCase(value.slice(-longest))
       return operands.some(({ text }) => end.endsWith(text))
     }
     default:
@@ -153,12 +153,12 @@ function mentionsAny(item: JsonObject, folded: readonly string[]): boolean {
 function isMentioned(value: JsonValue, folded: readonly string[]): boolean {
   if (isArray(value)) return value.some((element) => isMentioned(element, folded))
   if (isObject(value)) return Object.keys(value).some((name) => isMentioned(value[name] as JsonValue, folded))
-  const text = fold(String(value))
+  const text = foldCase(String(value))
   return folded.some((one) => text.includes(one))
 }
 
 /** Folds case, by both conversions, as some letters have two forms in one case: σ and ς, K and the kelvin sign. */
-export function fold(text: string): string {
+export function foldCase(text: string): string {
   return text.toLowerCase().toUpperCase()
 }
 
@@ -166,7 +166,8 @@ const FOLDED: ReadonlySet<Operator> = new Set(['like', 'istartswith', 'iendswith
 
 export function filterOf(path: Path, operator: Operator, values: readonly string[], isTime = false): Filter {
   const isFolded = FOLDED.has(operator)
-  const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(fold) : values
+  const texts =
+    operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(foldCase) : values
   // A long list of the same text, such as commas alone, would cost tens of milliseconds.
   const operands = Array.from(new Set(texts), (text) => operandOf(text, isTime))
   let keys: OperandKeys | undefined

@@ -6,7 +6,7 @@ import {
   type Conditions,
   type Filter,
   filterOf,
-  fold,
+  foldCase,
   isComparison,
   OPERATORS,
   type Operator,
@@ -190,7 +190,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   const paging = new Map<string, string>()
   const fields: Path[] = []
   for (const { name, value } of parameters) {
-    if (name === 'q') mentioned.push(fold(value))
+    if (name === 'q') mentioned.push(foldCase(value))
     else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
     else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
     else if (PAGING.has(name)) {

@@ -70,12 +70,9 @@ export class StoredIndex implements IndexFields {
 
   /** Changes the keys of a place, in the tree with `apply`. In a transaction. */
   replace(old: readonly string[], keys: readonly string[]): void {
-    const kept = keys.length < 2 ? undefined : new Set(keys)
-    const isKept = (key: string): boolean => kept?.has(key) ?? key === keys[0]
-    const had = old.length < 2 ? undefined : new Set(old)
-    const wasHad = (key: string): boolean => had?.has(key) ?? key === old[0]
-    for (const key of old) if (!isKept(key)) this.#change(key, false)
-    for (const key of keys) if (!wasHad(key)) this.#change(key, true)
+    // The removal and the insertion of the same key cancel each other.
+    for (const key of old) this.#change(key, false)
+    for (const key of keys) this.#change(key, true)
   }
 
   /** Makes the changes in the tree. In a transaction. */

@@ -1,12 +1,12 @@
 import { Refusal } from '../runtime/errors.ts'
-import type { Conditions, Tags } from './command.ts'
+import type { Preconditions, Tags } from './command.ts'
 
 /**
  * RFC 9110 §13.1. `tagsOf` returns the entity tags of the value to be changed, the item's first. A value that does not exist
  * has none, and matches nothing, not even `*`. It is called only if there is a condition, because hashing an item takes as
  * long as writing it to the store.
  */
-export function checkConditions({ ifMatch, ifNoneMatch }: Conditions, tagsOf: () => readonly string[]): void {
+export function checkPreconditions({ ifMatch, ifNoneMatch }: Preconditions, tagsOf: () => readonly string[]): void {
   if (ifMatch === undefined && ifNoneMatch === undefined) return
   const tags = tagsOf()
   const [tag] = tags
