@@ -62,8 +62,8 @@ const FULL_MS = 5000
  * |---|---|---|
  * | queued | `#accepted` | it is rejected with all writes behind it, as these were decided on top of it |
  * | being written | `#accepted` | its bytes are cut off durably and it is rejected with the queue; if that fails, the journal is unusable |
- * | durable | `next` | while the store has no room, it is rejected as `OutcomeUnknown`, stays in the journal, and is published later |
- * | published | `head` | a follower that throws makes the journal unusable |
+ * | durable | `next` | while the store has no room, it is rejected as `OutcomeUnknown`, stays in the journal, and is published later; if `project` or a follower throws, the journal is unusable |
+ * | published | `head` | never: it is resolved |
  */
 export class FileJournal extends SegmentLog implements Journal, Sized {
   readonly figures = new JournalFigures()

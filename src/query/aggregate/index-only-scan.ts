@@ -49,24 +49,15 @@ export class IndexOnlyScan {
     const parts = this.#parts
     const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
     const add = (item: JsonObject, place: number): void => rows.add(item, place)
-    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
     let group: Group | undefined
     let prefix = ''
-    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
-      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
-      if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
-        await this.#item(scan, add, turn)
-        continue
-      }
-      const at = window ? parts.time(time) : undefined
-      if (window && at === undefined) {
-        await scan.jump(scan.prefix + END, turn)
-        continue
-      }
-      let { to } = scan
-      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
+    const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
+      const at = window ? (parts.time(time) as number) : undefined
+      // Several runs, one for each window, may have the prefix of one group.
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
+      let { to } = scan
+      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
       const cell = (): readonly Accumulator[] => {
         group ??= rows.groupOf(parts.groups())
         return rows.accumulators(group, at)
@@ -74,7 +65,31 @@ export class IndexOnlyScan {
       if (isCount) await this.#countRun(scan, to, cell(), turn)
       else await this.#readRun(scan, key, to, this.#adding(cell), add, turn)
     }
-    await this.#others(add, turn)
+    await this.#scan(window !== undefined, addRun, add, turn)
+  }
+
+  /**
+   * Calls `addRun` with the first key of each run, which leaves the cursor after the run, and `add` with the items whose keys
+   * lack a value. With `needsTime`, runs without an event time are left out.
+   */
+  async #scan(
+    needsTime: boolean,
+    addRun: (scan: KeyScan, key: Buffer) => Promise<void>,
+    add: AddItem,
+    turn: Turn,
+  ): Promise<void> {
+    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
+    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
+      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
+      if (!scan.isKnown || !this.#parts.readRun(key, scan.starts)) await this.#item(scan, add, turn)
+      else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
+      else await addRun(scan, key)
+    }
+    for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
+      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
+      const item = candidate && this.#matching.valueAt(candidate.place)
+      if (item) add(item, candidate.place)
+    }
   }
 
   /** Adds a key to accumulators, which are created by the first. */
@@ -133,22 +148,12 @@ export class IndexOnlyScan {
     const { shared, time, isTimed } = this.#layout
     const parts = this.#parts
     const add = (item: JsonObject, place: number): void => newest.add(item, place)
-    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
-    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
-      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
-      if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
-        await this.#item(scan, add, turn)
-        continue
-      }
-      if (parts.time(time) === undefined) {
-        await scan.jump(scan.prefix + END, turn)
-        continue
-      }
+    const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const group = parts.groups()[0] as Scalar
       if (isTimed && this.#layout.last === shared + 1) {
         await scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS), turn)
         await this.#lastOf(key, group, scan, newest, turn)
-        continue
+        return
       }
       const to = isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to
       const addKey: AddKey = (_, place) => {
@@ -157,7 +162,7 @@ export class IndexOnlyScan {
       }
       await this.#readRun(scan, key, to, addKey, add, turn)
     }
-    await this.#others(add, turn)
+    await this.#scan(true, addRun, add, turn)
   }
 
   /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
@@ -199,14 +204,6 @@ export class IndexOnlyScan {
     scan.cursor.next()
     const item = this.#matching.valueAt(place)
     if (item) add(item, place)
-  }
-
-  async #others(add: AddItem, turn: Turn): Promise<void> {
-    for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
-      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
-      const item = candidate && this.#matching.valueAt(candidate.place)
-      if (item) add(item, candidate.place)
-    }
   }
 
   /** The bytes after the prefix that are above all keys with the same part as this key. */
@@ -331,10 +328,8 @@ interface Layout {
   readonly checked: number
   /** The number after the last part that is read of each key. */
   readonly last: number
-  /** By part, the ranges of the filters. */
+  /** By part, the ranges of its filters. */
   readonly filters: readonly (readonly Range[] | undefined)[]
-  /** Those that are checked for each key. */
-  readonly ranges: readonly (readonly Range[] | undefined)[]
 }
 
 function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
@@ -354,8 +349,8 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
   const isTimed = !isTimeless && time >= shared
   if (isTimed) shared = time
   const checked = isTimed || covered[shared] ? shared + 1 : shared
-  const ranges = covered.map((one, part) => (part < checked ? undefined : one))
-  const read = [...columns, isTimeRead ? time : NONE, ranges.findLastIndex((one) => one)]
+  const lastFilter = covered.findLastIndex((ranges, part) => ranges && part >= checked)
+  const read = [...columns, isTimeRead ? time : NONE, lastFilter]
   return {
     groups,
     time,
@@ -368,7 +363,6 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
     checked,
     last: Math.max(shared, ...read.map((part) => part + 1)),
     filters: covered,
-    ranges,
   }
 }
 
@@ -402,7 +396,7 @@ class Parts {
 
   /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
   read(key: Buffer, start: number): 'matches' | 'fails' | 'unknown' {
-    const { shared, last, ranges } = this.#layout
+    const { shared, checked, last, filters } = this.#layout
     let at = start
     for (let part = shared; part < last; part++) {
       const into = this.#parts[part] as KeyPart
@@ -410,7 +404,7 @@ class Parts {
       else if (!readPart(key, at, into)) return 'unknown'
       if (into.end < 0) return 'unknown'
       this.#starts[part] = at
-      const wanted = ranges[part]
+      const wanted = part < checked ? undefined : filters[part]
       if (wanted) {
         const text = key.toString('latin1', at, into.end)
         if (!wanted.some(({ from, to }) => text >= from && text < to)) return 'fails'
