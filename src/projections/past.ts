@@ -24,7 +24,7 @@ const CACHED_MS = 30_000
 const MOST_MS = 300_000
 /** Approximate memory of an item besides its text. */
 const ITEM_BYTES = 120
-/** States computed at a time, since each reads the journal and holds its progress. */
+/** States that are computed at a time, since each reads the journal and holds its progress. */
 const MADE_AT_ONCE = 2
 
 const STAYING: Asker = { isGone: () => false }
@@ -57,7 +57,14 @@ interface CollectionFilter {
 /**
  * Reads the past. An item is read from the journal, at a position from its history. A collection is derived from the
  * present and the changes since; if there are too many of them, or its order changed, it is folded again. States are
- * cached for a while.
+ * cached for a while:
+ *
+ * | State | In `#states` | Next state |
+ * |---|---|---|
+ * | computed | yes | read, by those who waited for it; none, if it fails or all who waited are gone |
+ * | read | until it is too old for new readers | unused, when its last reader releases it |
+ * | unused | yes | read again; released, CACHED_MS after its last use, or earlier if the states take too much room |
+ * | released | no | none: the store keeps no replaced rows for it |
  */
 export class Past {
   readonly #journal: Pick<Journal, 'read'>

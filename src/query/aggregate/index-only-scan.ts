@@ -18,7 +18,7 @@ import type { Group, NewestItems, Rows } from './rows.ts'
 const STEP = 64
 /** How many runs are begun between two checks of the turn. */
 const RUNS = 8
-/** The keys of longer runs are counted by rank. */
+/** Keys of a run that are counted one by one. */
 const MANY = 64
 
 /** Adds an item that was read instead of its key. */
@@ -136,6 +136,7 @@ export class IndexOnlyScan {
       count++
       scan.cursor.next()
     } while (count < MANY && isBelow(scan.cursor.key, bound))
+    // Longer runs are counted by rank.
     if (isBelow(scan.cursor.key, bound)) {
       const { tree } = this.#plan
       count += await tree.count(scan.cursor.key as Buffer, bound, turn)
@@ -169,6 +170,7 @@ export class IndexOnlyScan {
   async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
     const { shared, time } = this.#layout
     const { cursor } = scan
+    // The cursor is `back` keys before the next run, to which it returns.
     let latest: number | undefined
     let back = 0
     for (let isFirst = false; !isFirst; ) {
