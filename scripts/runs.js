@@ -204,8 +204,8 @@ export const RUNS = {
   former: {
     about: 'random queries as of random positions of a collection that is written to, by indexes: as it was then',
     file: 'test/projections/past-snapshot.test.ts',
-    all: { FORMER_TIMES: 20 },
-    full: { FORMER_TIMES: 1000 },
+    all: { PAST_TIMES: 20 },
+    full: { PAST_TIMES: 1000 },
   },
   trees: {
     about:

@@ -34,7 +34,7 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
 /**
  * The journal of a cluster: messages of a stream, which every node follows, verifies and copies to its own disk. All
  * nodes read; only the leader appends, which is the node that called `lead` last. Each message names its predecessor,
- * so a former leader cannot append behind the back of a new one.
+ * so an earlier leader cannot append behind the back of a new one.
  */
 export class ClusterJournal implements Journal, Sized {
   readonly id: string

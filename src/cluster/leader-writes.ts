@@ -89,7 +89,7 @@ export class LeaderWrites {
 
   /** Sends the next batch while this node applies the previous one. */
   async #flushAll(): Promise<void> {
-    // Requests of one turn of the event loop share the first message.
+    // Requests of one iteration of the event loop share the first message.
     await setImmediate()
     while (this.#queue.length > 0) {
       const batch = this.#packer.take(this.#queue, this.#next, (draft) => {

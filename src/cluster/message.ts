@@ -17,7 +17,7 @@ import { type EncodedRecord, encodeHeader, encodeWrite, frame } from '../events/
 import { Corruption } from '../runtime/errors.ts'
 import type { Message } from './record-stream.ts'
 
-/** Announces a new leader. A write that the former leader left incomplete before this message is void. */
+/** Announces a new leader. A write that the earlier leader left incomplete before this message is void. */
 export interface Succession {
   /** The node that leads from here on; the name is part of the stream format. */
   readonly decider: string

@@ -240,7 +240,7 @@ interface RequestBatchesOptions {
   readonly together: Pick<Histogram, 'note'>
 }
 
-/** Batches the requests of one turn of the event loop into few messages. Each gets its own answer. */
+/** Batches the requests of one iteration of the event loop into few messages. Each gets its own answer. */
 export class RequestBatches {
   readonly #options: RequestBatchesOptions
   readonly #gathered = new Map<string, PendingRequest[]>()

@@ -49,7 +49,7 @@ export class AcceptedWrites implements Projection {
   }
 
   /**
-   * Decides in several turns of the event loop. The caller holds the lock. A refusal is thrown after the last flush. The
+   * Decides in several turns. The caller holds the lock. A refusal is thrown after the last flush. The
    * decision is repeated if a write that was accepted before it fails meanwhile.
    */
   async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {

@@ -132,7 +132,7 @@ export class CommandHandler implements Projection {
   }
 
   /**
-   * Decides in turns of the event loop while all other decisions wait. With `isListing` it waits for pending flushes
+   * Decides in turns while all other decisions wait. With `isListing` it waits for pending flushes
    * first, because the accepted state cannot list items whose events are not durable.
    */
   #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
@@ -173,7 +173,7 @@ interface DecisionOptions {
   readonly isListing?: boolean
 }
 
-/** Held by a decision that takes several turns of the event loop: until then, the accepted state does not change. */
+/** Held by a decision that takes several turns: until then, the accepted state does not change. */
 export class DecisionLock {
   #released: Promise<void> | undefined
 

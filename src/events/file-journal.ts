@@ -127,7 +127,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   async #flushAll(): Promise<void> {
-    // Requests of one turn of the event loop share the first flush.
+    // Requests of one iteration of the event loop share the first flush.
     await setImmediate()
     let flushed: Batch | undefined
     while (flushed || this.#queue.length > 0) {

@@ -34,7 +34,7 @@ interface HttpConnection {
 }
 
 /**
- * Whether a request has its response, which is sent within this turn of the event loop, will get it later, or is left
+ * Whether a request has its response, which is sent within this iteration of the event loop, will get it later, or is left
  * to other listeners.
  */
 type Handling = 'answered' | 'pending' | 'left'
@@ -50,7 +50,7 @@ const MOST_UNANSWERED = 32
  * destroyed.
  */
 const MOST_WAITING = 20_000
-/** Waiting requests that are started in one turn of the event loop. */
+/** Waiting requests that are started in one iteration of the event loop. */
 const BEGUN_PER_TURN = 32
 /** How long a client that has closed its side waits for a response to begin. */
 const HALF_CLOSED_MS = 5000

@@ -11,7 +11,7 @@ import { framesOf, sendFrames } from './ws-internals.ts'
 const NEXT_PACKET = '\x1e4'
 
 /**
- * Notifies all clients of events. The events of one turn of the event loop are encoded and framed once, and sent to each
+ * Notifies all clients of events. The events of one iteration of the event loop are encoded and framed once, and sent to each
  * client in one write: with many clients the writes dominate the cost.
  */
 export class Notifications {

@@ -62,7 +62,7 @@ const DATA = {
 describe('POST /admin/restore', async () => {
   const server = await startServer({ after }, { data: DATA })
 
-  test('to a position gives the state of asOf, and restoring the former position reverts it', async (t) => {
+  test('to a position gives the state of asOf, and restoring the position before reverts it', async (t) => {
     const random = new Random(SEED)
     const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
     for (let round = 0; round < ROUNDS; round++) {

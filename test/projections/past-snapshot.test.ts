@@ -15,7 +15,7 @@ import { storedHistory } from '../support/history.ts'
 import { Random, SEED } from '../support/random.ts'
 import { whole } from '../support/whole.ts'
 
-const TIMES = Number(process.env.FORMER_TIMES ?? 1)
+const TIMES = Number(process.env.PAST_TIMES ?? 1)
 const LIMITS = { parameters: 100, pageSize: 10_000 }
 const SEARCHES = [
   '',

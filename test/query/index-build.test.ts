@@ -69,7 +69,7 @@ test('changes that a full disk interrupts are in the index', async (t) => {
   for (const { tree } of indexes.all) assert.equal(tree.size, 0)
 })
 
-test('a collection that gets a new order while its indexes are built has none for its former order', async () => {
+test('a collection that gets a new order while its indexes are built has none for its earlier order', async () => {
   const { views, queries } = configured()
   await allBuilt(views)
   const ids = Array.from({ length: 5000 }, (_, id) => id)

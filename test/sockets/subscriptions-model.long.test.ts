@@ -292,14 +292,14 @@ async function run(
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
       const collections = new Map<string, RestoredCollection | undefined>()
-      const former: CollectionSnapshot[] = []
+      const earlier: CollectionSnapshot[] = []
       for (const name of ['a', 'b']) {
         const then = past.existed(name, to) ? await past.collection(name, to) : undefined
         collections.set(name, then && { items: () => itemsIn(then.items) })
-        if (then) former.push(then)
+        if (then) earlier.push(then)
       }
       const restoring = handler.restore({ type: 'collections', collections }, ORIGIN, false)
-      begin(restoring.finally(() => former.forEach((reading) => void reading.release())))
+      begin(restoring.finally(() => earlier.forEach((reading) => void reading.release())))
     } else if (kind < 21 && clients.length < 14) {
       const one = new Client(states, random, randomQuery(random))
       count(await one.subscribe(subscriptions, journal.id, false))

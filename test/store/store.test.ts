@@ -126,7 +126,7 @@ describe('versions', () => {
     later.release()
   })
 
-  test('a transaction that throws keeps the former versions', () => {
+  test('a transaction that throws keeps the earlier versions', () => {
     const store = Store.temporary()
     put(store, 1, ['a', 'one'])
     const pin = store.pin(1)

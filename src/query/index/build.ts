@@ -15,7 +15,7 @@ const RUN_KEYS = 50_000
 const RUN_CHARACTERS = 8 * 1024 * 1024
 /** Keys inserted between two checks of the time. */
 const INSERTED_AT_ONCE = 64
-/** Approximate duration of a transaction, and of a step between two turns of the event loop. */
+/** Approximate duration of a transaction, and of a step between two iterations of the event loop. */
 const STEP_MS = 4
 /** How long the build rests after each step: the shortest timer, or as long as the step while requests wait. */
 const REST_MS = 1
