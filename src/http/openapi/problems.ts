@@ -1,10 +1,12 @@
 import type { JsonObject } from '../../json/value.ts'
 import { PROBLEMS } from '../problems.ts'
-import { type Components, type HeaderName, headerRefs, ref } from './references.ts'
+import { type HeaderName, headerRefs } from './parameters.ts'
+import { ref } from './references.ts'
 
 /** Descriptions of problems by status. */
 const DESCRIPTIONS = {
   400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
+  401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` lists the schemes.',
   403: 'The request comes from a page of a forbidden origin, or the role of the client does not suffice.',
   404: 'Nothing is there.',
   405: 'A list of items has no such method; `Allow` says which it has.',
@@ -21,15 +23,27 @@ const DESCRIPTIONS = {
   507: 'The disk is full. Nothing was written.',
 } as const
 
-/** Additional problems if authentication is on. */
-const ACCESS_DESCRIPTIONS = {
-  401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` lists the schemes.',
-} as const
+const HEADERS: Readonly<Record<number, readonly HeaderName[]>> = {
+  405: ['Allow'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
+}
 
-export type ProblemStatus = keyof typeof DESCRIPTIONS | keyof typeof ACCESS_DESCRIPTIONS
+export type ProblemStatus = keyof typeof DESCRIPTIONS
+
+/** The responses with problems, by the names of their components. */
+export const responses: Readonly<Record<string, JsonObject>> = {
+  ...Object.fromEntries(
+    Object.entries(DESCRIPTIONS).map(([status, description]) => [
+      `Problem${status}`,
+      problem(Number(status), description),
+    ]),
+  ),
+  Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.'),
+}
 
 /** The example is the first refusal with that status. */
-function problem(status: number, description: string, names: readonly HeaderName[] = []): JsonObject {
+function problem(status: number, description: string): JsonObject {
   const [code, answered] = Object.entries(PROBLEMS).find(([, answer]) => answer.status === status) ?? []
   const example = {
     type: `urn:recollect:problem:${code}`,
@@ -40,39 +54,11 @@ function problem(status: number, description: string, names: readonly HeaderName
   }
   return {
     description,
-    headers: headerRefs([...names, 'Journal-Position', 'X-Request-Id']),
-    content: { 'application/problem+json': { schema: ref('schemas', 'Problem'), example } },
+    headers: headerRefs([...(HEADERS[status] ?? []), 'Journal-Position', 'X-Request-Id']),
+    content: { 'application/problem+json': { schema: ref('Problem'), example } },
   }
 }
 
-const HEADERS_OF: Readonly<Record<string, readonly HeaderName[]>> = {
-  405: ['Allow'],
-  429: ['Retry-After'],
-  503: ['Retry-After'],
-}
-
-export const responses: Components = {
-  ...problemResponses(DESCRIPTIONS),
-  Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
-    'Allow',
-  ]),
-}
-
-export const accessResponses: Components = problemResponses(ACCESS_DESCRIPTIONS)
-
-function problemResponses(descriptions: Readonly<Record<number, string>>): Components {
-  return Object.fromEntries(
-    Object.entries(descriptions).map(([status, description]) => [
-      problemName(status),
-      problem(Number(status), description, HEADERS_OF[status]),
-    ]),
-  )
-}
-
-function problemName(status: string | number): string {
-  return `Problem${status}`
-}
-
-export function problems(...statuses: readonly ProblemStatus[]): JsonObject {
-  return Object.fromEntries(statuses.map((status) => [String(status), ref('responses', problemName(status))]))
+export function problemRefs(statuses: Iterable<ProblemStatus>): JsonObject {
+  return Object.fromEntries(Array.from(statuses, (status) => [status, ref(`Problem${status}`, 'responses')]))
 }
