@@ -3,14 +3,21 @@ import { readDataFileBody } from '../data-file/file-reader.ts'
 import type { DomainEvent } from '../events/event.ts'
 import { refuseNul } from '../json/parse.ts'
 import { parseFlag } from '../query/parameter.ts'
-import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import { gatherBody } from './batch-body.ts'
 import { readBytes } from './bodies.ts'
 import { refuseConditions } from './collections.ts'
 import { JSON_TYPE } from './media-types.ts'
-import { type ApiOptions, DRY_RUN, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+import {
+  type ApiOptions,
+  BULK_PARAMETERS,
+  DRY_RUN,
+  originOf,
+  parametersOf,
+  refuseUnheeded,
+  refuseUnknown,
+} from './requests.ts'
 
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
 export async function replaceAll(request: ApiRequest, reply: Reply, options: ApiOptions): Promise<void> {
@@ -19,8 +26,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Api
   refuseConditions(request)
   refuseUnheeded(request)
   const parameters = parametersOf(request, limits)
-  const other = parameters.find(({ name }) => name !== DRY_RUN)
-  if (other) throw new Refusal('Invalid', `A POST of all collections takes no parameter ${other.name}, only dryRun.`)
+  refuseUnknown(parameters, BULK_PARAMETERS)
   const isDryRun = parseFlag(parameters, DRY_RUN)
   const source = {
     headers: request.headers,

@@ -10,11 +10,17 @@ import { anyText, ref } from './references.ts'
 const someText = { type: 'string', minLength: 1 }
 const position = { type: 'integer', minimum: 0 }
 
-function path(name: string, description: string, schema: JsonObject = someText): JsonObject {
+type ParameterObject = JsonObject & {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly description: string
+}
+
+function path(name: string, description: string, schema: JsonObject = someText): ParameterObject {
   return { name, in: 'path', required: true, description, schema }
 }
 
-function query(name: string, { description, schema }: ParameterDescription): JsonObject {
+function query(name: string, { description, schema }: ParameterDescription): ParameterObject {
   return { name, in: 'query', description, schema, ...(schema.type === 'array' && { style: 'form', explode: false }) }
 }
 
@@ -24,14 +30,14 @@ function queries<Prefix extends string, Name extends string>(
   described: Readonly<Record<Name, ParameterDescription>>,
 ) {
   const all = Object.entries<ParameterDescription>(described).map(([name, one]) => [prefix + name, query(name, one)])
-  return Object.fromEntries(all) as Readonly<Record<`${Prefix}${Name}`, JsonObject>>
+  return Object.fromEntries(all) as Readonly<Record<`${Prefix}${Name}`, ParameterObject>>
 }
 
-function sent(name: string, description: string, schema: JsonObject = anyText): JsonObject {
+function sent(name: string, description: string, schema: JsonObject = anyText): ParameterObject {
   return { name, in: 'header', description, schema }
 }
 
-function prefer(...preferences: readonly Preference[]): JsonObject {
+function prefer(...preferences: readonly Preference[]): ParameterObject {
   const texts = preferences.map((preference) => `\`${preference}\`: ${PREFERENCES[preference]}`)
   return sent('Prefer', `${texts.join('; ')} (RFC 7240).`)
 }
@@ -79,7 +85,7 @@ export const parameters = {
     type: 'string',
     pattern: REQUEST_ID.source,
   }),
-} as const satisfies Readonly<Record<string, JsonObject>>
+} as const satisfies Readonly<Record<string, ParameterObject>>
 
 export type ParameterName = keyof typeof parameters
 
