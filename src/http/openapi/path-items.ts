@@ -62,7 +62,7 @@ function described(path: string, method: string, operation: Operation, served: S
   const names = [...ofPath, ...parameters, 'X-Request-Id']
   const role = served.hasAuthentication ? neededRole(method, path) : undefined
   const description = [operation.description, role && `Needs the role \`${role}\`.`].filter(Boolean).join('\n\n')
-  const refused = [...problems, ...(isSafe(method) ? [] : [403 as const]), ...(role ? ([401, 403, 429] as const) : [])]
+  const refused = [...problems, ...(isSafe(method) ? [] : [403]), ...(role ? [401, 403, 429] : [])]
   return {
     summary,
     ...(description !== '' && { description }),

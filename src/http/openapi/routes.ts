@@ -7,7 +7,6 @@ import { CSV_TYPE } from '../formats/forms.ts'
 import { EVENT_STREAM, JSON_PATCH_TYPE, JSON_TYPE, NDJSON_TYPE, PATCH_TYPES } from '../media-types.ts'
 import { changesNoData } from '../read-only.ts'
 import { type HeaderName, OF_EVENTS, type ParameterName } from './parameters.ts'
-import type { ProblemStatus } from './problems.ts'
 import { anyObject, anyText, content, json, ref } from './references.ts'
 
 /** The settings that operations and responses depend on. */
@@ -43,7 +42,8 @@ export interface Operation extends Condition {
   readonly body?: JsonObject
   readonly hasOptionalBody?: true
   readonly responses: Readonly<Record<number, Response>>
-  readonly problems?: readonly ProblemStatus[]
+  /** The status codes of its problems, besides those of authorization. */
+  readonly problems?: readonly number[]
 }
 
 /** The operations of a path, and its name in their ids. */
@@ -223,11 +223,11 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   '/api': {
     name: 'Collections',
     GET: {
-      summary: 'The names of the collections',
+      summary: 'The names of the collections and single objects',
       parameters: READ,
       responses: {
         200: {
-          text: 'In the order of their creation.',
+          text: 'In the order of their first creation.',
           headers: ['ETag'],
           body: json({ type: 'array', items: anyText }),
         },
@@ -312,7 +312,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     },
     PATCH: {
       summary: 'Change parts of a value inside an item',
-      description: 'A merge patch that is no object replaces the value.',
+      description:
+        'A merge patch that is no object replaces the value. The pointers of a JSON Patch begin at the value.',
       parameters: [...CONDITIONS, 'Prefer'],
       body: { ...content({ anyOf: [ref('MergePatch'), { not: { type: 'object' } }] }, ...MERGE_TYPES), ...JSON_PATCH },
       responses: { 200: VALUE_NOW, 204: { text: 'Changed.', headers: WRITTEN } },
@@ -377,7 +378,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   },
   '/openapi.json': {
     name: 'OpenApi',
-    GET: { summary: 'This document', responses: { 200: { text: 'OpenAPI 3.1.', body: json(anyObject) } } },
+    GET: { summary: 'The OpenAPI document', responses: { 200: { text: 'OpenAPI 3.1.', body: json(anyObject) } } },
   },
   '/token': {
     name: 'Token',
@@ -385,7 +386,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     POST: {
       summary: 'A token for a name and a password',
       description:
-        'With `grant_type=client_credentials`, an OAuth 2 client may send its id and secret as Basic credentials instead of in the body.',
+        'The body has `username` and `password`, or `grant_type=client_credentials` with `client_id` and `client_secret`, which an OAuth 2 client may send as Basic credentials instead.',
       body: content('Credentials', JSON_TYPE, 'application/x-www-form-urlencoded', 'multipart/form-data'),
       responses: { 200: { text: 'The token.', headers: ['Cache-Control'], body: json('Token') } },
       problems: [400, 401, 413, 415, 429],
