@@ -22,8 +22,8 @@ export interface Names {
 export function pathItem(path: string, route: Route, { tag, suffix }: Names, served: Served): JsonObject {
   const methods = methodsOf(path, served, route)
   if (methods.length === 0) return {}
-  const operations: Readonly<Record<string, Operation | undefined>> = {
-    ...Object.fromEntries(methods.map((method) => [method, route[method]])),
+  const operations: Readonly<Record<string, Operation>> = {
+    ...Object.fromEntries(methods.map((method) => [method, route[method] as Operation])),
     ...(route.GET && { HEAD: headOf(route.GET) }),
     OPTIONS: {
       summary: 'What is allowed here',
@@ -36,23 +36,14 @@ export function pathItem(path: string, route: Route, { tag, suffix }: Names, ser
     },
   }
   const item = Object.entries(operations).map(([method, operation]) => {
-    const id = `${method.toLowerCase()}${route.name}${suffix}`
-    return [
-      method.toLowerCase(),
-      { tags: [tag], operationId: id, ...described(path, method, operation as Operation, served) },
-    ]
+    const ids = { tags: [tag], operationId: `${method.toLowerCase()}${operation.name ?? route.name}${suffix}` }
+    return [method.toLowerCase(), { ...ids, ...described(path, method, operation, served) }]
   })
   return { [path]: Object.fromEntries(item) }
 }
 
-function headOf({ summary, parameters = [], responses, problems = [] }: Operation): Operation {
-  const withoutBodies = Object.entries(responses).map(([status, { body: _, ...response }]) => [status, response])
-  return {
-    summary: `${summary}: the headers alone`,
-    parameters,
-    responses: Object.fromEntries(withoutBodies),
-    problems,
-  }
+function headOf({ description: _, ...operation }: Operation): Operation {
+  return { ...operation, summary: `${operation.summary}: the headers alone` }
 }
 
 /** With what all operations share: the parameters of the path, the role, and the problems of authorization. */
@@ -69,7 +60,7 @@ function described(path: string, method: string, operation: Operation, served: S
     parameters: names.map((name) => ref(name, 'parameters')),
     ...(body && { requestBody: { required: !hasOptionalBody, content: body } }),
     responses: {
-      ...responsesOf(path, operation, served),
+      ...responsesOf(path, method, operation, served),
       ...problemRefs(refused),
       default: ref('Problem', 'responses'),
     },
@@ -77,13 +68,14 @@ function described(path: string, method: string, operation: Operation, served: S
   }
 }
 
-function responsesOf(path: string, { responses }: Operation, offer: Offer): JsonObject {
+function responsesOf(path: string, method: string, { responses }: Operation, offer: Offer): JsonObject {
   const common = isUnderApi(path) ? (['Journal-Position', 'X-Request-Id'] as const) : (['X-Request-Id'] as const)
   const offered = Object.entries(responses).filter(([, response]) => isOffered(response, offer))
   return Object.fromEntries(
     offered.map(([status, { text, headers = [], body, isPage }]) => {
-      const content = isPage && body ? inForms(body, offer) : body
-      return [status, { description: text, headers: headerRefs([...headers, ...common]), ...(content && { content }) }]
+      const hasContent = body !== undefined && method !== 'HEAD'
+      const content = hasContent && { content: isPage ? inForms(body, offer) : body }
+      return [status, { description: text, headers: headerRefs([...headers, ...common]), ...content }]
     }),
   )
 }

@@ -35,6 +35,8 @@ export interface Response extends Condition {
 }
 
 export interface Operation extends Condition {
+  /** In its id, if not that of the route. */
+  readonly name?: string
   readonly summary: string
   readonly description?: string
   /** Besides those of the path. */
@@ -99,6 +101,8 @@ const RESTORED: Response = {
   headers: ['Journal-Position'],
   body: json('Restored'),
 }
+
+const HEALTH = { headers: ['Cache-Control'], body: json('Health') } as const
 
 const LIST_ORDER =
   'Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With `all=true` the whole result is sent, as of one position.'
@@ -213,7 +217,10 @@ export const OBJECT = {
   DELETE: {
     summary: 'Delete a single object',
     parameters: CONDITIONS,
-    responses: { 204: { text: 'Deleted. PUT creates it again.' } },
+    responses: {
+      200: { text: 'The object as it was.', body: json(ITEM), when: 'isJsonServer' },
+      204: { text: 'Deleted. PUT creates it again.', unless: 'isJsonServer' },
+    },
     problems: [400, 404, 405, 412, 414, 422, 503, 504, 507],
   },
 } as const satisfies Route
@@ -281,7 +288,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       summary: 'Delete the matching items, the collection, or a single object',
       description: `${COLLECTION.DELETE.description} A single object has no filters.`,
       parameters: ['filters', 'q', 'all', 'dryRun', ...CONDITIONS],
-      responses: { ...COLLECTION.DELETE.responses, ...OBJECT.DELETE.responses },
+      responses: { ...OBJECT.DELETE.responses, ...COLLECTION.DELETE.responses },
       problems: OBJECT.DELETE.problems,
     },
   },
@@ -298,6 +305,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     POST: {
       ...CREATE_ITEMS,
       when: 'isJsonServer',
+      name: 'Nested',
       summary: 'Create an item of another collection that refers to this one',
       description: 'The last segment is the name of that collection; the item gets the `<singular>Id` of this one.',
     },
@@ -354,16 +362,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     GET: {
       summary: 'How the service is',
       responses: {
-        200: {
-          text: '`ok`; or `degraded`, when the data file cannot be kept up to date.',
-          headers: ['Cache-Control'],
-          body: json('Health'),
-        },
-        503: {
-          text: '`unavailable`: nothing can be written at the moment.',
-          headers: ['Cache-Control'],
-          body: json('Health'),
-        },
+        200: { ...HEALTH, text: '`ok`; or `degraded`, when the data file cannot be kept up to date.' },
+        503: { ...HEALTH, text: '`unavailable`: nothing can be written at the moment.' },
       },
     },
   },
