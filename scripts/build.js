@@ -43,15 +43,17 @@ buildSync({
 chmodSync(join(built, 'main.js'), 0o755)
 
 const swagger = dirname(require.resolve('swagger-ui-dist/package.json'))
-mkdirSync(join(built, 'swagger'))
-for (const file of [
-  'swagger-ui.css',
-  'swagger-ui-bundle.js',
-  'swagger-ui-standalone-preset.js',
-  'favicon-32x32.png',
-  'LICENSE',
+const assets = join(built, 'pages', 'swagger', 'assets')
+mkdirSync(assets, { recursive: true })
+// By the names under which the page of koa2-swagger-ui requests them.
+for (const [file, name = file] of [
+  ['swagger-ui.css', 'swagger-ui.min.css'],
+  ['swagger-ui-bundle.js'],
+  ['swagger-ui-standalone-preset.js'],
+  ['favicon-32x32.png'],
+  ['LICENSE'],
 ]) {
-  copyFileSync(join(swagger, file), join(built, 'swagger', file))
+  copyFileSync(join(swagger, file), join(assets, name))
 }
 
 // One file with all that it needs: a page loads it from its own origin, without an import map.

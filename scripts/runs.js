@@ -104,11 +104,11 @@ export const RUNS = {
     all: { LOST_SYNCS: 150 },
     full: { LOST_SYNCS: 5000 },
   },
-  'hot-path': {
-    about: 'each route, method, credentials, parameter and body, by the hot path and by Koa: the same bytes',
-    file: 'test/http/hot-path.test.ts',
-    all: { HOT_PATH_SHARE: 1 },
-    full: { HOT_PATH_SHARE: 1 },
+  'fast-front': {
+    about: 'each route, method, credentials, parameter and body, by the fast front and by Koa: the same bytes',
+    file: 'test/http/fast-front.test.ts',
+    all: { FAST_FRONT_SHARE: 1 },
+    full: { FAST_FRONT_SHARE: 1 },
   },
   power: {
     about:
@@ -181,7 +181,7 @@ export const RUNS = {
     full: {
       CLUSTER_FILES: [
         'ids,methods,bodies,conditions,patches,retries,problems,positions,position-wait,query,as-of,past,restore',
-        'events,event-stream,event-following,openapi,hot-path,statics,verify,metrics',
+        'events,event-stream,event-following,openapi,fast-front,statics,verify,metrics',
         'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
         'test/model/model.test.ts',
       ].join(','),

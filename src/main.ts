@@ -7,6 +7,7 @@ import { hashPassword } from './access/passwords.ts'
 import { helpText } from './cli/commands.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
 import { isText, openLog, standardError } from './cli/log.ts'
+import { CLUSTER } from './cluster/cluster.ts'
 import { messagesOf } from './collections/file-items.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
@@ -35,6 +36,7 @@ function invocation(): Invocation {
     env: process.env,
     absolute: (path) => resolve(path),
     packagedSettings: packaged('appsettings.json'),
+    remoteJournal: CLUSTER,
     readText: (path) => (existsSync(path) && statSync(path).isFile() ? readFileSync(path, 'utf8') : undefined),
   })
 }
@@ -43,7 +45,7 @@ async function main(): Promise<void> {
   const invoked = invocation()
   switch (invoked.type) {
     case 'help':
-      return void process.stdout.write(helpText(invoked.command))
+      return void process.stdout.write(helpText(invoked.command, CLUSTER))
     case 'version':
       return void process.stdout.write(`${packageVersion()}\n`)
     case 'hash-password':
@@ -91,6 +93,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   process.on('unhandledRejection', die)
   const dependencies = platformDependencies({
     log,
+    remoteJournal: CLUSTER,
     readSettings: () => (invocation() as Serving).settings,
     wwwroot,
     descriptors: descriptorLimit(),

@@ -4,8 +4,9 @@ import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSy
 import { basename, delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { COMMANDS } from '../src/cli/commands.ts'
-import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
+import { commandsWith } from '../src/cli/commands.ts'
+import { CLUSTER } from '../src/cluster/cluster.ts'
+import { KeySet } from '../src/settings/key-set.ts'
 import { DEADLINE_MS, fetch, until } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
@@ -15,7 +16,9 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 const readme = read('README.md')
 const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
-const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+  name.endsWith('.md'),
+)
 const pages = ['README.md', 'CHANGELOG.md', ...documents.map((name) => `docs/${name}`)]
 
 /** A fenced block; its info string is a language and, where the block is a file, the file's name. */
@@ -246,10 +249,8 @@ function settingsIn(page: string): readonly string[] {
 }
 
 test('the settings table in docs/api.md equals that of the program, and README has a part of it', () => {
-  const real = [
-    ...KEY_NAMES.map((name) => `${name} | ${KEYS[name].text} | ${shownDefault(name)}`),
-    `${SCHEMAS}.<collection> | ${SCHEMAS_TEXT} | none`,
-  ]
+  const settings = new KeySet(CLUSTER.keys).rows()
+  const real = settings.map(([name, , text, initial]) => `${name} | ${text} | ${initial}`)
   assert.deepEqual(settingsIn('docs/api.md'), real)
   const shown = settingsIn('README.md')
   assert.ok(shown.length > 5)
@@ -261,7 +262,7 @@ test('the settings table in docs/api.md equals that of the program, and README h
 
 test('every command and flag is in docs/api.md', () => {
   const page = read('docs/api.md')
-  for (const [name, { flags }] of Object.entries(COMMANDS)) {
+  for (const [name, { flags }] of Object.entries(commandsWith(CLUSTER))) {
     assert.ok(page.includes(`recollect ${name}`.trim()), name)
     for (const flag of Object.keys(flags)) assert.match(page, new RegExp(`--${flag}(?![\\w-])`), `${name} --${flag}`)
   }
@@ -283,6 +284,25 @@ test('every link between the documents has a target', () => {
       .map(([link]) => `${basename(page)}: ${link}`),
   )
   assert.deepEqual(broken, [])
+})
+
+test('every source file that a document names exists', () => {
+  const missing = pages.flatMap((page) =>
+    [...read(page).matchAll(/`((?:src|test|scripts|bench)\/[\w/.-]+)`/g)]
+      .filter(([, path = '']) => page !== 'CHANGELOG.md' && !existsSync(join(root, path)))
+      .map(([, path]) => `${page}: ${path}`),
+  )
+  assert.deepEqual(missing, [])
+})
+
+test('docs/decisions/README.md lists every decision, and their numbers have no gaps', () => {
+  const names = documents.filter((name) => /^decisions\/\d/.test(name)).sort()
+  const index = read('docs/decisions/README.md')
+  assert.deepEqual(
+    names.map((name) => Number(/\d+/.exec(name))),
+    names.map((_, place) => place + 1),
+  )
+  for (const name of names) assert.ok(index.includes(`](${basename(name)})`), name)
 })
 
 function anchors(page: string): readonly string[] {

@@ -1,49 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { COMMANDS, type CommandName, helpText } from '../src/cli/commands.ts'
-import { parseInvocation } from '../src/cli/invocation.ts'
-import { BadSettings, type Settings } from '../src/settings/settings.ts'
-
-interface Given {
-  readonly argv?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-  /** The text of files by their path; `/work` is the working directory. */
-  readonly files?: Readonly<Record<string, unknown>>
-}
-
-const PACKAGED = '/package/appsettings.json'
-
-function read({ argv = [], env = {}, files = {} }: Given) {
-  return parseInvocation({
-    argv,
-    env: { PATH: '/bin', HOME: '/root', npm_package_version: '1', Unknown__Key: 'x', ...env },
-    absolute: (path) => (path.startsWith('/') ? path : `/work/${path}`),
-    packagedSettings: PACKAGED,
-    readText: (path) => {
-      const content = files[path]
-      return content === undefined || typeof content === 'string' ? content : JSON.stringify(content)
-    },
-  })
-}
-
-function settings(given: Given = {}): Settings {
-  const invocation = read(given)
-  assert.ok(invocation.type === 'serve')
-  return invocation.settings
-}
-
-/** Every mistake matches its pattern, in any order, and there is none else. */
-function mistakes(given: Given, ...patterns: readonly RegExp[]): void {
-  assert.throws(
-    () => read(given),
-    (error: unknown) => {
-      assert.ok(error instanceof BadSettings, String(error))
-      for (const pattern of patterns) assert.match(error.message, pattern)
-      assert.equal(error.mistakes.length, patterns.length, error.message)
-      return true
-    },
-  )
-}
+import { type CommandName, commandsWith, helpText } from '../src/cli/commands.ts'
+import { CLUSTER } from '../src/cluster/cluster.ts'
+import type { ClusterSettings } from '../src/cluster/settings.ts'
+import type { Settings } from '../src/settings/settings.ts'
+import { type Given, mistakes, PACKAGED, read, settings } from './support/settings.ts'
 
 /** Settings with a default, another value as text, and where they are found. */
 const KEYS: readonly [string, boolean | number, string, (settings: Settings) => unknown][] = [
@@ -70,10 +31,13 @@ test('a base path loses its trailing slash; an invalid one, or that of a server 
   assert.equal(basePath('/recollect'), '/recollect')
   assert.equal(basePath('/a/b/'), '/a/b')
   for (const value of ['recollect', 'http://x/y', '/a b', '/a/../b']) {
-    mistakes({ env: { Http__BasePath: value } }, /^Http\.BasePath must be a path such as \/recollect, not ".*"\.$/)
+    mistakes(
+      { env: { Http__BasePath: value } },
+      /^The environment variable Http__BasePath must be a path such as \/recollect, not ".*"\.$/,
+    )
   }
   for (const value of ['/api', '/events/x', '/pages']) {
-    mistakes({ argv: ['--Http.BasePath', value] }, /^Http\.BasePath must not be .*X-Forwarded-Prefix\.$/)
+    mistakes({ argv: ['--Http.BasePath', value] }, /^The flag --Http\.BasePath must not be .*X-Forwarded-Prefix\.$/)
   }
 })
 
@@ -176,18 +140,19 @@ test('the indexes of collections are lists of fields, and an invalid one is reje
   const read = { 'a.b': { indexes: [[['mac'], ['timestamp']], [['data', 'temperature']], [['a,b']]] } }
   assert.deepEqual(settings({ files: { '/work/appsettings.json': { Collections: wanted } } }).collections, read)
   assert.deepEqual(settings({ argv: ['--Collections', JSON.stringify(wanted)] }).collections, read)
-  for (const wrong of [
-    'x',
-    '[]',
-    '{"a":{"indexes":["b"]}}',
-    '{"a":{"Indexes":["b,c,d,e,f"]}}',
-    '{"a":{"Indexes":[""]}}',
-  ]) {
-    assert.throws(
-      () => settings({ argv: ['--Collections', wrong] }),
-      /Collections must be an object of .*at most four/s,
-      wrong,
-    )
+  for (const [wrong, right] of [
+    ['x', /^The flag --Collections must be an object of settings by collection, such as .*, not "x"\.$/],
+    ['[]', /--Collections must be an object of settings by collection/],
+    ['{"a":[]}', /--Collections\.a must be an object, not \[\]/],
+    ['{"a":{"indexes":["b"]}}', /--Collections\.a has an unknown key indexes; there are Indexes, Time, /],
+    [
+      '{"a":{"Indexes":["b,c,d,e,f"]}}',
+      /--Collections\.a\.Indexes must be a list of at most 16 indexes, each of one to four .*, not \["b,c,d,e,f"\]/,
+    ],
+    ['{"a":{"Indexes":[""]}}', /--Collections\.a\.Indexes must be a list of at most 16 indexes, .*, not \[""\]/],
+    ['{"a":{"Indexes":"b"}}', /--Collections\.a\.Indexes must be a list of at most 16 indexes/],
+  ] as const) {
+    mistakes({ argv: ['--Collections', wrong] }, right)
   }
 })
 
@@ -216,15 +181,18 @@ test('a collection has a natural key, latest items and a schema', () => {
   const given = (value: unknown, schemas: object = {}): Given => ({
     files: { '/work/appsettings.json': { Api: { Schemas: schemas }, Collections: value } },
   })
-  for (const wrong of [
-    { Key: [] },
-    { Key: ['a', 'a'] },
-    { Key: 'a' },
-    { Latest: { in: 'c' } },
-    { OnConflict: 'x' },
-    { Indexes: ['$received'] },
-  ]) {
-    mistakes(given({ a: wrong }), /Collections must be an object of .*"Key": \["<field>"\]/)
+  for (const [wrong, right] of [
+    [{ Key: [] }, /json: Collections\.a\.Key must be a list of one to four different fields of the items, not \[\]/],
+    [
+      { Key: ['a', 'a'] },
+      /json: Collections\.a\.Key must be a list of one to four different fields of the items, not \["a","a"\]/,
+    ],
+    [{ Key: 'a' }, /json: Collections\.a\.Key must be a list of one to four different fields of the items, not "a"/],
+    [{ Time: 't', Latest: { in: 'c' } }, /json: Collections\.a\.Latest\.by must be a field of the items/],
+    [{ OnConflict: 'x' }, /json: Collections\.a\.OnConflict must be one of refuse, replace, not "x"/],
+    [{ Indexes: ['$received'] }, /json: Collections\.a\.Indexes must be a list of .*, not \["\$received"\]/],
+  ] as const) {
+    mistakes(given({ a: wrong }), right)
   }
   mistakes(
     given({ a: { Schema: true } }, { a: true }),
@@ -235,7 +203,7 @@ test('a collection has a natural key, latest items and a schema', () => {
     /Collections\.a\.Schema names \/work\/gone\.json, which does not exist/,
   )
   mistakes(given({ a: { OnConflict: 'replace' } }), /Collections\.a\.OnConflict needs Collections\.a\.Key/)
-  mistakes(given({ a: { Latest: { in: 'c', by: 'm' } } }), /Collections\.a\.Latest needs Collections\.a\.Time/)
+  mistakes(given({ a: { Latest: { in: 'c', by: 'm' } } }), /Collections\.a\.Latest needs Time: a field of the items/)
   mistakes(given({ a: { Time: 't', Latest: { in: 'a', by: 'm' } } }), /another collection than "a" itself/)
   mistakes(given({ a: { Time: 't', Latest: { in: 'c', by: 'm' } }, c: { Key: ['x'] } }), /neither Key nor Latest/)
 })
@@ -253,18 +221,23 @@ test('event times can be required, default to the time of receipt, and be ahead 
   ] as const) {
     assert.equal(timeOf({ MaxAhead: written })?.maxAheadMs, ms)
   }
-  for (const wrong of [{ TimeRequired: 'yes' }, { TimeDefault: 'now' }, { MaxAhead: 'soon' }, { MaxAhead: -1 }]) {
-    mistakes(given({ Time: 't', ...wrong }), /Collections must be an object of .*"TimeRequired": true/)
+  for (const [wrong, right] of [
+    [{ TimeRequired: 'yes' }, /TimeRequired must be true or false, not "yes"/],
+    [{ TimeDefault: 'now' }, /TimeDefault must be one of received, not "now"/],
+    [{ MaxAhead: 'soon' }, /MaxAhead must be a number of seconds, or a duration such as 90m or 1d, not "soon"/],
+    [{ MaxAhead: -1 }, /MaxAhead must be a number of seconds, .*, not -1/],
+  ] as const) {
+    mistakes(given({ Time: 't', ...wrong }), right)
   }
   for (const [name, value] of Object.entries({ TimeRequired: true, TimeDefault: 'received', MaxAhead: '1d' })) {
-    mistakes(given({ [name]: value }), new RegExp(`Collections\\.a\\.${name} needs Collections\\.a\\.Time`))
+    mistakes(given({ [name]: value }), new RegExp(`Collections\\.a\\.${name} needs Time: a field of the items`))
   }
   for (const received of [
     { Time: '$received' },
     { Key: ['$received'] },
     { Time: 't', Latest: { in: 'b', by: '$received' } },
   ]) {
-    mistakes(given(received), /names \$received, which is no field of the items\..*TimeDefault/)
+    mistakes(given(received), /Collections\.a\..* must be .*field.* of the items.*, not \[?"\$received"/)
   }
   const source = (Time: string) => ({ Time, Latest: { in: 'c', by: 'm' } })
   mistakes(
@@ -281,9 +254,10 @@ test('event times can be required, default to the time of receipt, and be ahead 
 })
 
 test('a journal in JetStream needs servers and a valid name, and has three replicas on three servers', () => {
-  assert.equal(settings().cluster, undefined)
-  assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).cluster, undefined)
-  const jetstream = (...argv: string[]) => settings({ argv: ['--Journal.Type', 'jetstream', ...argv] }).cluster
+  assert.equal(settings().remote, undefined)
+  assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).remote, undefined)
+  const jetstream = (...argv: string[]) =>
+    settings({ argv: ['--Journal.Type', 'jetstream', ...argv] }).remote as ClusterSettings
   assert.deepEqual(jetstream('--Journal.Servers', 'nats://a:4222, b:4222'), {
     servers: ['nats://a:4222', 'b:4222'],
     stream: 'recollect',
@@ -297,7 +271,7 @@ test('a journal in JetStream needs servers and a valid name, and has three repli
     replicas: 3,
     credentials: '/work/n.creds',
   })
-  assert.equal(jetstream(...three, '--Journal.Replicas', '5')?.replicas, 5)
+  assert.equal(jetstream(...three, '--Journal.Replicas', '5').replicas, 5)
   mistakes({ argv: ['--Journal.Type', 'jetstream'] }, /Journal\.Servers must name/)
   mistakes(
     {
@@ -505,7 +479,7 @@ test('the settings file of FakeServer is accepted, with a warning for each secti
   const both = { Common: { EagerDataReload: true }, DataStore: { EagerDataReload: false } }
   mistakes({ files: { '/work/appsettings.json': both } }, /Common\.EagerDataReload is given twice/)
   const variables = { Common__EagerDataReload: 'true', DataStore__EagerDataReload: 'false' }
-  mistakes({ env: variables }, /environment variable for Common\.EagerDataReload is given twice/)
+  mistakes({ env: variables }, /environment variable Common__EagerDataReload is given twice/)
   mistakes({ files: { '/work/appsettings.json': { Serilogs: {} } } }, /unknown section "Serilogs"/)
 })
 
@@ -583,7 +557,7 @@ test('all mistakes are reported together', () => {
     /--urls/,
     /Limits\.PageSize/,
     /given twice: "stray"/,
-    /Api\.UpsertOnPut/,
+    /Api__UpsertOnPut must be true or false, not "maybe"/,
     /Api__Nothing/,
     /Common\.Eager/,
     /"Other"/,
@@ -596,14 +570,14 @@ test('--help and --version exclude other flags', () => {
     assert.deepEqual(read({ argv }), { type: 'help', command: '' })
   }
   for (const argv of [['--version'], ['-v']]) assert.deepEqual(read({ argv }), { type: 'version' })
-  for (const command of Object.keys(COMMANDS).filter((name) => name !== '')) {
+  for (const command of Object.keys(commandsWith(CLUSTER)).filter((name) => name !== '')) {
     assert.deepEqual(read({ argv: [command, '--help'] }), { type: 'help', command })
   }
   mistakes({ argv: ['--help', '--prot=1'] }, /--prot/)
 })
 
 test('--help lists every flag and every setting with its default', () => {
-  const help = helpText('')
+  const help = helpText('', CLUSTER)
   for (const flag of ['--file', '--urls', '--journal', '--settings', '--accept-journal', '--help', '--version']) {
     assert.ok(help.includes(flag), flag)
   }
@@ -615,8 +589,8 @@ test('--help lists every flag and every setting with its default', () => {
 })
 
 test('--help of a command lists its flags and no other', () => {
-  for (const [name, command] of Object.entries(COMMANDS)) {
-    const lines = helpText(name as CommandName).split('\n')
+  for (const [name, command] of Object.entries(commandsWith(CLUSTER))) {
+    const lines = helpText(name as CommandName, CLUSTER).split('\n')
     const flags = lines.flatMap((line) => /^ {2}(?:-\w, )?--([a-z-]+)( |$)/.exec(line)?.[1] ?? [])
     assert.deepEqual(flags, Object.keys(command.flags), name)
   }

@@ -52,6 +52,31 @@ test('imports follow the table of rooms', () => {
   assert.deepEqual(wrong, [])
 })
 
+/** Where the cluster is plugged in. */
+const PLUGS = ['library/index.ts', 'main.ts']
+
+test('the cluster is a room that no other knows: only main.ts and the library plug it in', () => {
+  const outside = files.filter((file) => roomOf(file) !== 'cluster')
+  const plugs = outside.filter((file) => imports.get(file)?.some((target) => roomOf(target) === 'cluster'))
+  assert.deepEqual(plugs.sort(), PLUGS)
+  assert.deepEqual(
+    outside.filter((file) => /nats/i.test(textOf(file))),
+    [],
+  )
+})
+
+test('a server without a cluster loads nothing of NATS', () => {
+  const loaded = new Set<string>(PLUGS)
+  for (const file of loaded) {
+    const targets = textOf(file).matchAll(/^(?:import|export) (?!type )[^']*from '(\.?[^']+)'/gm)
+    for (const [, target = ''] of targets) {
+      assert.doesNotMatch(target, /nats/, file)
+      if (target.startsWith('.')) loaded.add(relative(src, resolve(src, dirname(file), target)))
+    }
+  }
+  assert.ok(loaded.has('cluster/cluster.ts') && loaded.has('server/service.ts'))
+})
+
 test('no files import each other in a circle', () => {
   const done = new Set<string>()
   const visit = (file: string, path: readonly string[]): void => {

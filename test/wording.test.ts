@@ -50,7 +50,7 @@ function commentsOf(folder: string): readonly Text[] {
 
 const comments = ['src', 'test', 'bench'].flatMap(commentsOf)
 
-const documents: readonly Text[] = readdirSync(join(root, 'docs'))
+const documents: readonly Text[] = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.md'))
   .map((name) => join('docs', name))
   .concat('README.md')

@@ -94,7 +94,7 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
   let position = 0
   const measure = async (): Promise<number> => {
     const began = performance.now()
-    for (let events = 0; events < EVENTS; events++) all.apply(put(++position))
+    for (let events = 0; events < EVENTS; events++) await all.apply(put(++position))
     return ((performance.now() - began) * 1000) / EVENTS
   }
   for (let times = 0; times < WARM_UPS; times++) await measure()

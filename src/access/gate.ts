@@ -4,36 +4,6 @@ import type { Principal } from './accounts.ts'
 import { networkOf, type TrustedProxies } from './addresses.ts'
 import type { Hosts, Origins, PageFields } from './origins.ts'
 
-/** Header fields that carry credentials, as node:http names them. */
-interface RequestFields extends PageFields {
-  readonly authorization?: string | undefined
-  readonly 'x-api-key'?: string | string[] | undefined
-  readonly 'x-forwarded-for'?: string | string[] | undefined
-}
-
-export type RefusedAccess =
-  | { readonly refused: 'Unauthenticated' }
-  /** The address has failed too often lately, or too many of its passwords are being checked. */
-  | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
-
-const UNAUTHENTICATED: RefusedAccess = { refused: 'Unauthenticated' }
-
-/** Highest number of passwords being checked or waiting: per address, and in total. */
-const ATTEMPTS_PER_ADDRESS = 128
-const ATTEMPTS = 1024
-/** Retry-After in seconds when those limits are reached. */
-const BUSY_SECONDS = 1
-
-interface Attempts {
-  /** Checks running or waiting. */
-  count: number
-  readonly running: Set<Promise<unknown>>
-}
-
-function tooMany(waitSeconds: number): RefusedAccess {
-  return { refused: 'TooManyRequests', waitSeconds }
-}
-
 interface GateOptions {
   /** Undefined: authentication is off. */
   readonly access: Access | undefined
@@ -75,30 +45,28 @@ export class Gate {
   }
 
   /**
-   * The principal, if it is known without a check (`Access.recognize`); undefined means that `admit` must decide.
-   * Counts no failure. `address` is called for passwords only, as computing it is expensive.
+   * Authenticates a client: at once if it is known (`Access.recognize`). `address` is called only when it is needed, as
+   * computing it is expensive.
    */
-  recognize(credentials: Credentials, address: () => string): Principal | undefined {
+  admit(
+    credentials: Credentials,
+    address: () => string,
+  ): Principal | RefusedAccess | Promise<Principal | RefusedAccess> {
     const { access } = this
     if (!access) return ANYBODY
+    const isPassword = access.asksForPassword(credentials)
     // An address with too many failures waits, even with the right password.
-    if (access.asksForPassword(credentials) && this.#failures.waitSeconds(address()) > 0) return undefined
-    return access.recognize(credentials)
-  }
-
-  async admit(credentials: Credentials, address: () => string): Promise<Principal | RefusedAccess> {
-    const { access } = this
-    if (!access) return ANYBODY
-    const recognized = this.recognize(credentials, address)
+    const mustWait = isPassword && this.#failures.waitSeconds(address()) > 0
+    const recognized = mustWait ? undefined : access.recognize(credentials)
     if (recognized) return recognized
     if (!hasCredentials(credentials)) return UNAUTHENTICATED
-    if (access.asksForPassword(credentials)) {
-      return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
-    }
-    // Keys and tokens cannot be guessed and are cheap to check, so failures of others at the same address do not block
-    // them.
-    const principal = await access.identify(credentials)
-    return principal ?? this.#failed(address(), access.claimOf(credentials))
+    if (isPassword) return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
+    return this.#identify(access, credentials, address)
+  }
+
+  /** Keys and tokens cannot be guessed and are cheap to check, so failures of others at the address do not block them. */
+  async #identify(access: Access, credentials: Credentials, address: () => string): Promise<Principal | RefusedAccess> {
+    return (await access.identify(credentials)) ?? this.#failed(address(), access.claimOf(credentials))
   }
 
   #failed(address: string, claim: Claim): RefusedAccess {
@@ -153,10 +121,7 @@ export class Gate {
       if (!principal) this.#count(address, claim)
       return principal ?? UNAUTHENTICATED
     })
-    const ended = result.then(
-      () => {},
-      () => {},
-    )
+    const ended = result.catch(() => {})
     running.add(ended)
     try {
       return await result
@@ -170,8 +135,38 @@ export class Gate {
   }
 }
 
+export type RefusedAccess =
+  | { readonly refused: 'Unauthenticated' }
+  /** The address has failed too often lately, or too many of its passwords are being checked. */
+  | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
+
 export function isRefused(admitted: Principal | RefusedAccess): admitted is RefusedAccess {
   return 'refused' in admitted
+}
+
+const UNAUTHENTICATED: RefusedAccess = { refused: 'Unauthenticated' }
+
+function tooMany(waitSeconds: number): RefusedAccess {
+  return { refused: 'TooManyRequests', waitSeconds }
+}
+
+/** Highest number of passwords being checked or waiting: per address, and in total. */
+const ATTEMPTS_PER_ADDRESS = 128
+const ATTEMPTS = 1024
+/** Retry-After in seconds when those limits are reached. */
+const BUSY_SECONDS = 1
+
+interface Attempts {
+  /** Checks running or waiting. */
+  count: number
+  readonly running: Set<Promise<unknown>>
+}
+
+/** Header fields that carry credentials, as node:http names them. */
+interface RequestFields extends PageFields {
+  readonly authorization?: string | undefined
+  readonly 'x-api-key'?: string | string[] | undefined
+  readonly 'x-forwarded-for'?: string | string[] | undefined
 }
 
 export function credentialsOf(fields: RequestFields, accessToken?: string | undefined): Credentials {
@@ -186,9 +181,6 @@ export function hasCredentials({ authorization, apiKey, accessToken }: Credentia
 function single(field: string | string[] | undefined): string | undefined {
   return Array.isArray(field) ? field.join(', ') : field
 }
-
-const WINDOW_MS = 60_000
-const ADDRESSES = 10_000
 
 /** Counts failed logins by address within a minute, for a bounded number of addresses. */
 export class Failures {
@@ -224,3 +216,6 @@ export class Failures {
     return (this.#times.get(address) ?? []).filter((time) => time > since)
   }
 }
+
+const WINDOW_MS = 60_000
+const ADDRESSES = 10_000

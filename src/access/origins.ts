@@ -1,28 +1,3 @@
-const LOCAL = ['localhost', '127.0.0.1', '[::1]']
-
-/** The form of an origin. Only `file://`, which some web views send, has no host. */
-const ORIGIN = /^(?:[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,;'"\\]+|file:\/\/)$/i
-/** Sent for local files, sandboxed iframes and redirects, so it identifies no page. */
-const OPAQUE = 'null'
-
-/** Header fields by which a browser identifies the page that sent a request. */
-export interface PageFields {
-  readonly origin?: string | undefined
-  readonly host?: string | undefined
-  /** Fetch Metadata: sent by browsers only, and scripts cannot set it. */
-  readonly 'sec-fetch-site'?: string | string[] | undefined
-}
-
-/**
- * An origin as browsers send it: in lower case and, for http and https, with the host in punycode and without the
- * default port. Undefined if the text is no origin.
- */
-export function parseOrigin(text: string): string | undefined {
-  if (text === OPAQUE) return text
-  const url = ORIGIN.test(text) && URL.canParse(text) ? new URL(text) : undefined
-  return url && `${url.protocol}//${url.host.toLowerCase()}`
-}
-
 /**
  * The origins whose pages may call the server, over HTTP and sockets: its own origin and those in the settings. Without
  * such a setting, pages from localhost may call as well.
@@ -56,16 +31,30 @@ export class Origins {
   }
 }
 
-const LOOPBACK = /^(?:(?:[a-z\d-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
-
-/** A name or an IPv4 address, or an IPv6 address in brackets. */
-const HOST = /^(?:[^\s/?#@:*[\]\\.]+(?:\.[^\s/?#@:*[\]\\.]+)*\.?|\[[a-f\d:.]+\])$/i
-
-/** A host without a port as browsers send it: in lower case and punycode; undefined if the text is none. */
-export function parseHost(text: string): string | undefined {
-  const url = HOST.test(text) && URL.canParse(`http://${text}`) ? new URL(`http://${text}`) : undefined
-  return url?.hostname.replace(/\.$/, '')
+/** Header fields by which a browser identifies the page that sent a request. */
+export interface PageFields {
+  readonly origin?: string | undefined
+  readonly host?: string | undefined
+  /** Fetch Metadata: sent by browsers only, and scripts cannot set it. */
+  readonly 'sec-fetch-site'?: string | string[] | undefined
 }
+
+const LOCAL = ['localhost', '127.0.0.1', '[::1]']
+
+/**
+ * An origin as browsers send it: in lower case and, for http and https, with the host in punycode and without the
+ * default port. Undefined if the text is no origin.
+ */
+export function parseOrigin(text: string): string | undefined {
+  if (text === OPAQUE) return text
+  const url = ORIGIN.test(text) && URL.canParse(text) ? new URL(text) : undefined
+  return url && `${url.protocol}//${url.host.toLowerCase()}`
+}
+
+/** The form of an origin. Only `file://`, which some web views send, has no host. */
+const ORIGIN = /^(?:[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,;'"\\]+|file:\/\/)$/i
+/** Sent for local files, sandboxed iframes and redirects, so it identifies no page. */
+const OPAQUE = 'null'
 
 /**
  * The host names that the server answers to. This prevents DNS rebinding: a page whose name resolves to this machine
@@ -86,3 +75,14 @@ export class Hosts {
     return LOOPBACK.test(name) || this.#named.has(name)
   }
 }
+
+const LOOPBACK = /^(?:(?:[a-z\d-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+
+/** A host without a port as browsers send it: in lower case and punycode; undefined if the text is none. */
+export function parseHost(text: string): string | undefined {
+  const url = HOST.test(text) && URL.canParse(`http://${text}`) ? new URL(`http://${text}`) : undefined
+  return url?.hostname.replace(/\.$/, '')
+}
+
+/** A name or an IPv4 address, or an IPv6 address in brackets. */
+const HOST = /^(?:[^\s/?#@:*[\]\\.]+(?:\.[^\s/?#@:*[\]\\.]+)*\.?|\[[a-f\d:.]+\])$/i

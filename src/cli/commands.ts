@@ -1,5 +1,6 @@
+import type { RemoteJournal } from '../engine/remote-journal.ts'
 import type { CommandSyntax, FlagSyntax } from '../settings/flags.ts'
-import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../settings/keys.ts'
+import { KeySet } from '../settings/key-set.ts'
 import { DEFAULT_FILE } from '../settings/settings.ts'
 import { DEFAULT_URL } from '../settings/urls.ts'
 
@@ -37,7 +38,7 @@ const SERVING: Readonly<Record<string, FlagSyntax>> = {
   'accept-journal': { text: 'continue with a journal that does not fit the data file' },
 }
 
-/** The commands. `--help` and the checks of arguments are generated from here. */
+/** The commands, without that of a remote journal. `--help` and the checks of arguments are generated from here. */
 export const COMMANDS = {
   '': {
     text: 'Serves the collections of a JSON file over REST and remembers every change.',
@@ -85,49 +86,36 @@ export const COMMANDS = {
     needs: ['out'],
     takesFile: true,
   },
-  migrate: {
-    text: 'Moves a journal from a directory into a stream of NATS JetStream, or back.',
-    flags: {
-      from: { value: '<directory|nats://…>', text: 'where it is' },
-      to: { value: '<nats://…|directory>', text: 'where it goes' },
-      stream: { value: '<name>', text: 'the name of the stream', default: 'recollect' },
-      replicas: {
-        value: '<number>',
-        text: 'copies of the stream; 0: three where there are three servers, else one',
-        default: '0',
-      },
-      credentials: { value: '<path>', text: 'a NATS credentials file' },
-      ...HELP,
-    },
-    needs: ['from', 'to'],
-  },
   'hash-password': {
     text: 'Reads a password from the first line of standard input and prints its hash for Authentication.Users.',
     flags: HELP,
   },
 } as const satisfies Readonly<Record<string, CommandSyntax>>
 
-export type CommandName = keyof typeof COMMANDS
+export type CommandName = keyof typeof COMMANDS | 'migrate'
 
-export function isCommand(name: string | undefined): name is CommandName {
-  return name !== undefined && name !== '' && Object.hasOwn(COMMANDS, name)
+export function commandsWith({ migrate }: RemoteJournal): Readonly<Record<CommandName, CommandSyntax>> {
+  return { ...COMMANDS, migrate: { ...migrate.syntax, flags: { ...migrate.syntax.flags, ...HELP } } }
 }
 
 /** The text of `recollect <name> --help`. */
-export function helpText(name: CommandName): string {
-  const command: CommandSyntax = COMMANDS[name]
+export function helpText(name: CommandName, remoteJournal: RemoteJournal): string {
+  const commands = commandsWith(remoteJournal)
+  const command = commands[name]
   const words = ['recollect', name, command.takesFile && '[FILE]', '[flags]'].filter((word) => word)
   const parts = [command.text, `Usage: ${words.join(' ')}`]
-  if (name === '') parts.push(commandsText())
+  if (name === '') parts.push(commandsText(commands))
   parts.push(linesOf(Object.entries(command.flags).map(rowOf)))
-  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(settingRows()))
+  const settings = new KeySet(remoteJournal.keys).rows()
+  const rows = settings.map(([key, type, text, initial]) => [`--${key} <${type}>`, `${text} (${initial})`] as const)
+  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(rows))
   return `${parts.join('\n\n')}\n`
 }
 
 const SETTINGS_TITLE = 'Settings, also in the configuration file and as environment variables (Section__Key):'
 
-function commandsText(): string {
-  const others = Object.entries(COMMANDS).filter(([name]) => name !== '')
+function commandsText(commands: Readonly<Record<string, CommandSyntax>>): string {
+  const others = Object.entries(commands).filter(([name]) => name !== '')
   const rows = others.map(([name, { text }]) => [`recollect ${name}`, text] as const)
   return `Other commands; each has a --help of its own:\n\n${linesOf(rows)}`
 }
@@ -135,14 +123,6 @@ function commandsText(): string {
 function rowOf([name, { value, short, text, default: initial }]: [string, FlagSyntax]): readonly [string, string] {
   const flag = [...(short === undefined ? [] : [`-${short}`]), `--${name}`].join(', ')
   return [value === undefined ? flag : `${flag} ${value}`, initial === undefined ? text : `${text} (${initial})`]
-}
-
-function settingRows(): readonly (readonly [string, string])[] {
-  const rows = KEY_NAMES.map((name) => {
-    const { type, text } = KEYS[name]
-    return [`--${name} <${type}>`, `${text} (${shownDefault(name)})`] as const
-  })
-  return [...rows, [`--${SCHEMAS}.<collection> <path>`, `${SCHEMAS_TEXT} (none)`]]
 }
 
 function linesOf(rows: readonly (readonly [string, string])[]): string {

@@ -1,14 +1,15 @@
+import type { Migration, RemoteJournal } from '../engine/remote-journal.ts'
 import type { Replay } from '../engine/replay-engine.ts'
 import { parseInstant } from '../json/instant.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
-import { readCluster } from '../settings/cluster.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
+import { KeySet } from '../settings/key-set.ts'
 import { KEYS } from '../settings/keys.ts'
+import { mistakesIn } from '../settings/schema.ts'
 import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } from '../settings/settings.ts'
 import type { SettingsContext } from '../settings/sources.ts'
-import { COMMANDS, type CommandName, isCommand } from './commands.ts'
-import type { Migration } from './migrate.ts'
+import { type CommandName, commandsWith } from './commands.ts'
 
 /**
  * A command other than serving. All but init and migrate only read the journal, which a running server may hold.
@@ -26,15 +27,9 @@ export type CliCommand =
       readonly store: boolean
     }
   | { readonly type: 'compact'; readonly journal: string }
-  | {
-      readonly type: 'replay'
-      readonly file: string
-      readonly journal: string
-      readonly to: string
-      readonly out: string
-    }
+  | { readonly type: 'replay'; readonly journal: string; readonly to: string; readonly out: string }
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
-  | { readonly type: 'migrate'; readonly migration: Migration }
+  | { readonly type: 'migrate'; readonly migrate: Migration }
 
 export type Invocation =
   | { readonly type: 'help'; readonly command: CommandName }
@@ -47,6 +42,7 @@ export type Invocation =
 interface InvocationContext extends SettingsContext {
   /** Without the program and the script. */
   readonly argv: readonly string[]
+  readonly remoteJournal: RemoteJournal
 }
 
 /**
@@ -54,53 +50,53 @@ interface InvocationContext extends SettingsContext {
  * @throws {BadSettings} with all mistakes.
  */
 export function parseInvocation(context: InvocationContext): Invocation {
-  const { argv, absolute } = context
-  const [first, ...rest] = argv
-  const name = isCommand(first) ? first : ''
+  const { argv, remoteJournal } = context
+  const commands = commandsWith(remoteJournal)
+  const [first = '', ...rest] = argv
+  const name = Object.hasOwn(commands, first) ? (first as CommandName) : ''
   const mistakes: string[] = []
-  const flags = parseFlags(name, COMMANDS[name], name === '' ? argv : rest, mistakes)
+  const flags = parseFlags(name, commands[name], name === '' ? argv : rest, new KeySet(remoteJournal.keys), mistakes)
   if (mistakes.length === 0 && flags.has('help')) return { type: 'help', command: name }
   if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
-  switch (name) {
-    case '':
-      checkFile(flags.text('file'), context, mistakes)
-      return { type: 'serve', settings: readSettings(flags, context, mistakes), replay: undefined }
-    case 'hash-password':
-      throwAny(mistakes)
-      return { type: name }
-    case 'migrate':
-      return { type: 'command', command: { type: name, migration: migrationOf(flags, absolute, mistakes) } }
-    case 'init':
-      throwAny(mistakes)
-      return { type: 'command', command: { type: name, file: absolute(flags.text('file') ?? 'db.json') } }
-    default:
+  if (name === 'hash-password') {
+    throwAny(mistakes)
+    return { type: name }
   }
+  if (name === '') checkFile(flags.text('file'), context, mistakes)
   const replay = name === 'replay' ? parseReplay(flags, mistakes) : undefined
-  if (replay) {
-    const settings = readSettings(flags, context, mistakes)
-    checkReplay(settings)
-    return { type: 'serve', settings, replay }
+  if (name !== '' && !replay) return { type: 'command', command: commandOf(name, flags, context, mistakes) }
+  const settings = readSettings(flags, context, mistakes)
+  if (replay && settings.remote) {
+    throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
   }
+  return { type: 'serve', settings, replay }
+}
+
+function commandOf(
+  name: CliCommand['type'],
+  flags: ParsedFlags,
+  { absolute, remoteJournal }: InvocationContext,
+  mistakes: string[],
+): CliCommand {
+  if (name === 'migrate') return { type: name, migrate: remoteJournal.migrate.read(flags, absolute, mistakes) }
   throwAny(mistakes)
-  const file = absolute(flags.text('file') ?? DEFAULT_FILE)
+  const file = absolute(flags.text('file') ?? (name === 'init' ? 'db.json' : DEFAULT_FILE))
   const journal = absolute(flags.text('journal') ?? journalOf(file))
   const out = absolute(flags.text('out') ?? '')
   switch (name) {
+    case 'init':
+      return { type: name, file }
     case 'verify': {
-      const idField = KEYS['DataStore.IdField'].read(flags.text('id-field') ?? 'id', true)
-      if (idField === undefined)
-        throw new BadSettings([`The flag --id-field must be ${KEYS['DataStore.IdField'].expects}.`])
-      return {
-        type: 'command',
-        command: { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') },
-      }
+      const idField = flags.text('id-field') ?? 'id'
+      throwAny(mistakesIn(KEYS['DataStore.IdField'], idField, 'The flag --id-field'))
+      return { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') }
     }
     case 'compact':
-      return { type: 'command', command: { type: name, journal } }
+      return { type: name, journal }
     case 'replay':
-      return { type: 'command', command: { type: name, file, journal, to: flags.text('to') ?? '', out } }
+      return { type: name, journal, to: flags.text('to') ?? '', out }
     case 'backup':
-      return { type: 'command', command: { type: name, file, journal, out } }
+      return { type: name, file, journal, out }
     default:
       return name satisfies never
   }
@@ -111,39 +107,19 @@ function throwAny(mistakes: readonly string[]): void {
 }
 
 /** Otherwise a misspelt command or a URL would be taken for the name of a new data file. */
-function checkFile(file: string | undefined, { absolute, readText }: SettingsContext, mistakes: string[]): void {
+function checkFile(file: string | undefined, context: InvocationContext, mistakes: string[]): void {
+  const { absolute, readText, remoteJournal } = context
   if (file === undefined) return
   if (/^[a-z]+:\/\//i.test(file)) mistakes.push('The data file must be a path, not a URL: download it first.')
   if (/[./]/.test(file)) return
-  const similar = mostSimilar(file, Object.keys(COMMANDS)) ?? mostSimilar(`--${file}`, ['--help', '--version'])
+  const similar =
+    mostSimilar(file, Object.keys(commandsWith(remoteJournal))) ?? mostSimilar(`--${file}`, ['--help', '--version'])
   if (similar === undefined || readText(absolute(file)) !== undefined) return
   const hint =
     similar === file
       ? `The command ${file} comes before all flags.`
       : `There is no command ${JSON.stringify(file)}; did you mean ${similar}?`
   mistakes.push(`${hint} A data file of this name is ./${file}`)
-}
-
-function migrationOf(flags: ParsedFlags, absolute: (path: string) => string, mistakes: string[]): Migration {
-  const [from, to] = [flags.text('from') ?? '', flags.text('to') ?? '']
-  const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
-  if (mistakes.length === 0 && isStream(from) === isStream(to)) {
-    mistakes.push('recollect migrate moves from a directory to nats://…, or back.')
-  }
-  const replicas = flags.text('replicas') ?? '0'
-  if (!/^\d$/.test(replicas)) mistakes.push('The flag --replicas must be a number, such as 3.')
-  throwAny(mistakes)
-  const servers = (isStream(from) ? from : to).split(',').map((server) => server.trim())
-  const credentials = flags.text('credentials')
-  const given = {
-    servers,
-    stream: flags.text('stream') ?? 'recollect',
-    replicas: Number(replicas),
-    credentials: credentials === undefined ? undefined : absolute(credentials),
-  }
-  const place = readCluster(given, mistakes)
-  throwAny(mistakes)
-  return isStream(from) ? { from: place, to: absolute(to) } : { from: absolute(from), to: place }
 }
 
 /** The flags of a replay that is served; undefined when it writes a file, or on mistakes. */
@@ -170,8 +146,4 @@ function parseReplay(flags: ParsedFlags, mistakes: string[]): Replay | undefined
     mistakes.push('recollect replay does not take --accept-journal: it looks at no data file.')
   }
   return { from: from ?? '', speed: Number(speed) }
-}
-
-function checkReplay({ cluster }: Settings): void {
-  if (cluster) throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
 }

@@ -8,18 +8,6 @@ export interface LogOutput {
   readonly hasColours: boolean
 }
 
-/** Bytes of lines that wait until they can be written; further lines are lost. */
-const WAITING_BYTES = 1024 * 1024
-
-/** Writes to standard error. Errors, such as those of a file on a full disk, must not end the server. */
-export function standardError(): LogOutput['write'] {
-  const stderr = destination({ dest: 2, sync: true, maxLength: WAITING_BYTES })
-  stderr.on('error', () => {})
-  // SonicBoom tries to write what waits only with a line that it does not drop.
-  stderr.on('drop', () => void stderr.write(''))
-  return (text) => void stderr.write(text)
-}
-
 /** The log of a server, as lines of JSON or as text for people. */
 export function openLog(
   { level, format }: Pick<Settings['log'], 'level' | 'format'>,
@@ -43,6 +31,18 @@ export function openLog(
 export function isText(format: Settings['log']['format'], isTerminal: boolean): boolean {
   return format === 'text' || (format === 'auto' && isTerminal)
 }
+
+/** Writes to standard error. Errors, such as those of a file on a full disk, must not end the server. */
+export function standardError(): LogOutput['write'] {
+  const stderr = destination({ dest: 2, sync: true, maxLength: WAITING_BYTES })
+  stderr.on('error', () => {})
+  // SonicBoom tries to write what waits only with a line that it does not drop.
+  stderr.on('drop', () => void stderr.write(''))
+  return (text) => void stderr.write(text)
+}
+
+/** Bytes of lines that wait until they can be written; further lines are lost. */
+const WAITING_BYTES = 1024 * 1024
 
 interface Entry {
   readonly level: number

@@ -8,7 +8,7 @@ import { journalOf } from '../settings/settings.ts'
 import { backup } from './backup.ts'
 import type { CliCommand } from './invocation.ts'
 import { compact, compareStore } from './store.ts'
-import { verify } from './verify.ts'
+import { type VerifyResult, verify } from './verify.ts'
 
 interface Terminal {
   readonly out: (text: string) => void
@@ -28,19 +28,12 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
     case 'verify': {
       const found = await verify(files, command, progress)
       const differences = command.store && found.ok ? await compareStore(files, command.journal, progress) : []
-      const isSame = differences.length === 0
-      const verified = { ...found, ok: found.ok && isSame, problems: [...found.problems, ...differences] }
-      if (command.json) terminal.out(`${JSON.stringify(verified)}\n`)
-      else {
-        const { head, segments, id, unfinishedBytes, dataFile } = verified
-        for (const problem of verified.problems) terminal.out(`${problem}\n`)
-        if (verified.ok) {
-          terminal.out(
-            `The journal ${id} is intact: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is ${dataFile}.\n`,
-          )
-        }
-        if (unfinishedBytes) terminal.out(`Its last ${unfinishedBytes} bytes are not a complete write, or not yet.\n`)
+      const verified = {
+        ...found,
+        ok: found.ok && differences.length === 0,
+        problems: [...found.problems, ...differences],
       }
+      terminal.out(command.json ? `${JSON.stringify(verified)}\n` : textOf(verified))
       return verified.ok ? 0 : 1
     }
     case 'compact': {
@@ -61,14 +54,26 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       return 0
     }
     case 'migrate': {
-      const { migrate } = await import('./migrate.ts')
-      const moved = await migrate(files, command.migration, bar(terminal.progress, 'events'))
+      const moved = await command.migrate(files, bar(terminal.progress, 'events'))
       terminal.out(`Migrated the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
       return 0
     }
     default:
       return command satisfies never
   }
+}
+
+/** The result of a verification for people. */
+function textOf({ ok, id, head, segments, dataFile, unfinishedBytes, problems }: VerifyResult): string {
+  const lines = [...problems]
+  if (ok) {
+    const plural = segments === 1 ? '' : 's'
+    lines.push(
+      `The journal ${id} is intact: ${head} events in ${segments} segment${plural}; the data file is ${dataFile}.`,
+    )
+  }
+  if (unfinishedBytes) lines.push(`Its last ${unfinishedBytes} bytes are not a complete write, or not yet.`)
+  return lines.map((line) => `${line}\n`).join('')
 }
 
 const WIDTH = 40

@@ -22,29 +22,6 @@ import { keyedKey, prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { type Compacted, StoreDirectory } from '../store/store-directory.ts'
 
-/** Few rows at once, as an item may have 1 MiB. */
-const ROWS_AT_ONCE = 32
-/** Highest number of reported problems; a damaged store may have a million. */
-const MOST_PROBLEMS = 20
-
-/** Rows that belong to the table of a collection's items. */
-const OF_TABLE: readonly (readonly [Tag, string])[] = [
-  [TAG.item, 'an item'],
-  [TAG.place, 'the place of an item'],
-  [TAG.gaps, 'a count of empty places'],
-  [TAG.changed, 'the place of an item that changed'],
-]
-/** Rows that belong to a collection and outlive its tables. */
-const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
-  [TAG.itemEvent, 'an earlier event of an item'],
-  [TAG.life, 'a creation or removal'],
-]
-const OF_ALL: readonly (readonly [Tag, string])[] = [
-  [TAG.request, 'an answered Idempotency-Key'],
-  [TAG.requestTime, 'the time of an answered Idempotency-Key'],
-  [TAG.mergedEdit, 'the edit of the data file that was merged last'],
-]
-
 /** Rewrites the store without its free pages. The server must have ended. */
 export async function compact(files: Files, journal: string): Promise<Compacted> {
   return whileStopped(files, journal, (directory) => directory.compact())
@@ -61,6 +38,23 @@ export async function compareStore(files: Files, journal: string, progress: Prog
       await directory.close(store)
     }
   })
+}
+
+/** Throws while a server holds the journal, and if there is no usable store. */
+async function whileStopped<Result>(
+  files: Files,
+  journal: string,
+  work: (directory: StoreDirectory) => Promise<Result>,
+): Promise<Result> {
+  const directory = new StoreDirectory(`${journal}/store`)
+  const whyNot = directory.whyNotUsable()
+  if (whyNot !== undefined) throw new Refusal('NotFound', `There is no usable store in ${directory.path}: ${whyNot}.`)
+  const lock = await lockDirectory(files, journal)
+  try {
+    return await work(directory)
+  } finally {
+    await lock.release()
+  }
 }
 
 async function differences(
@@ -89,6 +83,15 @@ async function differences(
   }
   return problems.slice(0, MOST_PROBLEMS)
 }
+
+/** Highest number of reported problems; a damaged store may have a million. */
+const MOST_PROBLEMS = 20
+
+const OF_ALL: readonly (readonly [Tag, string])[] = [
+  [TAG.request, 'an answered Idempotency-Key'],
+  [TAG.requestTime, 'the time of an answered Idempotency-Key'],
+  [TAG.mergedEdit, 'the edit of the data file that was merged last'],
+]
 
 /**
  * Builds a temporary store as a server would, up to a position, which may lie inside a write. `whole` is the position
@@ -219,6 +222,18 @@ class Comparison {
   }
 }
 
+/** Rows that belong to the table of a collection's items. */
+const OF_TABLE: readonly (readonly [Tag, string])[] = [
+  [TAG.item, 'an item'],
+  [TAG.place, 'the place of an item'],
+  [TAG.gaps, 'a count of empty places'],
+  [TAG.changed, 'the place of an item that changed'],
+]
+/** Rows that belong to a collection and outlive its tables. */
+const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
+  [TAG.itemEvent, 'an earlier event of an item'],
+  [TAG.life, 'a creation or removal'],
+]
 /** For each row, its key without the table's prefix, followed by its value. */
 function* rowsOf(store: Store, prefix: Buffer): Generator<Buffer> {
   const end = prefixEnd(prefix)
@@ -231,19 +246,5 @@ function* rowsOf(store: Store, prefix: Buffer): Generator<Buffer> {
   }
 }
 
-/** Throws while a server holds the journal, and if there is no usable store. */
-async function whileStopped<Result>(
-  files: Files,
-  journal: string,
-  work: (directory: StoreDirectory) => Promise<Result>,
-): Promise<Result> {
-  const directory = new StoreDirectory(`${journal}/store`)
-  const whyNot = directory.whyNotUsable()
-  if (whyNot !== undefined) throw new Refusal('NotFound', `There is no usable store in ${directory.path}: ${whyNot}.`)
-  const lock = await lockDirectory(files, journal)
-  try {
-    return await work(directory)
-  } finally {
-    await lock.release()
-  }
-}
+/** Few rows at once, as an item may have 1 MiB. */
+const ROWS_AT_ONCE = 32

@@ -51,9 +51,10 @@ export class Changes<T> {
   }
 
   /** Merges later changes. */
-  addAll(later: Changes<T>): void {
+  addAll(later: Changes<T>): this {
     this.#wasReset ||= later.#wasReset
     for (const [key, { before, after }] of later.#byKey) this.add(key, before, after)
+    return this
   }
 
   at(position: number): ListChange<T> {

@@ -51,14 +51,6 @@ export type BatchResult =
   | { readonly status: 'created' | 'replaced' | 'duplicate'; readonly id: string | number }
   | { readonly status: 'rejected'; readonly problem: Problem }
 
-type AnsweredResult =
-  | Extract<BatchResult, { status: 'created' | 'replaced' | 'duplicate' }>
-  | { readonly status: 'rejected'; readonly problem: ConstructorParameters<typeof Problem>[0] }
-
-function resultOf(answered: AnsweredResult): BatchResult {
-  return answered.status === 'rejected' ? { status: 'rejected', problem: new Problem(answered.problem) } : answered
-}
-
 type ItemId = string | number
 type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
 
@@ -112,6 +104,14 @@ export class Collection<T extends object> extends Query<T> {
   get #path(): string {
     return `/api/${segment(this.collection)}`
   }
+}
+
+type AnsweredResult =
+  | Extract<BatchResult, { status: 'created' | 'replaced' | 'duplicate' }>
+  | { readonly status: 'rejected'; readonly problem: ConstructorParameters<typeof Problem>[0] }
+
+function resultOf(answered: AnsweredResult): BatchResult {
+  return answered.status === 'rejected' ? { status: 'rejected', problem: new Problem(answered.problem) } : answered
 }
 
 /** An item, which need not exist. */

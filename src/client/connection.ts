@@ -1,8 +1,6 @@
 import { io, type Socket } from 'socket.io-client'
-import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed } from '../sockets/protocol.ts'
+import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed, Updated } from '../sockets/protocol.ts'
 import type { Credentials } from './requests.ts'
-
-export type Updated = Parameters<ServerMessages['updated']>[0]
 
 /**
  * `idle`: not needed yet. `connecting`: until every live list is up to date. `disconnected`: will reconnect by itself.
@@ -29,8 +27,7 @@ export interface ListSubscriber {
   /** All notifications up to this position were sent, and all changes before them. */
   told(position: number): void
   disconnected(): void
-  /** The client was closed. */
-  ended(): void
+  close(): void
 }
 
 /** Delay before reconnecting after the server has closed the connection. */
@@ -46,8 +43,6 @@ export class Connection {
   readonly #withBrowsers: boolean
   readonly #subscribers = new Set<ListSubscriber>()
   readonly #byId = new Map<string, ListSubscriber>()
-  /** Changes that arrived before the response that names their subscription. */
-  #early: Change[] = []
   #asking = 0
   /** Lists whose subscription is to be sent later. */
   readonly #queued = new Set<ListSubscriber>()
@@ -55,8 +50,6 @@ export class Connection {
   readonly #behind = new Set<ListSubscriber>()
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
-  /** Responses to requests of an earlier connection are ignored. */
-  #generation = 0
   #isRenewing = false
   #retry: ReturnType<typeof setTimeout> | undefined
   #state: ConnectionState = 'idle'
@@ -86,7 +79,7 @@ export class Connection {
 
   add(subscriber: ListSubscriber): void {
     if (this.#state === 'closed') {
-      subscriber.ended()
+      subscriber.close()
       return
     }
     this.#open()
@@ -113,19 +106,15 @@ export class Connection {
       this.#queued.add(subscriber)
       return
     }
-    const generation = this.#generation
     this.#asking++
+    // Socket.IO calls back only while the connection lasts.
     socket.emit('subscribe', subscriber.wanted, (answer) => {
-      if (generation !== this.#generation) return
       this.#asking--
       if ('subscription' in answer) {
         if (!this.#subscribers.has(subscriber)) socket.emit('unsubscribe', { subscription: answer.subscription })
         else this.#byId.set(answer.subscription, subscriber)
       }
       if (this.#subscribers.has(subscriber)) subscriber.answered(answer)
-      const early = this.#early
-      this.#early = []
-      for (const change of early) this.#take(change)
       const [next] = this.#queued
       if (!next) return
       this.#queued.delete(next)
@@ -153,7 +142,7 @@ export class Connection {
 
   close(): void {
     clearTimeout(this.#retry)
-    for (const subscriber of [...this.#subscribers]) subscriber.ended()
+    for (const subscriber of [...this.#subscribers]) subscriber.close()
     this.#say('closed')
     this.#socket?.disconnect()
     this.#socket = undefined
@@ -185,7 +174,8 @@ export class Connection {
       this.#say('disconnected')
       if (!socket.active) this.#connectLater()
     })
-    socket.on('change', (change) => this.#take(change))
+    // The response that names a subscription comes before its changes.
+    socket.on('change', (change) => this.#byId.get(change.subscription)?.change(change))
     socket.on('lagging', ({ subscription }) => this.#byId.get(subscription)?.lagging())
     socket.on('current', ({ subscription, position }) => this.#byId.get(subscription)?.current(position))
     socket.on('updated', (updated) => {
@@ -210,11 +200,9 @@ export class Connection {
   }
 
   #forget(): void {
-    this.#generation++
     this.#byId.clear()
     this.#behind.clear()
     this.#queued.clear()
-    this.#early = []
     this.#asking = 0
   }
 
@@ -228,12 +216,6 @@ export class Connection {
     const caughtUp = this.#caughtUp
     this.#caughtUp = undefined
     this.#say('connected', caughtUp)
-  }
-
-  #take(change: Change): void {
-    const subscriber = this.#byId.get(change.subscription)
-    if (subscriber) subscriber.change(change)
-    else if (this.#asking > 0) this.#early.push(change)
   }
 
   #say(state: ConnectionState, caughtUp?: number): void {

@@ -1,4 +1,5 @@
 export { millisecondsOf } from '../json/instant.ts'
+export type { Updated } from '../sockets/protocol.ts'
 export type { ListChange } from './changes.ts'
 export {
   type BatchResult,
@@ -11,7 +12,7 @@ export {
   type Read,
   SingleObject,
 } from './collection.ts'
-export type { ConnectionState, StateChange, Updated } from './connection.ts'
+export type { ConnectionState, StateChange } from './connection.ts'
 export type { EventsFilter, RecordedEvent } from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'

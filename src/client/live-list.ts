@@ -28,12 +28,10 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   readonly #items: SortedItems<T>
   readonly #options: LiveListOptions
   readonly #connection: Subscribing
-  readonly #onChange = new Listeners<ListChange<T>>()
-  readonly #onChanges = new Listeners<Changes<T>>()
-  readonly #onEnd = new Listeners<void>()
+  /** Called with undefined at the end. */
+  readonly #onChanges = new Listeners<Changes<T> | undefined>()
   readonly #settle: { resolve(): void; reject(error: unknown): void }
   #shown: readonly T[] | undefined
-  #isReady = false
   #error: Problem | undefined
   #isClosed = false
   /** Where to resume: the journal's UUID, and the position that the list reflects. */
@@ -42,7 +40,9 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   #phase: Phase = 'waiting'
   /** Defined until the replay has reached the present. */
   #replay: LiveListOptions['replay']
-  readonly #missed = new MissedChanges()
+  /** While it catches up: the last change of each item by its key, in the order of positions, and the number of all. */
+  readonly #missed = new Map<string, Change>()
+  #missedCount = 0
   #reading: AbortController | undefined
   /** The result was read in pages and is not followed yet. */
   #isRead = false
@@ -52,11 +52,11 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#options = options
     this.#replay = options.replay
     this.#items = new SortedItems<T>(options.sort, options.idOf, (item) => (options.select?.(item) ?? item) as T)
-    let settle: { resolve(): void; reject(error: unknown): void } | undefined
+    let settle = { resolve: (): void => {}, reject: (_error: unknown): void => {} }
     this.ready = new Promise((resolve, reject) => {
       settle = { resolve, reject }
     })
-    this.#settle = settle as NonNullable<typeof settle>
+    this.#settle = settle
     connection.add(this)
   }
 
@@ -92,7 +92,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
 
   /** Calls back after every change; the first, when the list is loaded, has all items. Returns a function that removes the listener. */
   onChange(listener: Listener<ListChange<T>>): () => void {
-    return this.#onChange.add(listener)
+    return this.#onChanges.add((changes) => changes && listener(changes.at(this.#position)))
   }
 
   close(): void {
@@ -105,13 +105,21 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<ListChange<T>, void> {
     await this.ready.catch(() => {})
-    const pending = new PendingChanges<T>(Changes.between([], this.#visible(), false))
-    const removers = [this.#onChanges.add((changes) => pending.add(changes)), this.#onEnd.add(() => pending.end())]
-    if (this.#isClosed) pending.end()
+    let pending: Changes<T> | undefined = Changes.between([], this.#visible(), false)
+    let wake = (): void => {}
+    const remove = this.#onChanges.add((changes) => {
+      if (changes) pending = (pending ?? new Changes<T>()).addAll(changes)
+      wake()
+    })
     try {
-      for (let changes = await pending.take(); changes; changes = await pending.take()) yield changes.at(this.#position)
+      while (!this.#isClosed) {
+        const changes = pending
+        pending = undefined
+        if (changes) yield changes.at(this.#position)
+        else await new Promise<void>((resolve) => (wake = resolve))
+      }
     } finally {
-      for (const remove of removers) remove()
+      remove()
     }
     if (this.#error) throw this.#error
   }
@@ -150,7 +158,10 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** @internal */
   change(change: Change): void {
     if (this.#phase === 'catchingUp') {
-      this.#missed.add(change)
+      this.#missedCount++
+      // Deleting first moves the item to the end.
+      this.#missed.delete(String(change.id))
+      this.#missed.set(String(change.id), change)
       return
     }
     if (this.#phase !== 'lagging') this.#position = change.position
@@ -178,16 +189,11 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** @internal */
   disconnected(): void {
     // Changes arrive in order, so the list can resume after the last one.
-    this.#takeMissed(this.#missed.position ?? this.#position)
+    this.#takeMissed([...this.#missed.values()].at(-1)?.position ?? this.#position)
     this.#phase = 'waiting'
     this.#reading?.abort()
     this.#reading = undefined
     this.#isRead = false
-  }
-
-  /** @internal */
-  ended(): void {
-    this.#end(undefined)
   }
 
   #visible(): readonly Entry<T>[] {
@@ -197,7 +203,10 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
 
   /** Applies the missed changes: the list reflects everything up to the position. */
   #takeMissed(position: number): number {
-    const { count, changes } = this.#missed.take()
+    const count = this.#missedCount
+    const changes = [...this.#missed.values()]
+    this.#missedCount = 0
+    this.#missed.clear()
     this.#position = Math.max(this.#position, position)
     this.#apply(changes)
     return count
@@ -230,7 +239,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#journal = journal
     this.#position = position
     const changes = this.#differences(() => this.#items.replace(items), wasReset || isOther)
-    this.#tell(changes)
+    this.#tell(changes, isFirst)
+    this.#settle.resolve()
     return isFirst ? 0 : changes.size
   }
 
@@ -240,14 +250,10 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return Changes.between(before, this.#visible(), wasReset)
   }
 
-  #tell(changes: Changes<T>): void {
-    if (this.#isReady && changes.size === 0) return
+  #tell(changes: Changes<T>, isFirst = false): void {
+    if (changes.size === 0 && !isFirst) return
     this.#shown = undefined
-    this.#onChange.tell(changes.at(this.#position))
     this.#onChanges.tell(changes)
-    if (this.#isReady) return
-    this.#isReady = true
-    this.#settle.resolve()
   }
 
   /** Reads a result that is too large for a subscription, then subscribes. Retries if reading fails. */
@@ -286,8 +292,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#connection.remove(this)
     if (!error) this.ready.catch(() => {})
     this.#settle.reject(error ?? problem('Closed', 0, 'The list was closed.'))
-    this.#onEnd.tell()
-    this.#onChange.clear()
+    this.#onChanges.tell(undefined)
+    this.#onChanges.clear()
   }
 }
 
@@ -305,64 +311,4 @@ export interface LiveListOptions {
   readonly idOf: (item: JsonObject) => string | number
   /** Reads all matching items at a position, for results larger than a subscription begins with. */
   readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
-}
-
-/** The changes that a list gets while it catches up: the last one of each item. */
-class MissedChanges {
-  readonly #lastById = new Map<string, Change>()
-  #count = 0
-
-  add(change: Change): void {
-    this.#count++
-    // Deleting first moves the item to the end: changes stay in the order of their positions.
-    this.#lastById.delete(String(change.id))
-    this.#lastById.set(String(change.id), change)
-  }
-
-  /** The position of the last change; undefined without changes. */
-  get position(): number | undefined {
-    return [...this.#lastById.values()].at(-1)?.position
-  }
-
-  /** Empties the list. `count` includes changes that were followed by another of the same item. */
-  take(): { readonly count: number; readonly changes: readonly Change[] } {
-    const taken = { count: this.#count, changes: [...this.#lastById.values()] }
-    this.#lastById.clear()
-    this.#count = 0
-    return taken
-  }
-}
-
-/** The changes that an iteration has not taken yet, merged into one. */
-class PendingChanges<T> {
-  #changes: Changes<T> | undefined
-  #isEnded = false
-  #wake = (): void => {}
-
-  constructor(first: Changes<T>) {
-    this.#changes = first
-  }
-
-  add(changes: Changes<T>): void {
-    this.#changes ??= new Changes<T>()
-    this.#changes.addAll(changes)
-    this.#wake()
-  }
-
-  end(): void {
-    this.#isEnded = true
-    this.#wake()
-  }
-
-  /** Waits for changes. Returns undefined after the end, also when some are left. */
-  async take(): Promise<Changes<T> | undefined> {
-    while (!this.#isEnded && !this.#changes) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
-    const changes = this.#isEnded ? undefined : this.#changes
-    this.#changes = undefined
-    return changes
-  }
 }

@@ -1,5 +1,6 @@
+import type { Updated } from '../sockets/protocol.ts'
 import { Collection, SingleObject } from './collection.ts'
-import { Connection, type ConnectionState, type Listener, type StateChange, type Updated } from './connection.ts'
+import { Connection, type ConnectionState, type Listener, type StateChange } from './connection.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import type { Server } from './query.ts'

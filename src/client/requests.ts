@@ -36,15 +36,15 @@ export class Requests {
   }
 
   /** `path` begins with a slash and is encoded. */
-  async send(method: Method, path: string, asked: RequestOptions = {}): Promise<ReadResponse> {
-    const { signal } = asked
+  async send(method: Method, path: string, options: RequestOptions = {}): Promise<ReadResponse> {
+    const { signal } = options
     for (const one of [this.closed, signal]) one?.throwIfAborted()
     const own = new AbortController()
     const abort = (): void => own.abort(signal?.reason)
     this.#running.add(own)
     signal?.addEventListener('abort', abort)
     try {
-      const response = await this.#fetch(method, path, asked, own.signal)
+      const response = await this.#fetch(method, path, options, own.signal)
       const { status, headers } = response
       const text = await response.text()
       return { status, headers, json: () => JSON.parse(text) }
@@ -55,13 +55,13 @@ export class Requests {
   }
 
   /** Sends a GET. The caller reads the response body as it arrives. */
-  stream(path: string, asked: Pick<RequestOptions, 'headers' | 'signal'> = {}): Promise<Response> {
-    const { signal } = asked
-    return this.#fetch('GET', path, asked, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
+  stream(path: string, options: Pick<RequestOptions, 'headers' | 'signal'> = {}): Promise<Response> {
+    const { signal } = options
+    return this.#fetch('GET', path, options, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
   }
 
-  async #fetch(method: Method, path: string, asked: RequestOptions, signal: AbortSignal): Promise<Response> {
-    const { body, headers = {}, accept = [], isOpen = false } = asked
+  async #fetch(method: Method, path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
+    const { body, headers = {}, accept = [], isOpen = false } = options
     const own = isOpen ? {} : headersOf(this.credentials)
     const isByOwn = isOpen || Object.keys(own).length > 0
     const fields = new Headers({ Accept: 'application/json', ...own })

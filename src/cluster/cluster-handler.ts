@@ -11,7 +11,7 @@ import {
 } from '../commands/outcome.ts'
 import type { Restoration } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
-import type { Journal, Origin } from '../events/journal.ts'
+import type { Journal, Origin, Projection, Recorded } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
@@ -21,13 +21,13 @@ import { type Turn, Turns } from '../runtime/turns.ts'
 import { diskFull } from './leader-writes.ts'
 import type { Messenger } from './messenger.ts'
 import type { Node } from './node.ts'
-import type { FormerText, LeaderRequest, LeaderResponse, RestorationText } from './protocol.ts'
+import type { CollectionText, LeaderRequest, LeaderResponse, RestorationText } from './protocol.ts'
 import type { RecentWrites } from './recent-writes.ts'
 
-export interface ClusterHandlerOptions {
+interface ClusterHandlerOptions {
   readonly idField: string
   /** Decides commands while this node is the leader. */
-  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'apply'>
   readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
@@ -43,12 +43,18 @@ export interface ClusterHandlerOptions {
 }
 
 /** Executes commands, here or on the leader. Resolves when this node's own views hold the result. */
-export class ClusterHandler {
+export class ClusterHandler implements Projection {
   readonly #options: ClusterHandlerOptions
   readonly #turns = new Turns()
 
   constructor(options: ClusterHandlerOptions) {
     this.#options = options
+  }
+
+  /** Responds to the clients of this node. */
+  apply(recorded: Recorded): void {
+    this.#options.local.apply(recorded)
+    this.#options.recent.apply(recorded)
   }
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {
@@ -89,9 +95,9 @@ export class ClusterHandler {
     const { node, reload, recent } = this.#options
     this.#checkRoom()
     if (node.isLeader) return this.#decide(reload)
-    const taken = await this.#ask(['taken-in'], { type: 'reload' })
-    await recent.reached(taken.basis + taken.events)
-    return taken
+    const imported = await this.#ask(['taken-in'], { type: 'reload' })
+    await recent.reached(imported.basis + imported.events)
+    return imported
   }
 
   /** Makes the leader write its data file. */
@@ -198,12 +204,12 @@ function noLeader(): Refusal {
 /** @throws {Refusal} `TooLarge` once the items have more than `bytes` characters: no message holds them. */
 async function textOf(restoration: Restoration, bytes: number, turn: Turn): Promise<RestorationText> {
   if (restoration.type === 'item') return { ...restoration, item: restoration.item?.value ?? null }
-  const collections: [string, FormerText | null][] = []
+  const collections: [string, CollectionText | null][] = []
   let left = bytes
-  for (const [name, former] of restoration.collections) {
+  for (const [name, past] of restoration.collections) {
     const values: JsonObject[] = []
     let isObject = false
-    for (const { id, text } of former?.items() ?? []) {
+    for (const { id, text } of past?.items() ?? []) {
       left -= text.length
       if (left < 0) throw new Refusal('TooLarge', `The cluster accepts no message of more than ${bytes} bytes.`)
       values.push(parseText(text) as JsonObject)
@@ -211,7 +217,7 @@ async function textOf(restoration: Restoration, bytes: number, turn: Turn): Prom
       if (turn.isOver) await turn.next()
     }
     // A single object stands for itself, as in a data file.
-    collections.push([name, former ? (isObject ? (values[0] as JsonObject) : values) : null])
+    collections.push([name, past ? (isObject ? (values[0] as JsonObject) : values) : null])
   }
   return { type: restoration.type, collections }
 }
@@ -221,15 +227,15 @@ function restorationOf(text: RestorationText, idField: string): Restoration {
   return {
     type: text.type,
     collections: new Map(
-      text.collections.map(([name, former]) => [name, former ? { items: () => itemsOf(former, idField) } : undefined]),
+      text.collections.map(([name, past]) => [name, past ? { items: () => itemsOf(past, idField) } : undefined]),
     ),
   }
 }
 
-function itemsOf(former: FormerText, idField: string): readonly FileItem[] {
+function itemsOf(past: CollectionText, idField: string): readonly FileItem[] {
   const single = (value: JsonObject): FileItem => ({ id: OBJECT_ID, text: JSON.stringify(value) })
-  if (!isArray(former)) return [single(former)]
-  return former.map((value) => ({ id: own(value, idField) as ItemId | undefined, text: JSON.stringify(value) }))
+  if (!isArray(past)) return [single(past)]
+  return past.map((value) => ({ id: own(value, idField) as ItemId | undefined, text: JSON.stringify(value) }))
 }
 
 function itemOf(value: JsonObject, key: string, idField: string): Item {

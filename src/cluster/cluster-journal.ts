@@ -7,14 +7,8 @@ import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { ClusterFigures } from './figures.ts'
 import { LeaderWrites } from './leader-writes.ts'
-import {
-  decodeBeginning,
-  encodeBeginning,
-  encodeSuccession,
-  type RecordStream,
-  type Sequence,
-  type Succession,
-} from './message.ts'
+import { decodeBeginning, encodeBeginning, encodeSuccession, type Succession } from './message.ts'
+import type { RecordStream, Sequence } from './record-stream.ts'
 import { Replica, type ReplicaOptions } from './replica.ts'
 import { Sender } from './sender.ts'
 import { findResumePoint, type ResumePoint, Tail } from './tail.ts'
@@ -53,7 +47,7 @@ export class ClusterJournal implements Journal, Sized {
   #token: string | undefined
   #isLeading = false
 
-  private constructor(options: ClusterJournalOptions, replica: Replica, place: ResumePoint) {
+  private constructor(options: ClusterJournalOptions, replica: Replica, resumePoint: ResumePoint) {
     const { stream, figures, now, hasRoom = () => true } = options
     this.id = replica.id
     this.#options = options
@@ -61,8 +55,8 @@ export class ClusterJournal implements Journal, Sized {
     this.#tail = new Tail({
       stream,
       replica,
-      place,
-      coming: (sequence, message) => this.#sender.coming(sequence, message),
+      resumePoint,
+      incoming: (sequence, message) => this.#sender.compare(sequence, message),
       project: options.project,
       log: options.log,
       succeeded: (succession) => this.#succeed(succession),
@@ -193,7 +187,7 @@ export class ClusterJournal implements Journal, Sized {
     if (token === this.#token) {
       this.#isLeading = true
       this.#options.figures.takeovers++
-      this.#writes.begin({ token, head: this.head, next: this.replica.next, time: this.#tail.time })
+      this.#writes.begin(token, this.replica)
       return undefined
     }
     this.resign()

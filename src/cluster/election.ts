@@ -1,3 +1,16 @@
+/**
+ * The election of a leader by a lease in a register that all nodes share.
+ *
+ * | The lease | A round of the election |
+ * |---|---|
+ * | of this node | renews it; if another revision is found, reads the lease, and renews it if it is still that of this node |
+ * | of another node, which renews it | notes when its revision changed |
+ * | of another node, not renewed for `TAKEOVER_AFTER_MS` | takes it over |
+ * | released, or never written | takes it |
+ *
+ * A node that cannot lead releases its lease, and takes none.
+ */
+
 /** A value that several nodes update by compare-and-set. */
 export interface Register {
   /** Undefined if nothing was ever written. Throws if there is no response. */
@@ -16,7 +29,7 @@ interface Lease {
   readonly released?: true
 }
 
-export interface ElectionOptions {
+interface ElectionOptions {
   readonly register: Register
   /** Unique to this process. */
   readonly node: string
@@ -61,10 +74,10 @@ export class Election {
     return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEOVER_AFTER_MS + ROUNDS_MS
   }
 
-  /** Renews the lease or tries to get it, unless `canDecide` is false. Throws if the register does not respond. */
-  async round(canDecide = true): Promise<void> {
+  /** Renews the lease or tries to get it, unless `canLead` is false. Throws if the register does not respond. */
+  async round(canLead = true): Promise<void> {
     const { register, node, elapsedMs } = this.#options
-    if (!canDecide) await this.release()
+    if (!canLead) await this.release()
     if (this.#revision !== undefined) {
       if (await this.#take(this.#revision)) return
       // The lease may still be this node's: the response to a renewal may have been lost.
@@ -72,7 +85,7 @@ export class Election {
     const found = await register.get()
     const lease = found && (JSON.parse(found.text) as Lease)
     if (!found || !lease) {
-      if (canDecide) await this.#take(0)
+      if (canLead) await this.#take(0)
       return
     }
     if (this.#revision !== undefined && lease.node === node && !lease.released) {
@@ -85,7 +98,7 @@ export class Election {
       this.#seen = { revision: found.revision, since: elapsedMs(), lease }
     }
     const isFree = lease.released || elapsedMs() - this.#seen.since >= TAKEOVER_AFTER_MS
-    if (canDecide && isFree) await this.#take(found.revision)
+    if (canLead && isFree) await this.#take(found.revision)
   }
 
   /** Releases the lease, so that another node can take it at once. */

@@ -17,8 +17,7 @@ import { headers, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
-import { isWrongSequence } from './connection.ts'
-import type { Message, PublishOutcome, RecordStream, Sequence } from './message.ts'
+import type { Message, PublishOutcome, RecordStream, Sequence } from './record-stream.ts'
 
 /** The header with a message's position. */
 const POSITION = 'Recollect-Position'
@@ -195,4 +194,11 @@ function faultsOf(config: StreamConfig): readonly string[] {
   check(config.max_msgs_per_subject <= 0, 'max_msgs_per_subject ends messages')
   check(config.deny_delete && config.deny_purge, 'messages can be deleted (deny_delete, deny_purge)')
   return faults
+}
+
+const WRONG_LAST_SEQUENCE = [10071, 10164]
+
+/** Whether a compare-and-set failed because another process has written. */
+export function isWrongSequence(error: unknown): boolean {
+  return error instanceof JetStreamApiError && WRONG_LAST_SEQUENCE.includes(error.code)
 }

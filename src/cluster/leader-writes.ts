@@ -1,3 +1,13 @@
+/**
+ * The states of a write at the leader.
+ *
+ * | State | Next |
+ * |---|---|
+ * | queued | sent with all others that wait; rejected if the leadership ends |
+ * | sent | stored; rejected, with 504 if the outcome is unknown, and the leadership ends |
+ * | stored | resolved when the store of this node has it; rejected with 504 if the disk becomes full before |
+ */
+
 import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
 import { type Draft, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
@@ -5,6 +15,7 @@ import { encodeEvents } from '../events/record-writer.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ClusterFigures } from './figures.ts'
 import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message.ts'
+import type { Replica } from './replica.ts'
 import type { Sender } from './sender.ts'
 import type { Tail } from './tail.ts'
 
@@ -20,19 +31,6 @@ interface LeaderWritesOptions {
   /** A write failed, on top of which others were decided: the leadership must end. */
   readonly failed: () => void
 }
-
-/** Where a leadership begins. */
-interface LeadershipStart {
-  readonly token: string
-  /** Position of the last event. */
-  readonly head: Position
-  readonly next: BatchStart
-  /** Time of the last event. */
-  readonly time: string
-}
-
-/** How often to check the disk while writes wait to become visible. */
-const LOOK_MS = 500
 
 /** The writes of a leader: sends them in batches, and resolves each when this node has it. */
 export class LeaderWrites {
@@ -53,10 +51,10 @@ export class LeaderWrites {
     this.#packer = new MessagePacker(options.messageBytes)
   }
 
-  /** Accepts writes from now on. */
-  begin({ token, head, next, time }: LeadershipStart): void {
+  /** Accepts writes from now on, after the last one of the stream. */
+  begin(token: string, { next, time }: Pick<Replica, 'next' | 'time'>): void {
     this.#token = token
-    this.#accepted = head
+    this.#accepted = next.position - 1
     this.#next = next
     this.#time = time
   }
@@ -136,7 +134,7 @@ export class LeaderWrites {
    */
   async #answer({ writes }: MessageBatch, isHere: Promise<boolean>): Promise<void> {
     const { hasRoom, failed } = this.#options
-    const isVisible = await unlessFull(isHere, () => hasRoom(1), LOOK_MS)
+    const isVisible = await unlessFull(isHere, () => hasRoom(1), CHECK_MS)
     if (isVisible === undefined) failed()
     for (const { waiting, recorded } of writes) {
       if (isVisible) waiting.resolve(recorded)
@@ -144,6 +142,9 @@ export class LeaderWrites {
     }
   }
 }
+
+/** How often to check the disk while writes wait to become visible. */
+const CHECK_MS = 500
 
 function anotherLeader(): Refusal {
   return new Refusal('Unavailable', 'Another node is the leader now.')
@@ -164,21 +165,21 @@ export function diskFull(): Refusal {
   return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reads continue.')
 }
 
-/** Resolves with the result of `work`, or with undefined once the disk is full, which is checked every `lookMs`. */
+/** Resolves with the result of `work`, or with undefined once the disk is full, which is checked every `checkMs`. */
 export async function unlessFull<Result>(
   work: Promise<Result>,
   hasRoom: () => boolean,
-  lookMs: number,
+  checkMs: number,
 ): Promise<Result | undefined> {
-  let looking: NodeJS.Timeout | undefined
+  let timer: NodeJS.Timeout | undefined
   const full = new Promise<undefined>((resolve) => {
-    looking = setInterval(() => {
+    timer = setInterval(() => {
       if (!hasRoom()) resolve(undefined)
-    }, lookMs)
+    }, checkMs)
   })
   try {
     return await Promise.race([work, full])
   } finally {
-    clearInterval(looking)
+    clearInterval(timer)
   }
 }

@@ -1,6 +1,11 @@
 /**
- * The messages of the stream, as docs/cluster.md describes them. The first one begins the journal; every other one
- * holds records as a journal on disk does, line by line, or announces a new leader.
+ * The messages of the stream, as docs/cluster.md describes them.
+ *
+ * | Message | Content |
+ * |---|---|
+ * | beginning | the first line of a segment, with the journal's UUID; message 1 only |
+ * | records | lines as in a segment: many writes, or a part of a large one |
+ * | succession | one line, which announces a new leader |
  */
 
 import { Chain, writeOf } from '../events/chain.ts'
@@ -10,18 +15,7 @@ import { type ChainState, FORMAT, NO_PREVIOUS, RECORD_BYTES } from '../events/re
 import { linesOf, parseHeader, type RecordLine } from '../events/record-reader.ts'
 import { type EncodedRecord, encodeHeader, encodeWrite, frame } from '../events/record-writer.ts'
 import { Corruption } from '../runtime/errors.ts'
-
-/** The place of a message in the stream: 1, 2, 3… without gaps. */
-export type Sequence = number
-
-export interface Message {
-  /**
-   * Position of the first event of the write with which the message begins or continues. It never decreases from one
-   * message to the next, so a binary search can find a position.
-   */
-  readonly position: Position
-  readonly bytes: Uint8Array
-}
+import type { Message } from './record-stream.ts'
 
 /** Announces a new leader. A write that the former leader left incomplete before this message is void. */
 export interface Succession {
@@ -203,30 +197,4 @@ export class WriteAssembler {
     }
     return { writes, lines: whole, next: this.#chain.whole }
   }
-}
-
-/** The outcome of a message. 'behind': another message is at its place. 'unknown': it may or may not be stored, or may be later. */
-export type PublishOutcome = 'stored' | 'behind' | 'unknown'
-
-/** The log that holds the journal of a cluster: unchanging messages without gaps, with compare-and-append. */
-export interface RecordStream {
-  /** Highest size of a message. */
-  readonly messageBytes: number
-  /**
-   * Appends right after the message `after`: 'behind' if that is not the last one, 'unknown' if there was no response
-   * in time and the message may still be appended.
-   */
-  publish(message: Message, after: Sequence): Promise<PublishOutcome>
-  /**
-   * Undefined if the message does not exist yet.
-   * @throws {Refusal} `Unavailable` when the log does not respond.
-   */
-  find(sequence: Sequence): Promise<Message | undefined>
-  /**
-   * Sequence of the last message, 0 for none.
-   * @throws {Refusal} `Unavailable` when the log does not respond.
-   */
-  last(): Promise<Sequence>
-  /** Delivers every message from `from` on, in order, one at a time, until closed. */
-  follow(from: Sequence, receive: (sequence: Sequence, message: Message) => Promise<void>): { close(): Promise<void> }
 }

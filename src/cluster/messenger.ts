@@ -61,7 +61,7 @@ export class Messenger {
     if (this.#isConnected) this.#nc.publish(`${this.#prefix}.announcements`, JSON.stringify(announcement))
   }
 
-  hear(heard: (announcement: Announcement) => void): void {
+  onAnnouncement(heard: (announcement: Announcement) => void): void {
     this.#subscribe(`${this.#prefix}.announcements`, (text) => heard(JSON.parse(text) as Announcement))
   }
 

@@ -1,4 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { pino } from 'pino'
+import type { MigrationProgress, MigrationResult } from '../engine/remote-journal.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { BEGINNING, NO_PREVIOUS } from '../events/record-format.ts'
@@ -8,38 +11,32 @@ import { walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { Corruption, Locked, Refusal } from '../runtime/errors.ts'
 import { ClusterJournal } from './cluster-journal.ts'
+import { connect, retryWhileUnavailable } from './connection.ts'
 import { ClusterFigures } from './figures.ts'
-import {
-  decodeBeginning,
-  decodeContent,
-  encodeBeginning,
-  encodeSuccession,
-  type Message,
-  type RecordStream,
-  type Sequence,
-  WriteAssembler,
-} from './message.ts'
+import { JetStream } from './jetstream.ts'
+import { decodeBeginning, decodeContent, encodeBeginning, encodeSuccession, WriteAssembler } from './message.ts'
+import type { Message, RecordStream, Sequence } from './record-stream.ts'
+import type { Move } from './settings.ts'
 
-export interface MigrationResult {
-  /** The journal's UUID. */
-  readonly id: string
-  /** Position of the last event. */
-  readonly head: Position
+const SEGMENT_BYTES = 64 * 1024 * 1024
+
+/** Copies a journal completely and unchanged. Resumes after an interruption. */
+export async function migrate(
+  files: Files,
+  { settings, directory, isToStream }: Move,
+  progress: MigrationProgress,
+): Promise<MigrationResult> {
+  const log = pino({ level: 'silent' })
+  const nc = await retryWhileUnavailable(log, () => connect(settings, 'recollect migrate', files))
+  try {
+    const stream = await retryWhileUnavailable(log, () => JetStream.open(nc, settings.stream, settings.replicas, log))
+    return isToStream
+      ? await moveToStream(files, directory, stream, randomUUID, progress)
+      : await moveToDirectory(stream, files, directory, SEGMENT_BYTES, progress)
+  } finally {
+    await nc.close()
+  }
 }
-
-/** Called with the number of events copied and the total. */
-export type MigrationProgress = (done: number, of: number) => void
-
-/** The end of a stream's last complete write. */
-interface End {
-  readonly sequence: Sequence
-  /** Position of the next record. */
-  readonly position: Position
-  readonly previous: string
-}
-
-const TRIES = 20
-const RETRY_MS = 500
 
 /**
  * Copies a journal from disk, which no process may have open, into a stream. Lines are copied as they are, so
@@ -127,16 +124,27 @@ export async function moveToDirectory(
   return { id: id as string, head: next.position - 1 }
 }
 
+const TRIES = 20
+const RETRY_MS = 500
+
 async function put(stream: RecordStream, message: Message, after: Sequence): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
-    const came = await stream.publish(message, after)
-    if (came === 'stored') return
+    const outcome = await stream.publish(message, after)
+    if (outcome === 'stored') return
     const there = await stream.find(after + 1).catch(() => undefined)
     if (there && Buffer.from(there.bytes).equals(message.bytes)) return
     if (there) throw new Refusal('Conflict', 'Another process writes to the stream.')
     await delay(RETRY_MS)
   }
   throw new Refusal('Unavailable', 'The NATS servers do not respond. When they do, the same command continues.')
+}
+
+/** The end of a stream's last complete write. */
+interface End {
+  readonly sequence: Sequence
+  /** Position of the next record. */
+  readonly position: Position
+  readonly previous: string
 }
 
 async function endOf(stream: RecordStream): Promise<End> {

@@ -1,38 +1,45 @@
+/**
+ * The states of a node. The lease is that of election.ts, the succession a message of the stream (message.ts).
+ *
+ * | State | Begins | Ends |
+ * |---|---|---|
+ * | follower | with the start, and when `resigned` is done | when the node gets the lease |
+ * | elected | with the lease; the node writes its succession | when the stream has the succession; if that fails, as a follower, which the next round elects again |
+ * | leader | with its succession; it accepts writes and calls `elected` | when another node has the lease or writes a succession, a write fails, or the node closes |
+ * | resigning | with `resigning`, after writes that were not sent were rejected | when `resigned` is done |
+ *
+ * A leader whose lease is not renewed in time accepts no writes, but stays the leader until another node has the lease.
+ * `#isElected` is set in the states elected and leader; `#change` resolves when the last change of state is complete.
+ */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Position } from '../events/event.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import type { ClusterJournal } from './cluster-journal.ts'
 import type { Election } from './election.ts'
-import type { RecordStream } from './message.ts'
 import type { Messenger } from './messenger.ts'
-import type { Announcement } from './protocol.ts'
+import type { Announcement, Peer } from './protocol.ts'
+import type { RecordStream } from './record-stream.ts'
 
-export interface NodeOptions {
+interface NodeOptions {
   readonly id: string
   readonly urls: readonly string[]
   readonly journal: ClusterJournal
   readonly stream: RecordStream
   readonly election: Election
-  readonly messenger: Pick<Messenger, 'hear' | 'announce'>
+  readonly messenger: Pick<Messenger, 'onAnnouncement' | 'announce'>
   readonly elapsedMs: () => number
   /** Whether this node has room for the writes of a leader. */
-  readonly canDecide: () => boolean
+  readonly canLead: () => boolean
   readonly log: Logger
-  /** Called when this node becomes the leader; `resigned` ends that. */
+  /** Called when this node has become the leader; `resigned` ends that. */
   readonly elected: () => Promise<void>
   /** Called at once when this node leads no longer, also while `elected` works; `resigned` waits for that. */
   readonly resigning: () => void
   readonly resigned: () => Promise<void>
   /** The stream is not the expected one: the process must end. */
   readonly failed: (error: unknown) => void
-}
-
-export interface Peer {
-  readonly node: string
-  readonly position: Position
-  readonly urls: readonly string[]
 }
 
 const ROUND_MS = 1000
@@ -48,7 +55,7 @@ const STUCK_MS = 15_000
 export class Node {
   readonly #options: NodeOptions
   readonly #limitedLog: LimitedLog
-  readonly #heard = new Map<string, { readonly announcement: Announcement; readonly at: number }>()
+  readonly #announcements = new Map<string, { readonly announcement: Announcement; readonly at: number }>()
   #isElected = false
   #isEnding = false
   #running: Promise<void> | undefined
@@ -61,9 +68,9 @@ export class Node {
   constructor(options: NodeOptions) {
     this.#options = options
     this.#limitedLog = new LimitedLog(options.log, options.elapsedMs)
-    options.messenger.hear((announcement) => {
+    options.messenger.onAnnouncement((announcement) => {
       if (announcement.node !== options.id)
-        this.#heard.set(announcement.node, { announcement, at: options.elapsedMs() })
+        this.#announcements.set(announcement.node, { announcement, at: options.elapsedMs() })
     })
   }
 
@@ -87,15 +94,15 @@ export class Node {
   get hasLeader(): boolean {
     const { leader } = this
     if (leader === undefined || leader === this.id) return this.isLeader
-    return this.#options.election.isFresh && this.#heard.get(leader)?.announcement.isDeciding !== false
+    return this.#options.election.isFresh && this.#announcements.get(leader)?.announcement.isDeciding !== false
   }
 
   /** Nodes that announced themselves recently. */
   get peers(): readonly Peer[] {
     const since = this.#options.elapsedMs() - SILENT_MS
     const peers: Peer[] = []
-    for (const [node, { announcement, at }] of this.#heard) {
-      if (at < since) this.#heard.delete(node)
+    for (const [node, { announcement, at }] of this.#announcements) {
+      if (at < since) this.#announcements.delete(node)
       else peers.push({ node, position: announcement.position, urls: announcement.urls })
     }
     return peers
@@ -143,10 +150,10 @@ export class Node {
   }
 
   async #round(): Promise<void> {
-    const { election, id, canDecide } = this.#options
+    const { election, id, canLead } = this.#options
     let why: unknown
     try {
-      await election.round(canDecide())
+      await election.round(canLead())
     } catch (error) {
       why = error
     }

@@ -1,4 +1,12 @@
-/** Messages between the nodes of a cluster, besides those of the stream. All of them are JSON. */
+/**
+ * Messages between the nodes of a cluster, besides those of the stream. All of them are JSON.
+ *
+ * | Subject | Message | Response |
+ * |---|---|---|
+ * | `recollect.<stream>.announcements` | an `Announcement` to all nodes | |
+ * | `recollect.<stream>.nodes.<node>` | an array of `LeaderRequest` to the leader | an array of `LeaderResponse`, one for each |
+ */
+
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
@@ -7,7 +15,7 @@ import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Fault, RefusalCode } from '../runtime/errors.ts'
 
-/** Sent by every node every second. */
+/** The heartbeat of a node, sent every second. */
 export interface Announcement {
   readonly node: string
   readonly position: Position
@@ -17,14 +25,21 @@ export interface Announcement {
   readonly isDeciding: boolean
 }
 
+/** Another node, as its last announcement tells. */
+export interface Peer {
+  readonly node: string
+  readonly position: Position
+  readonly urls: readonly string[]
+}
+
 /** The items of a collection, or a single object. */
-export type FormerText = readonly JsonObject[] | JsonObject
+export type CollectionText = readonly JsonObject[] | JsonObject
 
 /** The state to restore; see commands/restore.ts. Null for a collection that did not exist. */
 export type RestorationText =
   | {
       readonly type: 'collections' | 'reset' | 'import'
-      readonly collections: readonly (readonly [string, FormerText | null])[]
+      readonly collections: readonly (readonly [string, CollectionText | null])[]
     }
   | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
 
@@ -46,6 +61,7 @@ export type LeaderResponse =
       /** By the index of the item. */
       readonly notCreated: readonly (readonly [number, NotCreated])[]
     }
+  /** The data file was imported. */
   | ({ readonly type: 'taken-in' } & ImportOutcome)
   | { readonly type: 'written'; readonly position: Position }
   | {

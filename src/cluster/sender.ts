@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { ClusterFigures } from './figures.ts'
-import type { Message, PublishOutcome, RecordStream, Sequence } from './message.ts'
+import type { Message, PublishOutcome, RecordStream, Sequence } from './record-stream.ts'
 import type { Tail } from './tail.ts'
 
 /** How long to retry a message without response before its outcome is unknown. */
@@ -14,8 +14,8 @@ export class Sender {
   readonly #figures: Pick<ClusterFigures, 'publishSeconds'>
   /** The last message known to be in the stream; this node may not have received it yet. */
   #stored: Sequence = 0
-  #sent:
-    | { readonly sequence: Sequence; readonly message: Message; readonly arrived: (isOurs: boolean) => void }
+  #inFlight:
+    | { readonly sequence: Sequence; readonly message: Message; readonly arrived: (outcome: PublishOutcome) => void }
     | undefined
 
   constructor(stream: RecordStream, tail: Pick<Tail, 'sequence'>, figures: Pick<ClusterFigures, 'publishSeconds'>) {
@@ -37,49 +37,43 @@ export class Sender {
   async send(message: Message, pointless: () => boolean): Promise<PublishOutcome> {
     const sequence = this.sequence + 1
     const began = performance.now()
-    let settled: 'stored' | 'behind' | undefined
-    const arrival = new Promise<void>((resolve) => {
-      this.#sent = {
-        sequence,
-        message,
-        arrived: (isOurs) => {
-          settled = isOurs ? 'stored' : 'behind'
-          resolve()
-        },
-      }
+    const arrival = new Promise<PublishOutcome>((arrived) => {
+      this.#inFlight = { sequence, message, arrived }
     })
-    const known = (): typeof settled => settled
+    let outcome: PublishOutcome
     try {
-      for (;;) {
-        const answer = await Promise.race([this.#stream.publish(message, sequence - 1), arrival])
-        if (answer === 'stored') settled ??= 'stored'
-        // An earlier attempt may have stored it.
-        if (answer === 'behind') await Promise.race([this.#look(sequence), arrival])
-        if (known() === undefined) await Promise.race([delay(RETRY_MS), arrival])
-        const came = known()
-        if (came !== undefined) return came
-        if (performance.now() - began > GIVE_UP_MS || pointless()) return 'unknown'
-      }
+      do outcome = await Promise.race([arrival, this.#attempt(message, sequence)])
+      while (outcome === 'unknown' && performance.now() - began <= GIVE_UP_MS && !pointless())
     } finally {
-      this.#sent = undefined
-      if (known() === 'stored') this.#stored = sequence
-      this.#figures.publishSeconds[known() ?? 'unknown'].note((performance.now() - began) / 1000)
+      this.#inFlight = undefined
     }
+    if (outcome === 'stored') this.#stored = sequence
+    this.#figures.publishSeconds[outcome].note((performance.now() - began) / 1000)
+    return outcome
   }
 
-  /** Must be called with every message before it is processed. */
-  coming(sequence: Sequence, { bytes }: Message): Promise<void> | undefined {
-    const sent = this.#sent
-    if (sent?.sequence !== sequence) return undefined
-    const isOurs = Buffer.from(sent.message.bytes).equals(bytes)
-    sent.arrived(isOurs)
+  /** Publishes a message once, and waits for the next attempt if the outcome is unknown. */
+  async #attempt(message: Message, sequence: Sequence): Promise<PublishOutcome> {
+    const answer = await this.#stream.publish(message, sequence - 1)
+    if (answer === 'stored') return answer
+    // An earlier attempt may have stored it.
+    const stored = answer === 'behind' ? await this.#stream.find(sequence).catch(() => undefined) : undefined
+    if (stored) return outcomeOf(message, stored)
+    await delay(RETRY_MS)
+    return 'unknown'
+  }
+
+  /** Compares a message with the one in flight. Must be called with every message before it is processed. */
+  compare(sequence: Sequence, message: Message): Promise<void> | undefined {
+    if (this.#inFlight?.sequence !== sequence) return undefined
+    const outcome = outcomeOf(this.#inFlight.message, message)
+    this.#inFlight.arrived(outcome)
     // Writes decided here are rejected before those of the other leader become visible.
-    return isOurs ? undefined : setImmediate()
+    return outcome === 'stored' ? undefined : setImmediate()
   }
+}
 
-  /** Reads the message at the place of the one in flight, if there is any. */
-  async #look(sequence: Sequence): Promise<void> {
-    const there = await this.#stream.find(sequence).catch(() => undefined)
-    if (there) void this.coming(sequence, there)
-  }
+/** The outcome of a message whose number another one has, which may be the same. */
+function outcomeOf({ bytes }: Message, stored: Message): 'stored' | 'behind' {
+  return Buffer.from(bytes).equals(stored.bytes) ? 'stored' : 'behind'
 }

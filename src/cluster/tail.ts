@@ -5,23 +5,17 @@ import type { RecordLine } from '../events/record-reader.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import {
-  decodeContent,
-  type Message,
-  type RecordStream,
-  type Sequence,
-  type Succession,
-  WriteAssembler,
-} from './message.ts'
+import { decodeContent, type Succession, WriteAssembler } from './message.ts'
+import type { Message, RecordStream, Sequence } from './record-stream.ts'
 import type { Copied, Replica } from './replica.ts'
 
 interface TailOptions {
   readonly stream: RecordStream
   readonly replica: Replica
   /** The end of the copy in the stream. */
-  readonly place: ResumePoint
+  readonly resumePoint: ResumePoint
   /** Called with each message, and awaited, before it is processed. */
-  readonly coming: (sequence: Sequence, message: Message) => Promise<void> | undefined
+  readonly incoming: (sequence: Sequence, message: Message) => Promise<void> | undefined
   /** Called with each succession, and awaited, before later messages are processed. */
   readonly succeeded: (succession: Succession) => Promise<void> | undefined
   /** Called with complete writes, and awaited, before followers see them. */
@@ -30,10 +24,6 @@ interface TailOptions {
   /** The stream is not the expected one, or its copy cannot be written: processing has stopped. */
   readonly failed: (error: unknown) => void
 }
-
-/** How often to retry writing the copy while the disk is full or the process has no file descriptor left. */
-const FULL_MS = 500
-const CANNOT_WRITE = 'the copy of the journal cannot be written, this node waits'
 
 /**
  * Processes the messages of a stream, each once and in order, from whichever source: verifies them, copies them to disk
@@ -46,7 +36,6 @@ export class Tail {
   readonly #followers: ((recorded: Recorded) => void)[] = []
   #sequence: Sequence
   #head: Position
-  #time: string
   #following: { close(): Promise<void> } | undefined
   #turn: Promise<void> = Promise.resolve()
   #arrivals: {
@@ -60,9 +49,8 @@ export class Tail {
     this.#options = options
     this.#replica = options.replica
     this.#assembler = new WriteAssembler(options.replica.next)
-    this.#sequence = options.place.sequence
+    this.#sequence = options.resumePoint.sequence
     this.#head = options.replica.next.position - 1
-    this.#time = options.replica.time
   }
 
   /** Sequence of the last processed message. */
@@ -73,11 +61,6 @@ export class Tail {
   /** Position of the last event passed to the followers. */
   get head(): Position {
     return this.#head
-  }
-
-  /** Time of that event. */
-  get time(): string {
-    return this.#time
   }
 
   /** The reason why processing has stopped. */
@@ -91,8 +74,8 @@ export class Tail {
 
   /** Starts to follow the stream. */
   async begin(): Promise<void> {
-    const { stream, place } = this.#options
-    const wrong = await this.#process(place.rest)
+    const { stream, resumePoint } = this.#options
+    const wrong = await this.#process(resumePoint.rest)
     if (wrong !== undefined) throw new Corruption(`Message ${this.#sequence} of the stream: ${wrong}.`)
     this.#following = stream.follow(this.#sequence + 1, async (sequence, message) => {
       await this.receive(sequence, message)
@@ -114,7 +97,7 @@ export class Tail {
       if (sequence !== this.#sequence + 1) {
         throw new Corruption(`Message ${this.#sequence + 1} of the stream is missing: ${sequence} came after it.`)
       }
-      await this.#options.coming(sequence, message)
+      await this.#options.incoming(sequence, message)
       await this.#apply(sequence, message)
     })
     this.#turn = taken.catch((error: unknown) => this.#fail(error))
@@ -170,7 +153,6 @@ export class Tail {
     const projected = this.#options.project?.(whole.writes)
     if (projected) await projected
     for (const recorded of whole.writes) {
-      this.#time = recorded.time
       this.#head = lastPosition(recorded)
       for (const follower of this.#followers) follower(recorded)
     }
@@ -206,6 +188,10 @@ export class Tail {
     this.#endArrivals(this.#unusable)
   }
 }
+
+/** How often to retry writing the copy while the disk is full or the process has no file descriptor left. */
+const FULL_MS = 500
+const CANNOT_WRITE = 'the copy of the journal cannot be written, this node waits'
 
 export interface ResumePoint {
   /** Sequence of the message that holds the last record of the copy. */

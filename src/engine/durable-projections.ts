@@ -3,9 +3,9 @@ import { receipts } from '../commands/event-times.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
-import type { DirectoryOptions } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal, Recorded } from '../events/journal.ts'
+import type { FileJournalOptions } from '../events/file-journal.ts'
+import type { Journal } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { own } from '../json/value.ts'
 import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
@@ -17,14 +17,14 @@ import { Ended, JournalMismatch } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
 import { TAG, tableKey } from '../store/keys.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
-import type { EngineDependencies } from './options.ts'
-import { keyFieldsOf, timesOf } from './options.ts'
 import { Projections } from './projections.ts'
+import { keyFieldsOf, timesOf } from './rules.ts'
 
 interface DurableProjectionsOptions {
-  readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'>
-  readonly dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'elapsedMs' | 'log' | 'failed'>
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
   /** Identifies the imports of this node's data file in a cluster. */
   readonly dataFileId?: string
 }
@@ -117,11 +117,18 @@ export class DurableProjections extends Projections {
   }
 
   /** Options for opening the journal, to continue from the store. */
-  get opening(): Required<Pick<DirectoryOptions, 'resume' | 'replay' | 'progress'>> & {
-    readonly hasRoom: (events: number, bytes: number) => boolean
-    readonly project: (batch: readonly Recorded[]) => void | Promise<void>
-  } {
+  get opening(): Omit<FileJournalOptions, 'lock' | 'failed'> {
+    const { settings, dependencies } = this.#options
+    const { files, now, newId, schedule, elapsedMs, log } = dependencies
+    const { journal: directory, segmentBytes, compressAfter } = settings
     return {
+      files,
+      directory,
+      segmentBytes,
+      ...(compressAfter !== 'off' && { compress: { afterMs: 1000 * compressAfter, schedule, log } }),
+      now,
+      newId,
+      log: new LimitedLog(log, elapsedMs),
       resume: async () => this.#openedAt,
       replay: () => {},
       progress: (segments, of) => this.#logProgress({ segments, of }, 'the journal is being read and checked'),

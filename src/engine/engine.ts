@@ -1,51 +1,29 @@
-import type { ClusterFigures } from '../cluster/figures.ts'
-import type { Peer } from '../cluster/node.ts'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { ItemSchemas } from '../commands/item-schemas.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal, JournalFigures } from '../events/journal.ts'
-import type { SegmentStatus } from '../events/segment-log.ts'
+import type { Journal } from '../events/journal.ts'
 import type { History } from '../projections/history.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { Queries } from '../query/queries.ts'
 import type { StoreStatus } from './durable-projections.ts'
+import type { Metric } from './metric.ts'
 import type { EventBus, Projections } from './projections.ts'
 import type { TokenStorage } from './token-storage.ts'
 
-/** The counters for `/metrics`. */
-export type EngineFigures =
-  | { readonly kind: 'journal'; readonly figures: JournalFigures; readonly segments: () => readonly SegmentStatus[] }
-  | { readonly kind: 'cluster'; readonly figures: ClusterFigures }
-
-/** The state of journal and projections for `/health`. */
+/** The state of journal and projections for `/health`. An engine may add parts of its own. */
 export interface EngineHealth {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
-  /** Only in a cluster. */
-  readonly cluster?: ClusterHealth
   readonly dataFile?: DataFileStatus
-  readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
   readonly store?: StoreStatus
-}
-
-/** The cluster as this node sees it. */
-interface ClusterHealth {
-  readonly role: 'leader' | 'follower'
-  readonly node: string
-  readonly leader?: string
-  /** Whether a NATS server is connected. */
-  readonly isConnected: boolean
-  /** How many events this node is known to be behind others. */
-  readonly lag: number
-  readonly peers: readonly Peer[]
 }
 
 /**
  * Everything except the network: commands, durable events, projections. There is one class for each place where the
- * journal can be: local files, a cluster, or the past in a replay.
+ * journal can be, such as local files, or the past in a replay. It describes its own health and metrics.
  */
 export abstract class Engine {
   abstract readonly journal: Journal
@@ -56,7 +34,10 @@ export abstract class Engine {
   abstract readonly tokens: TokenStorage
   /** The schemas of the items that this engine writes; undefined if it writes none. */
   abstract readonly schemas: ItemSchemas | undefined
-  abstract readonly figures: readonly EngineFigures[]
+  /** The metrics of the journal. */
+  abstract readonly metrics: readonly Metric[]
+  /** Whether other processes may show events that this one has not received yet. */
+  readonly mayLag: boolean = false
   /** The message for attempts to write, if nothing can be written. */
   readonly readOnly: string | undefined = undefined
   /** Messages for the operator about where the journal is stored. */

@@ -8,7 +8,7 @@ import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { StoreDirectory } from '../store/store-directory.ts'
-import type { EngineDependencies } from './options.ts'
+import type { EngineDependencies } from './dependencies.ts'
 
 /** The open store that is built from a journal. */
 export interface JournalStore {
@@ -16,17 +16,14 @@ export interface JournalStore {
   readonly store: Store
 }
 
-/** Delay before retrying to open the store while the disk is full. */
-const FULL_MS = 500
-
 /**
  * Opens the store of a journal that this process has locked. An unreliable store is set aside, to be built again from
  * the journal.
  * @throws {JournalMismatch} when the journal lost its end or continued differently.
  */
 export async function openJournalStore(
-  settings: Pick<Settings, 'journal' | 'store' | 'acceptJournal'>,
-  { files, log, failed }: Pick<EngineDependencies, 'files' | 'log' | 'failed'>,
+  settings: Settings,
+  { files, log, failed }: EngineDependencies,
 ): Promise<JournalStore> {
   const directory = new StoreDirectory(settings.store)
   let store = await openStore(directory, log)
@@ -55,6 +52,9 @@ export async function openJournalStore(
   }
   return { directory, store }
 }
+
+/** Delay before retrying to open the store while the disk is full. */
+const FULL_MS = 500
 
 /** A start needs a store, so it waits for space on the disk. */
 async function openStore(directory: StoreDirectory, log: EngineDependencies['log']): Promise<Store> {
@@ -94,8 +94,8 @@ const REST_FACTOR = 3
 /** Background work on an open store: syncs and compacts it, and verifies the journal before its checkpoint. */
 export class StoreMaintenance {
   readonly #opened: JournalStore
-  readonly #settings: Pick<Settings, 'journal' | 'compactAt'>
-  readonly #dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
+  readonly #settings: Settings
+  readonly #dependencies: EngineDependencies
   readonly #settling: { cancel(): void }
   #syncTimer: { cancel(): void } | undefined
   #syncing: Promise<void> | undefined
@@ -106,11 +106,7 @@ export class StoreMaintenance {
   #isComplete = false
   #isEnding = false
 
-  constructor(
-    opened: JournalStore,
-    settings: Pick<Settings, 'journal' | 'compactAt'>,
-    dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>,
-  ) {
+  constructor(opened: JournalStore, settings: Settings, dependencies: EngineDependencies) {
     this.#opened = opened
     this.#settings = settings
     this.#dependencies = dependencies

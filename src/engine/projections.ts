@@ -38,10 +38,9 @@ export class Projections {
 const ORDER = [
   // All others read the views.
   'views',
-  // The handler responds to the client; of a write through another node, the recent writes do.
+  // Responds to the client.
   'handler',
   'dataFile',
-  'recentWrites',
   // Builds the configured indexes of new collections.
   'queries',
   'fieldList',

@@ -9,10 +9,10 @@ import { Views } from '../projections/views.ts'
 import { Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import { Engine, type EngineHealth } from './engine.ts'
-import type { EngineDependencies } from './options.ts'
-import { timesOf } from './options.ts'
 import { Projections } from './projections.ts'
+import { timesOf } from './rules.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
 
 export interface Replay {
@@ -23,6 +23,10 @@ export interface Replay {
 }
 
 type ReplaySettings = Pick<Settings, 'journal' | 'limits' | 'collections'>
+
+interface ReplayHealth extends EngineHealth {
+  readonly replay: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
+}
 
 const READ_ONLY = 'This server plays what was recorded: nothing can be written to it.'
 
@@ -50,7 +54,7 @@ export class ReplayEngine extends Engine {
   readonly handler = { handle: refuse, bulk: refuse, restore: refuse }
   readonly tokens: TokenStorage
   readonly schemas = undefined
-  readonly figures = []
+  readonly metrics = []
   override readonly readOnly = READ_ONLY
   override readonly reload = refuse
   override readonly snapshot = refuse
@@ -111,7 +115,7 @@ export class ReplayEngine extends Engine {
     throw new Refusal('NotFound', 'This server has no journal of its own to check.')
   }
 
-  health(): EngineHealth {
+  health(): ReplayHealth {
     const { id, end } = this.journal
     return {
       status: 'ok',

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Low } from 'lowdb'
 import type { Revocation, RevocationStore } from '../access/tokens.ts'
-import type { Bucket } from '../cluster/connection.ts'
-import type { Register } from '../cluster/election.ts'
 import { type Files, isOutOfSpace, replace } from '../files/files.ts'
 import { JsonFile } from '../files/json-file.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
@@ -27,26 +25,7 @@ export function tokensInDirectory(files: Files, directory: string, isGuest: bool
   }
 }
 
-/** Shares the secret and the revocations with all nodes, so that a token issued or revoked by one is so for all. */
-export function tokensInBucket(bucket: Bucket, now: () => Date): TokenStorage {
-  const revoked = bucket.register('revoked')
-  return {
-    secret: async () => Buffer.from(await change(bucket.register('token-secret'), (secret) => secret ?? newSecret())),
-    revocations: {
-      read: async () => parse((await revoked.get())?.text),
-      async write(list) {
-        await change(revoked, (text) => {
-          const merged = new Map([...parse(text), ...list].map((one) => [one.id, one]))
-          const at = now().getTime()
-          return JSON.stringify([...merged.values()].filter(({ expiresAt }) => expiresAt > at))
-        })
-      },
-      follow: (changed) => bucket.watch('revoked', (text) => changed(parse(text))),
-    },
-  }
-}
-
-function newSecret(): string {
+export function newSecret(): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }
 
@@ -100,17 +79,4 @@ function areRevocations(list: unknown): boolean {
     return typeof id === 'string' && typeof expiresAt === 'number'
   }
   return Array.isArray(list) && list.every(isRevocation)
-}
-
-function parse(text: string | undefined): readonly Revocation[] {
-  return text === undefined ? [] : (JSON.parse(text) as readonly Revocation[])
-}
-
-/** Updates a value by compare-and-set, and retries on conflicts. */
-async function change(register: Register, make: (text: string | undefined) => string): Promise<string> {
-  for (;;) {
-    const found = await register.get()
-    const text = make(found?.text)
-    if (text === found?.text || (await register.put(text, found?.revision ?? 0)) !== undefined) return text
-  }
 }

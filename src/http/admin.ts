@@ -1,15 +1,13 @@
 import { Readable } from 'node:stream'
-import Router from '@koa/router'
-import type { Context } from 'koa'
+import { setImmediate } from 'node:timers/promises'
 import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
-import { principalOf } from './guard.ts'
-import { jsonBody } from './koa-body.ts'
-import { NDJSON_TYPE, sendJson } from './media-types.ts'
-import { checkBuilt } from './once-built.ts'
-import { resource } from './resource.ts'
+import type { Journal } from '../events/journal.ts'
+import { Corruption } from '../runtime/errors.ts'
+import type { Resource, Step } from './exchange.ts'
+import { NDJSON_TYPE } from './media-types.ts'
+import { type BuildProgress, checkBuilt } from './pipeline.ts'
 import { type Reset, type RestorationOptions, resetAll, restore } from './restoration.ts'
-import { Verification, type Verify } from './verification.ts'
 
 export interface Health {
   readonly status: 'ok' | 'degraded' | 'unavailable'
@@ -26,6 +24,7 @@ export interface ReloadedSettings {
 }
 
 export interface AdminOptions extends RestorationOptions {
+  readonly building: () => BuildProgress
   readonly health: () => Health
   /** The active authentication schemes; none if authentication is off. */
   readonly schemes: readonly string[]
@@ -40,69 +39,164 @@ export interface AdminOptions extends RestorationOptions {
   readonly reset: Reset | undefined
   /** Undefined if the server does not own the journal. */
   readonly verify: Verify
-  readonly bodyBytes: number
 }
 
-export function adminRoutes(options: AdminOptions): Router {
+/** `/health` and `/admin`. */
+export function adminResources(options: AdminOptions): readonly Resource[] {
   const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, reset, verify } = options
-  const { journal, bodyBytes } = options
-  const router = new Router({ sensitive: true })
+  const steps: readonly Step[] = [() => checkBuilt(building())]
+  const verification = new Verification(verify, options.journal)
 
-  resource(router, '/health', {
-    GET: (ctx) => {
-      const state = health()
-      ctx.set('Cache-Control', 'no-store')
-      const who = principalOf(ctx)
-      const access = { schemes, actor: who?.actor ?? null, role: who?.role ?? null }
-      const isAdmin = who?.role === 'admin'
-      const shown = isAdmin ? state : (JSON.parse(JSON.stringify(state, withoutDetails)) as Health)
-      const told = { ...shown, ...(who && { eventTime }), access, ...(isAdmin && { warnings: warnings() }) }
-      sendJson(ctx, JSON.stringify(told), state.status === 'unavailable' ? 503 : 200)
+  const showHealth: Step = ({ client }, reply) => {
+    const state = health()
+    reply.set('Cache-Control', 'no-store')
+    const access = { schemes, actor: client?.actor ?? null, role: client?.role ?? null }
+    const isAdmin = client?.role === 'admin'
+    const shown = isAdmin ? state : (JSON.parse(JSON.stringify(state, withoutDetails)) as Health)
+    const told = { ...shown, ...(client && { eventTime }), access, ...(isAdmin && { warnings: warnings() }) }
+    reply.json(JSON.stringify(told), state.status === 'unavailable' ? 503 : 200)
+  }
+
+  const importEdits: Step = async (_request, reply) => {
+    const { basis, events, conflicts, basedOn } = await reload()
+    reply.position = basis + events
+    reply.json(JSON.stringify({ position: reply.position, events, basedOn, conflicts }))
+  }
+
+  const writeDataFile: Step = async (_request, reply) => {
+    reply.position = await snapshot()
+    reply.json(JSON.stringify({ position: reply.position }))
+  }
+
+  const verifyJournal: Step = (_request, reply) => {
+    const { lines, stop } = verification.begin()
+    const body = Readable.from(lines)
+    body.once('close', stop)
+    reply.set('Cache-Control', 'no-store')
+    reply.stream(NDJSON_TYPE, body)
+  }
+
+  return [
+    { path: '/health', routes: { GET: showHealth } },
+    { path: '/admin/reload', steps, routes: { POST: importEdits } },
+    {
+      path: '/admin/settings/reload',
+      routes: { POST: async (_request, reply) => reply.json(JSON.stringify(await reloadSettings())) },
     },
-  })
+    { path: '/admin/snapshot', steps, routes: { POST: writeDataFile } },
+    { path: '/admin/verify', routes: { POST: verifyJournal } },
+    { path: '/admin/restore', steps, routes: { POST: (request, reply) => restore(request, reply, options) } },
+    ...(reset ? [{ path: '/admin/reset', steps, routes: { POST: resetWith(reset) } }] : []),
+  ]
+}
 
-  resource(router, '/admin/reload', {
-    POST: async (ctx) => {
-      checkBuilt(building())
-      const { basis, events, conflicts, basedOn } = await reload()
-      ctx.set('Journal-Position', String(basis + events))
-      sendJson(ctx, JSON.stringify({ position: basis + events, events, basedOn, conflicts }))
-    },
-  })
-
-  resource(router, '/admin/settings/reload', {
-    POST: async (ctx) => sendJson(ctx, JSON.stringify(await reloadSettings())),
-  })
-
-  resource(router, '/admin/snapshot', {
-    POST: async (ctx) => {
-      checkBuilt(building())
-      const position = await snapshot()
-      ctx.set('Journal-Position', String(position))
-      sendJson(ctx, JSON.stringify({ position }))
-    },
-  })
-
-  const verification = new Verification(verify, journal)
-  resource(router, '/admin/verify', {
-    POST: (ctx) => {
-      const { lines, stop } = verification.begin()
-      ctx.res.once('close', stop)
-      ctx.set('Content-Type', NDJSON_TYPE)
-      ctx.set('Cache-Control', 'no-store')
-      ctx.body = Readable.from(lines)
-    },
-  })
-
-  const restoring = { POST: (ctx: Context) => restore(ctx, options) }
-  const body = jsonBody(bodyBytes)
-  resource(router, '/admin/restore', restoring, { body })
-  if (reset) resource(router, '/admin/reset', { POST: (ctx) => resetAll(ctx, reset) }, { body })
-
-  return router
+function resetWith(reset: Reset): Step {
+  return (request, reply) => resetAll(request, reply, reset)
 }
 
 /** Error details name items and paths, so only admins see them. */
 function withoutDetails(name: string, value: unknown): unknown {
   return name === 'detail' || name === 'cut' || name === 'urls' || name === 'segments' ? undefined : value
+}
+
+export interface MetricsOptions {
+  /** The current metrics in the format of `contentType`. */
+  text(): Promise<string>
+  readonly contentType: string
+}
+
+/** `/metrics` for Prometheus. */
+export function metricsResource({ text, contentType }: MetricsOptions): Resource {
+  const showMetrics: Step = async (_request, reply) => {
+    reply.body = await text()
+    reply.status = 200
+    reply.set('Content-Type', contentType)
+    reply.set('Cache-Control', 'no-store')
+  }
+  return { path: '/metrics', routes: { GET: showMetrics } }
+}
+
+/** Checks a journal; reports its progress to `rest` and awaits it. */
+type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>
+
+/** A running check of the journal. */
+interface VerificationRun {
+  /** Progress reports, and finally the result: one JSON text per line. */
+  readonly lines: AsyncIterable<string>
+  /** Called when the client is no longer interested. */
+  stop(): void
+}
+
+/** How often to report progress. */
+const TELL_MS = 100
+
+/** Runs one check of the journal at a time; requests during a check join it. */
+export class Verification {
+  readonly #verify: Verify
+  readonly #journal: Pick<Journal, 'head'>
+  #check: SharedCheck | undefined
+
+  constructor(verify: Verify, journal: Pick<Journal, 'head'>) {
+    this.#verify = verify
+    this.#journal = journal
+  }
+
+  begin(): VerificationRun {
+    const check = this.#check ?? this.#start()
+    check.readers++
+    let isReading = true
+    return {
+      lines: told(check),
+      stop: () => {
+        if (isReading) check.readers--
+        isReading = false
+        if (check.readers === 0 && this.#check === check) this.#check = undefined
+      },
+    }
+  }
+
+  #start(): SharedCheck {
+    const { head } = this.#journal
+    const check: SharedCheck = { head, position: 0, readers: 0, result: Promise.resolve({}) }
+    const over = () => {
+      if (this.#check === check) this.#check = undefined
+    }
+    const verified = this.#verify(async (position) => {
+      check.position = Math.min(position, check.head)
+      await setImmediate()
+      if (check.readers === 0) throw new Error('nobody wants to know any more')
+    })
+    check.result = resultOf(verified, check)
+    check.result.then(over, over)
+    this.#check = check
+    return check
+  }
+}
+
+interface SharedCheck {
+  readonly head: Position
+  /** Everything up to this position is verified. */
+  position: Position
+  readers: number
+  result: Promise<object>
+}
+
+async function resultOf(verified: Promise<void>, check: SharedCheck): Promise<object> {
+  try {
+    await verified
+    return { ok: true, position: check.head }
+  } catch (error) {
+    if (!(error instanceof Corruption)) throw error
+    return { ok: false, position: check.position, problem: error.message }
+  }
+}
+
+async function* told(check: SharedCheck): AsyncGenerator<string> {
+  for (;;) {
+    yield `${JSON.stringify({ position: check.position, of: check.head })}\n`
+    const over = await Promise.race([check.result, new Promise<void>((resolve) => setTimeout(resolve, TELL_MS))])
+    if (!over) continue
+    yield `${JSON.stringify(over)}\n`
+    return
+  }
 }

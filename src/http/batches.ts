@@ -5,16 +5,16 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { parseJson } from '../json/parse.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import type { ApiRequest, Reply } from './api.ts'
-import { beginsAsList, decodeBatch, gatherBody } from './batch-body.ts'
-import { type Body, readBytes } from './bodies.ts'
+import type { ApiOptions } from './api-options.ts'
+import { type Body, beginsAsList, decodeBatch, gatherBody, readBytes } from './bodies.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
-import { onFirstUse } from './koa-body.ts'
+import { WriteHints } from './hints.ts'
+import { onFirstUse } from './late-modules.ts'
 import { JSON_TYPE, NDJSON_TYPE, parameterIn } from './media-types.ts'
 import { problemIn } from './problems.ts'
-import { type ApiOptions, originOf, prefers, refuseParameters, refuseUnheeded } from './requests.ts'
-import { WriteHints } from './write-hints.ts'
+import { originOf, prefers, refuseParameters, refuseUnheeded } from './requests.ts'
 
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
@@ -29,7 +29,7 @@ export class Batches {
     this.#options = options
   }
 
-  async read(request: ApiRequest): Promise<PostBody> {
+  async read(request: HttpRequest): Promise<PostBody> {
     const { bodyBytes, batchBytes, itemValues } = this.#options.limits
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
@@ -40,7 +40,7 @@ export class Batches {
     return { bytes, items: await this.#itemsOf(type, bytes, request) }
   }
 
-  async #itemsOf(type: string, bytes: Uint8Array, request: ApiRequest): Promise<readonly BatchItem[]> {
+  async #itemsOf(type: string, bytes: Uint8Array, request: HttpRequest): Promise<readonly BatchItem[]> {
     const { turns, limits: most } = this.#options
     const limits = {
       items: most.batchItems,
@@ -60,7 +60,7 @@ export class Batches {
 
   /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` the valid ones. */
   async create(
-    request: ApiRequest,
+    request: HttpRequest,
     reply: Reply,
     collection: string,
     { bytes, items }: Extract<PostBody, { items: unknown }>,
@@ -95,7 +95,7 @@ interface DecidedBatch {
 }
 
 /** The parameter `header` of text/csv (RFC 4180 §3). */
-function hasCsvHeader({ headers }: ApiRequest): boolean {
+function hasCsvHeader({ headers }: HttpRequest): boolean {
   const header = parameterIn(headers['content-type'] ?? '', 'header') ?? 'present'
   if (header === 'present' || header === 'absent') return header === 'present'
   throw new Refusal('Invalid', `The parameter header of text/csv is present or absent, and not ${header}.`)

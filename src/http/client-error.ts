@@ -1,46 +1,44 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { PROBLEM_TYPE, PROBLEMS } from './problems.ts'
 import { closeLingering } from './unread-bodies.ts'
 
 const RETRY_SECONDS = 5
 
-interface ClientErrorResponse {
+interface ClientError {
   readonly status: number
-  readonly reason: string
   readonly title: string
   readonly detail: string
-  /** The end of the problem's type, if not `Malformed`. */
-  readonly code?: string
+  /** The end of the problem's type. */
+  readonly code: string
 }
 
-function malformed(detail: string): ClientErrorResponse {
-  return { status: 400, reason: 'Bad Request', title: 'The request is not HTTP', detail }
+function malformed(detail: string): ClientError {
+  return { code: 'Malformed', status: 400, title: 'The request is not HTTP', detail }
 }
 
 /** Responses to malformed requests by error code of Node's parser. Such requests never reach the app. */
-const ANSWERS: Readonly<Record<string, ClientErrorResponse>> = {
+const ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_INVALID_URL: malformed(
     'The address in the request line has characters that URLs do not allow (RFC 3986). Percent-encode them as UTF-8: %C3%A9 for \u00e9.',
   ),
   HPE_HEADER_OVERFLOW: {
+    code: 'Malformed',
     status: 431,
-    reason: 'Request Header Fields Too Large',
     title: 'The headers are too large',
     detail: 'The request line and the headers together exceed Limits.HeaderBytes.',
   },
   ERR_HTTP_REQUEST_TIMEOUT: {
+    code: 'Malformed',
     status: 408,
-    reason: 'Request Timeout',
     title: 'The request took too long',
     detail: 'The headers, or the whole request, came later than Limits.HeaderSeconds and Limits.RequestSeconds allow.',
   },
 }
 
-const URI_TOO_LONG: ClientErrorResponse = {
+const URI_TOO_LONG: ClientError = {
   ...PROBLEMS.UriTooLong,
   code: 'UriTooLong',
-  reason: 'URI Too Long',
   detail: 'The request line exceeds Limits.HeaderBytes.',
 }
 
@@ -50,11 +48,11 @@ export function answerClientError(error: ParseError, socket: Socket): void {
     socket.destroy()
     return
   }
-  const known = ANSWERS[error.code ?? ''] ?? malformed('It cannot be read as HTTP/1.1 (RFC 9112).')
-  const answer = known.status === 431 && isInRequestLine(error) ? URI_TOO_LONG : known
-  socket.write(rawResponse(answer.status, answer.reason, problem(answer)))
+  const known = ERRORS[error.code ?? ''] ?? malformed('It cannot be read as HTTP/1.1 (RFC 9112).')
+  const answered = known.status === 431 && isInRequestLine(error) ? URI_TOO_LONG : known
+  socket.write(rawResponse(answered))
   // After a timeout the rest of the request may still arrive, and must not be executed.
-  if (answer.status === 408) socket.destroySoon()
+  if (answered.status === 408) socket.destroySoon()
   else closeLingering(socket)
 }
 
@@ -75,8 +73,7 @@ function isInRequestLine({ rawPacket, bytesParsed }: ParseError): boolean {
 
 /** The bytes of a 503 response that closes the connection. */
 export function unavailable(title: string, detail: string): string {
-  const body = JSON.stringify({ type: 'urn:recollect:problem:Unavailable', title, status: 503, detail })
-  return rawResponse(503, 'Service Unavailable', body, [`Retry-After: ${RETRY_SECONDS}`])
+  return rawResponse({ code: 'Unavailable', status: 503, title, detail }, [`Retry-After: ${RETRY_SECONDS}`])
 }
 
 /** Checks what RFC 9112 forbids and Node's parser accepts; undefined if the request is valid. */
@@ -100,14 +97,15 @@ export function refuseMalformed(response: ServerResponse, detail: string): void 
   response.writeHead(400, { 'Content-Type': PROBLEM_TYPE }).end(problem(malformed(detail)))
 }
 
-function problem({ code = 'Malformed', title, status, detail }: ClientErrorResponse): string {
+function problem({ code, title, status, detail }: ClientError): string {
   return JSON.stringify({ type: `urn:recollect:problem:${code}`, title, status, detail })
 }
 
 /** A response with a problem document on a connection that no HTTP server answers, and that is closed after it. */
-function rawResponse(status: number, reason: string, body: string, headers: readonly string[] = []): string {
+function rawResponse(error: ClientError, headers: readonly string[] = []): string {
+  const body = problem(error)
   const lines = [
-    `HTTP/1.1 ${status} ${reason}`,
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
     `Content-Type: ${PROBLEM_TYPE}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
     ...headers,

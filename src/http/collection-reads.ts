@@ -6,17 +6,17 @@ import type { PageTextAt, PresentCollection, QuerySource } from '../query/querie
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { Asker } from '../runtime/turns.ts'
-import type { ApiRequest, Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
-import { noCollection, replyItem } from './item-answers.ts'
 import { type ListRequest, parseList } from './list-request.ts'
 import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped, wrapperFor } from './pages.ts'
 import {
-  type ApiOptions,
   apiSegments,
   askerOf,
   asksForPast,
+  noCollection,
   parametersOf,
   readPosition,
   refuseMisspelt,
@@ -50,7 +50,7 @@ export class CollectionReads {
   }
 
   /** GET at the path of a collection or single object. */
-  get(request: ApiRequest, reply: Reply): void | Promise<void> {
+  get(request: HttpRequest, reply: Reply): void | Promise<void> {
     const { views, limits } = this.#options
     const [name] = apiSegments(request.path) as [string]
     reply.vary('Accept')
@@ -68,14 +68,14 @@ export class CollectionReads {
     if (!present) throw noCollection(name, 'NotFound')
     if (present.isObject) {
       refuseMisspelt(parameters, [AS_OF])
-      return replyItem(request, reply, present.item(OBJECT_ID) as Item)
+      return reply.tagged(request, present.item(OBJECT_ID) as Item)
     }
     return this.getPresent(request, reply, parameters, present)
   }
 
   /** A list of items as it is now. */
   getPresent(
-    request: ApiRequest,
+    request: HttpRequest,
     reply: Reply,
     parameters: readonly Parameter[],
     present: PresentCollection,
@@ -98,13 +98,13 @@ export class CollectionReads {
   }
 
   /** A list of items, or a single object, as of the parameter `asOf`. */
-  async getPast(request: ApiRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
+  async getPast(request: HttpRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
     const { past, journal, now } = this.#options
     const at = (await readPosition(parameters, reply, journal, now)) as Position
     reply.position = at
     if (!past.existed(name, at)) throw noCollection(name, 'NotFound')
     const object = await past.item(name, OBJECT_ID, at)
-    if (object) return replyItem(request, reply, object)
+    if (object) return reply.tagged(request, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
     const list = this.#parse(request, name, parameters, nowMs)
     const { exported } = list
@@ -124,7 +124,7 @@ export class CollectionReads {
   }
 
   #parse(
-    request: ApiRequest,
+    request: HttpRequest,
     name: string,
     parameters: readonly Parameter[],
     nowMs = this.#options.now().getTime(),

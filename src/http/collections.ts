@@ -1,6 +1,9 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
 import type { BulkOutcome } from '../commands/outcome.ts'
-import { type ItemId, isItemEvent } from '../events/event.ts'
+import type { RestoredCollection } from '../commands/restore.ts'
+import { readDataFileBody } from '../data-file/file-reader.ts'
+import { type DomainEvent, type ItemId, isItemEvent } from '../events/event.ts'
+import { refuseNul } from '../json/parse.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
@@ -8,16 +11,21 @@ import type { Operator } from '../query/filter.ts'
 import { CACHE_BUSTERS, parseFlag } from '../query/parameter.ts'
 import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiRequest, Reply } from './api.ts'
+import type { Turn } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
+import { gatherBody, hasBody, readBytes } from './bodies.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
+import { JSON_TYPE } from './media-types.ts'
 import {
-  type ApiOptions,
   apiSegments,
+  BULK_PARAMETERS,
   DRY_RUN,
   originOf,
   parametersOf,
   refuseMisspelt,
   refuseParameters,
   refuseUnheeded,
+  refuseUnknown,
 } from './requests.ts'
 
 /** Highest number of ids in the response; the journal has all of them. */
@@ -26,12 +34,12 @@ const MOST_DEPENDENTS = 8
 
 /** PUT of a collection: creates it if it does not exist. */
 export async function createCollection(
-  request: ApiRequest,
+  request: HttpRequest,
   reply: Reply,
   handler: ApiOptions['handler'],
 ): Promise<void> {
   const [collection] = apiSegments(request.path) as [string]
-  if (hasBody(request)) {
+  if (hasBody(request.headers)) {
     throw new Refusal('Invalid', 'A PUT that creates a collection has no body. Items are sent by POST, also as a list.')
   }
   refuseConditions(request)
@@ -48,7 +56,7 @@ export async function createCollection(
 
 /** DELETE of a collection: deletes the items that match the filters; with `all=true`, the collection. */
 export async function deleteItems(
-  request: ApiRequest,
+  request: HttpRequest,
   reply: Reply,
   { handler, views, hints, queries, now, limits, idField }: ApiOptions,
 ): Promise<void> {
@@ -76,7 +84,7 @@ export async function deleteItems(
 
 /** DELETE of an item with `_dependent`: also of the items that refer to it. */
 export async function deleteWithDependents(
-  request: ApiRequest,
+  request: HttpRequest,
   item: OnItem,
   names: readonly string[],
   { handler, views, limits }: ApiOptions,
@@ -100,8 +108,8 @@ export async function deleteWithDependents(
 }
 
 /** Rejects what suggests that less is meant than the address says: a body with ids, or an empty id in a template. */
-function refuseUnclear(request: ApiRequest, idField: string): void {
-  if (hasBody(request)) {
+function refuseUnclear(request: HttpRequest, idField: string): void {
+  if (hasBody(request.headers)) {
     throw new Refusal(
       'Invalid',
       `A DELETE of a list has no body: filters in the address select the items, for example ?${idField}_in=3,5.`,
@@ -113,10 +121,6 @@ function refuseUnclear(request: ApiRequest, idField: string): void {
       'A DELETE of a list has no slash at its end, as that of an item with an empty id would have. DELETE /api/<collection>/<id> deletes an item, /api/<collection>?<filters> those that match.',
     )
   }
-}
-
-function hasBody({ headers }: ApiRequest): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
 function parseDeletion(parameters: readonly Parameter[], idField: string) {
@@ -187,7 +191,7 @@ function emptyFilter(name: string): Refusal {
 }
 
 /** Entity tags of collections do not cover items written since, so conditions are rejected. */
-export function refuseConditions({ headers }: ApiRequest): void {
+function refuseConditions({ headers }: HttpRequest): void {
   for (const name of ['if-match', 'if-none-match'] as const) {
     if (headers[name] === undefined) continue
     throw new Refusal(
@@ -203,4 +207,47 @@ function deletedIn({ events }: BulkOutcome): number {
 
 function firstIds({ events }: BulkOutcome): readonly ItemId[] {
   return events.slice(0, LISTED_IDS).flatMap((event) => (isItemEvent(event) ? [event.id] : []))
+}
+
+/** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
+export async function replaceAll(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
+  const { handler, views, turns, idField, limits } = options
+  const { batchBytes } = limits
+  refuseConditions(request)
+  refuseUnheeded(request)
+  const parameters = parametersOf(request, limits)
+  refuseUnknown(parameters, BULK_PARAMETERS)
+  const isDryRun = parseFlag(parameters, DRY_RUN)
+  const source = {
+    headers: request.headers,
+    bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
+  }
+  const { bytes } = await readBytes(source, [JSON_TYPE])
+  refuseNul(bytes)
+  const file = await turns.run((turn) =>
+    readDataFileBody(bytes as Buffer, { idField, mostValues: limits.itemValues }, turn),
+  )
+  const collections = new Map<string, RestoredCollection | undefined>(views.names().map((name) => [name, undefined]))
+  for (const [name, items] of file) collections.set(name, { items: () => items })
+  const { actor, requestId } = originOf(request)
+  const { position, events } = await handler.restore(
+    { type: 'collections', collections },
+    { actor, requestId },
+    isDryRun,
+  )
+  reply.position = position
+  const counts = await turns.run((turn) => countsOf(events, turn))
+  reply.json(JSON.stringify({ position, dryRun: isDryRun, events: events.length, ...counts }))
+}
+
+/** Items and single objects. */
+async function countsOf(events: Iterable<DomainEvent>, turn: Turn): Promise<Readonly<Record<string, number>>> {
+  const counts = { created: 0, replaced: 0, deleted: 0 }
+  for (const { type } of events) {
+    if (turn.isOver) await turn.next()
+    if (type === 'ItemCreated' || type === 'ObjectCreated') counts.created++
+    else if (type === 'ItemReplaced') counts.replaced++
+    else if (type === 'ItemDeleted' || type === 'ObjectDeleted') counts.deleted++
+  }
+  return counts
 }

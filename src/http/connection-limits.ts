@@ -4,6 +4,7 @@ import { isLoopback, PerAddress } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { unavailable } from './client-error.ts'
+import { intercept } from './node-http-internals.ts'
 import { closeLingering } from './unread-bodies.ts'
 
 export interface ConnectionLimitsOptions {
@@ -39,11 +40,8 @@ export class ConnectionLimits {
 
   /** Checks each connection before the existing listeners. */
   guard(http: Server): void {
-    const others = http.listeners('connection') as ((socket: Socket) => void)[]
-    http.removeAllListeners('connection')
-    http.on('connection', (socket) => {
-      if (this.#admit(socket)) for (const listener of others) listener.call(http, socket)
-    })
+    const serve = intercept<[Socket]>(http, 'connection')
+    http.on('connection', (socket) => this.#admit(socket) && serve(socket))
   }
 
   figures(): ConnectionFigures {

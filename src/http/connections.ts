@@ -1,15 +1,55 @@
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed, unavailable } from './client-error.ts'
+import { allowHalfOpen, correctIdleConnections, intercept, stopParsing } from './node-http-internals.ts'
 import { type BodyAwareResponse, closeLingering, continueWhenRead, lingerAtEnd } from './unread-bodies.ts'
 
+/**
+ * The life of an HTTP/1.1 connection:
+ *
+ * | State | `unanswered` | `waiting` | `reading` | Next state |
+ * |---|---|---|---|---|
+ * | idle | empty | empty | on | answering with a request; closed after the keep-alive time, or at the end of the server |
+ * | answering | 1 to 32 | empty | on | idle when all responses are sent, or closed if one of them was the last; waiting with a request meanwhile |
+ * | waiting | 0 to 32 | some | paused | answering when the last of these requests has begun |
+ * | detached | any | any | detached | by an upgrade, a malformed request or the end of the server: when all responses are sent, a WebSocket, idle if the offer is declined, or an error response and closed |
+ *
+ * Pipelined requests are answered in order, and executed as RFC 9112 §9.3.2 allows: a read waits for earlier writes, and
+ * a write for earlier reads. Consecutive writes run concurrently, as they share a flush; consecutive reads only if they
+ * complete synchronously. A client that closes its side gets its responses. A response with `Connection: close` is the
+ * last one: requests after it are not executed, so that no write is left without a response.
+ */
+interface HttpConnection {
+  readonly socket: Socket
+  /** The response to the last received request. */
+  latest: ServerResponse | undefined
+  /** Responses that are not sent yet, whose requests have begun. */
+  readonly unanswered: Map<ServerResponse, Handling>
+  /** Responses whose requests have not begun. */
+  waiting: ServerResponse[]
+  /** Whether Node's parser gets what the client sends. */
+  reading: 'on' | 'paused' | 'detached'
+  readonly stayPaused: () => void
+}
+
+/**
+ * Whether a request has its response, which is sent within this turn of the event loop, will get it later, or is left
+ * to other listeners.
+ */
+type Handling = 'answered' | 'pending' | 'left'
+
+/** Sees each request before the existing listeners. */
+export type Front = (request: IncomingMessage, response: ServerResponse) => Handling
+
+/** Highest number of concurrent requests of one connection. */
+const MOST_UNANSWERED = 32
 /**
  * Highest number of waiting requests on all connections. Node parses a whole chunk of 64 KiB before a connection can be
  * paused: up to 2,700 requests, which take 1.5 KB each. Beyond the limit, the connection with the most requests is
  * destroyed.
  */
-const WAITING = 20_000
+const MOST_WAITING = 20_000
 /** Waiting requests that are started in one turn of the event loop. */
 const BEGUN_PER_TURN = 32
 /** How long a client that has closed its side waits for a response to begin. */
@@ -22,9 +62,9 @@ export class Connections {
   readonly #http: Server
   readonly #all = new Map<Socket, HttpConnection>()
   #front: Front = () => 'left'
-  #others: readonly RequestListener[] = []
+  #others: (request: IncomingMessage, response: ServerResponse) => void = () => {}
   /** Connections with a request to start, in order. */
-  readonly #ready: HttpConnection[] = []
+  readonly #ready = new Set<HttpConnection>()
   #isTurnComing = false
   #isReadingNothing = false
   #waiting = 0
@@ -32,11 +72,11 @@ export class Connections {
 
   constructor(http: Server) {
     this.#http = http
-    // Undocumented, but present since Node 0.5: a client that closes its side after its request still gets the
-    // response.
-    ;(http as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true
-    const closeIdleConnections = http.closeIdleConnections.bind(http)
-    http.closeIdleConnections = () => closeIdle([...this.#all.values()], closeIdleConnections)
+    allowHalfOpen(http)
+    correctIdleConnections(http, {
+      all: () => this.#sockets(({ reading }) => reading !== 'detached'),
+      busy: () => this.#sockets((connection) => connection.reading !== 'detached' && !isIdle(connection)),
+    })
     http.on('connection', (socket) => this.#open(socket))
     http.on('clientError', (error, socket) => this.#break(error, socket as Socket))
   }
@@ -44,13 +84,183 @@ export class Connections {
   /** Begins to dispatch requests: to `front`, and those that it leaves to the existing listeners. */
   serve(front: Front): void {
     this.#front = front
-    this.#others = this.#http.listeners('request') as RequestListener[]
-    this.#http.removeAllListeners('request')
-    this.#http.on('request', (request, response) => this.#receive(request, response))
+    this.#others = intercept(this.#http, 'request')
+    this.#http.on('request', (_request, response) => this.#receive(response))
     this.#http.on('checkContinue', (request, response) => {
       continueWhenRead(request, response as BodyAwareResponse)
-      this.#receive(request, response)
+      this.#receive(response)
     })
+  }
+
+  #open(socket: Socket): void {
+    const known = this.#all.get(socket)
+    if (known) {
+      // Its upgrade offer was declined. Node's own listener, which resumes, must come first.
+      known.reading = 'on'
+      socket.off('resume', known.stayPaused).on('resume', known.stayPaused)
+      return
+    }
+    const connection: HttpConnection = {
+      socket,
+      latest: undefined,
+      unanswered: new Map(),
+      waiting: [],
+      reading: 'on',
+      // Reading a request's body resumes its connection.
+      stayPaused: () => void (connection.reading === 'paused' && socket.pause()),
+    }
+    this.#all.set(socket, connection)
+    socket.on('resume', connection.stayPaused)
+    socket.once('close', () => {
+      this.#all.delete(socket)
+      this.#keepWaiting(connection, () => false)
+    })
+    socket.once('end', () => halfClosed(connection))
+  }
+
+  #receive(response: ServerResponse): void {
+    const connection = this.#all.get(response.req.socket)
+    if (!connection) return
+    const { latest } = connection
+    if (latest && !latest.shouldKeepAlive) {
+      pause(connection)
+      lingerAtEnd(connection.socket)
+      return
+    }
+    if (this.#isDraining || malformation(response.req) !== undefined) response.shouldKeepAlive = false
+    connection.latest = response
+    // Node assigns a response its socket when the previous ones are sent.
+    if (response.socket !== null) {
+      this.#begin(connection, response)
+      return
+    }
+    connection.waiting.push(response)
+    this.#waiting++
+    this.#advance(connection)
+    if (this.#waiting > MOST_WAITING) {
+      this.#destroyLongest()
+      this.#readNothing()
+    }
+  }
+
+  #begin(connection: HttpConnection, response: ServerResponse): void {
+    const { unanswered } = connection
+    unanswered.set(response, this.#handle(response))
+    response.on('close', () => {
+      unanswered.delete(response)
+      this.#advance(connection)
+    })
+  }
+
+  #handle(response: ServerResponse): Handling {
+    // Malformed requests are the last of their connection.
+    const problem = response.shouldKeepAlive ? undefined : malformation(response.req)
+    if (problem !== undefined) {
+      refuseMalformed(response, problem)
+      return 'answered'
+    }
+    const handling = this.#front(response.req, response)
+    if (handling === 'left') this.#others(response.req, response)
+    return handling
+  }
+
+  /** Schedules the connection's next request as soon as it may start. */
+  #advance(connection: HttpConnection): void {
+    if (mayBegin(connection)) {
+      this.#ready.add(connection)
+      if (!this.#isTurnComing) setImmediate(() => this.#turn())
+      this.#isTurnComing = true
+    }
+    if (connection.waiting.length > 0) pause(connection)
+    else if (connection.reading === 'paused') {
+      connection.reading = 'on'
+      connection.socket.resume()
+    }
+  }
+
+  /** Connections take turns, so that one with many pipelined requests does not delay others. */
+  #turn(): void {
+    let left = BEGUN_PER_TURN
+    for (const connection of this.#ready) {
+      if (left-- === 0) break
+      this.#ready.delete(connection)
+      if (mayBegin(connection)) {
+        this.#waiting--
+        this.#begin(connection, connection.waiting.shift() as ServerResponse)
+      }
+      // Adds the connection again, behind the others.
+      this.#advance(connection)
+    }
+    this.#isTurnComing = this.#ready.size > 0
+    if (this.#isTurnComing) setImmediate(() => this.#turn())
+  }
+
+  #keepWaiting(connection: HttpConnection, isKept: (response: ServerResponse) => boolean): void {
+    const kept = connection.waiting.filter(isKept)
+    this.#waiting -= connection.waiting.length - kept.length
+    connection.waiting = kept
+  }
+
+  #destroyLongest(): void {
+    const longest = [...this.#all.values()].reduce((a, b) => (b.waiting.length > a.waiting.length ? b : a))
+    this.#keepWaiting(longest, () => false)
+    longest.socket.destroy()
+  }
+
+  /** Pauses all connections until destroyed ones have released their memory, which others would fill first. */
+  #readNothing(): void {
+    if (this.#isReadingNothing) return
+    this.#isReadingNothing = true
+    for (const socket of this.#sockets(({ reading }) => reading === 'on')) socket.pause()
+    setTimeout(() => {
+      this.#isReadingNothing = false
+      for (const socket of this.#sockets(({ reading }) => reading === 'on')) socket.resume()
+    }, 1)
+  }
+
+  *#sockets(isMeant: (connection: HttpConnection) => boolean): Generator<Socket> {
+    for (const connection of this.#all.values()) if (isMeant(connection)) yield connection.socket
+  }
+
+  /** Stops reading the connection. Complete requests before the error are still answered. */
+  #break(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.#all.get(socket)
+    if (!connection || connection.reading === 'detached') return
+    socket.pause()
+    this.#keepWaiting(connection, ({ req }) => req.complete)
+    detach(connection, () => answerClientError(error, socket))
+  }
+
+  /**
+   * Calls back when a connection's earlier requests are answered. Node's server has released the connection, so that its
+   * responses are resumed here.
+   */
+  beforeUpgrade(socket: Socket, go: () => void): void {
+    const connection = this.#all.get(socket)
+    if (!connection) {
+      go()
+      return
+    }
+    const drained = (): void => {
+      for (const response of connection.unanswered.keys()) if (response.socket === socket) response.emit('drain')
+    }
+    const stalled = (): void => void socket.destroy()
+    socket.on('drain', drained).on('timeout', stalled)
+    detach(connection, () => {
+      socket.off('drain', drained).off('timeout', stalled)
+      go()
+    })
+  }
+
+  /** Connections with a response to send. */
+  answering(): Iterable<Socket> {
+    return this.#sockets(isAnswering)
+  }
+
+  /** Whether the response to the connection's last request is not completely sent. */
+  isAnswering(socket: Socket): boolean {
+    const connection = this.#all.get(socket)
+    return connection !== undefined && isAnswering(connection)
   }
 
   /** From now on every response, also to pending requests, closes its connection. */
@@ -67,314 +277,78 @@ export class Connections {
   destroyAll(): void {
     for (const socket of this.#all.keys()) socket.destroy()
   }
-
-  /** Stops reading a connection, and calls back when its earlier requests are answered. */
-  afterAnswers(socket: Socket, go: () => void): void {
-    const connection = this.#all.get(socket)
-    const latest = connection?.latest
-    if (connection) {
-      connection.isDetached = true
-      connection.isPaused = false
-    }
-    if (!latest || latest.writableFinished) go()
-    else if (latest.req.complete || latest.headersSent) latest.once('close', go)
-    // The rest of this request will not arrive, and maybe no response is sent.
-    else if (latest.socket) go()
-    else latest.once('socket', go)
-  }
-
-  /** `afterAnswers` for a connection that Node's server has released, so that its responses are resumed here. */
-  beforeUpgrade(socket: Socket, go: () => void): void {
-    const connection = this.#all.get(socket)
-    const drained = (): void => {
-      for (const response of [...(connection?.unanswered ?? []), connection?.latest]) {
-        if (response?.socket === socket) response.emit('drain')
-      }
-    }
-    const stalled = (): void => void socket.destroy()
-    socket.on('drain', drained).on('timeout', stalled)
-    this.afterAnswers(socket, () => {
-      socket.off('drain', drained).off('timeout', stalled)
-      go()
-    })
-  }
-
-  /** Whether the response to the connection's last request is not completely sent. */
-  isAnswering(socket: Socket): boolean {
-    const latest = this.#all.get(socket)?.latest
-    return latest !== undefined && !latest.writableFinished
-  }
-
-  /** Connections with a response to send. */
-  *answering(): Generator<Socket> {
-    for (const socket of this.#all.keys()) if (this.isAnswering(socket)) yield socket
-  }
-
-  #open(socket: Socket): void {
-    const known = this.#all.get(socket)
-    if (known) {
-      // Its upgrade offer was declined. Node's own listener, which resumes, must come first.
-      known.isDetached = false
-      socket.off('resume', known.stayPaused).on('resume', known.stayPaused)
-      return
-    }
-    const connection: HttpConnection = {
-      socket,
-      latest: undefined,
-      taken: 'answered',
-      isCounted: false,
-      unanswered: new Set(),
-      writes: 0,
-      read: undefined,
-      waiting: [],
-      isReady: false,
-      isPaused: false,
-      isDetached: false,
-      // Reading a request's body resumes its connection.
-      stayPaused: () => void (connection.isPaused && socket.pause()),
-    }
-    this.#all.set(socket, connection)
-    socket.on('resume', connection.stayPaused)
-    socket.once('close', () => {
-      this.#all.delete(socket)
-      this.#keepWaiting(connection, () => false)
-    })
-    socket.once('end', () => this.#halfClosed(connection))
-  }
-
-  #halfClosed({ socket, latest }: HttpConnection): void {
-    if (!latest || latest.writableFinished) return
-    const isPoll = latest.req.url?.startsWith(SOCKET_IO) === true
-    const giveUp = setTimeout(() => !latest.headersSent && socket.destroy(), isPoll ? 0 : HALF_CLOSED_MS).unref()
-    socket.once('close', () => clearTimeout(giveUp))
-  }
-
-  /** Stops reading the connection. Complete requests before the error are still answered. */
-  #break(error: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.#all.get(socket)
-    if (!connection || connection.isDetached) return
-    socket.pause()
-    this.#keepWaiting(connection, ({ request }) => request.complete)
-    this.afterAnswers(socket, () => answerClientError(error, socket))
-  }
-
-  #receive(request: IncomingMessage, response: ServerResponse): void {
-    const connection = this.#all.get(request.socket)
-    if (!connection) return
-    const before = connection.latest
-    if (before && !before.shouldKeepAlive) {
-      // Requests after the last response are not executed, so that no write is left without a response.
-      pause(connection)
-      lingerAtEnd(request.socket)
-      return
-    }
-    if (this.#isDraining) response.shouldKeepAlive = false
-    const problem = malformation(request)
-    if (problem !== undefined) response.shouldKeepAlive = false
-    // Node assigns a response its socket when the previous ones are sent.
-    if (response.socket !== null) {
-      connection.latest = response
-      connection.isCounted = false
-      connection.taken = this.#run(request, response, problem)
-      return
-    }
-    if (before && !connection.isCounted) this.#count(connection, before, connection.taken)
-    connection.latest = response
-    connection.isCounted = true
-    connection.waiting.push({ request, response })
-    this.#waiting++
-    this.#advance(connection)
-    if (this.#waiting > WAITING) {
-      this.#destroyLongest()
-      this.#readNothing()
-    }
-  }
-
-  /** Schedules the connection's next request as soon as it may start. */
-  #advance(connection: HttpConnection): void {
-    if (mayBegin(connection) && !connection.isReady) {
-      connection.isReady = true
-      this.#ready.push(connection)
-      if (!this.#isTurnComing) setImmediate(() => this.#turn())
-      this.#isTurnComing = true
-    }
-    if (connection.isDetached) return
-    if (connection.waiting.length > 0) pause(connection)
-    else if (connection.isPaused) {
-      connection.isPaused = false
-      connection.socket.resume()
-    }
-  }
-
-  /** Connections take turns, so that one with many pipelined requests does not delay others. */
-  #turn(): void {
-    for (let begun = 0; begun < BEGUN_PER_TURN && this.#ready.length > 0; begun++) {
-      const connection = this.#ready.shift() as HttpConnection
-      connection.isReady = false
-      if (mayBegin(connection)) this.#beginNext(connection)
-      this.#advance(connection)
-    }
-    this.#isTurnComing = this.#ready.length > 0
-    if (this.#isTurnComing) setImmediate(() => this.#turn())
-  }
-
-  #beginNext(connection: HttpConnection): void {
-    const { request, response } = connection.waiting.shift() as PendingExchange
-    this.#waiting--
-    this.#count(connection, response, this.#run(request, response, malformation(request)))
-  }
-
-  /** Tracks an unanswered response until it is sent. */
-  #count(connection: HttpConnection, response: ServerResponse, taken: Handling): void {
-    const isWrite = !isSafe(response.req.method ?? '')
-    connection.unanswered.add(response)
-    if (isWrite) connection.writes++
-    else if (taken !== 'answered') connection.read = response
-    response.once('close', () => {
-      connection.unanswered.delete(response)
-      if (isWrite) connection.writes--
-      if (connection.read === response) connection.read = undefined
-      this.#advance(connection)
-    })
-  }
-
-  #keepWaiting(connection: HttpConnection, isKept: (exchange: PendingExchange) => boolean): void {
-    const kept = connection.waiting.filter(isKept)
-    this.#waiting -= connection.waiting.length - kept.length
-    connection.waiting = kept
-  }
-
-  #destroyLongest(): void {
-    let longest: HttpConnection | undefined
-    for (const one of this.#all.values()) if (one.waiting.length > (longest?.waiting.length ?? 0)) longest = one
-    if (!longest) return
-    this.#keepWaiting(longest, () => false)
-    longest.socket.destroy()
-  }
-
-  /** Pauses all connections until destroyed ones have released their memory, which others would fill first. */
-  #readNothing(): void {
-    if (this.#isReadingNothing) return
-    this.#isReadingNothing = true
-    const forEach = (change: (socket: Socket) => void): void => {
-      for (const { socket, isPaused, isDetached } of this.#all.values()) if (!isPaused && !isDetached) change(socket)
-    }
-    forEach((socket) => void socket.pause())
-    setTimeout(() => {
-      this.#isReadingNothing = false
-      forEach((socket) => void socket.resume())
-    }, 1)
-  }
-
-  #run(request: IncomingMessage, response: ServerResponse, problem: string | undefined): Handling {
-    if (problem !== undefined) {
-      refuseMalformed(response, problem)
-      return 'answered'
-    }
-    const taken = this.#front(request, response)
-    if (taken === 'left') for (const listener of this.#others) listener.call(this.#http, request, response)
-    return taken
-  }
 }
 
-/** Highest number of concurrent requests of one connection, which is not read while it has more. */
-const UNANSWERED = 32
-
-/**
- * Whether a request has its response, which is sent within this turn of the event loop, will get it later, or is left
- * to other listeners.
- */
-type Handling = 'answered' | 'pending' | 'left'
-
-/** Sees each request before the existing listeners. */
-export type Front = (request: IncomingMessage, response: ServerResponse) => Handling
-
-interface PendingExchange {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
+function mayBegin({ waiting: [next], unanswered }: HttpConnection): boolean {
+  if (!next || unanswered.size >= MOST_UNANSWERED) return false
+  for (const [earlier, handling] of unanswered) {
+    if (isWrite(earlier) ? !isWrite(next) : handling !== 'answered') return false
+  }
+  return true
 }
 
-/**
- * The pending requests of one connection. Pipelined requests are answered in order, and executed as RFC 9112 §9.3.2
- * allows: a read waits for earlier writes, and a write for earlier reads. Consecutive writes run concurrently, as they
- * share a flush; consecutive reads only if they complete synchronously.
- */
-interface HttpConnection {
-  readonly socket: Socket
-  /** The response to the last received request. */
-  latest: ServerResponse | undefined
-  /** Whether the latest request is answered, if its handling has begun. */
-  taken: Handling
-  /** Whether `latest` is in `unanswered`. A request on an idle connection is not, unless another one follows. */
-  isCounted: boolean
-  readonly unanswered: Set<ServerResponse>
-  writes: number
-  /** An asynchronous read. */
-  read: ServerResponse | undefined
-  waiting: PendingExchange[]
-  /** Whether the connection is queued for a turn. */
-  isReady: boolean
-  isPaused: boolean
-  /** Whether Node's parser has stopped reading it, because of a parse error or an upgrade. */
-  isDetached: boolean
-  readonly stayPaused: () => void
+function isWrite({ req }: ServerResponse): boolean {
+  return !isSafe(req.method ?? '')
 }
 
-function mayBegin({ waiting: [next], unanswered, read, writes }: HttpConnection): boolean {
-  return (
-    next !== undefined && unanswered.size < UNANSWERED && !read && !(isSafe(next.request.method ?? '') && writes > 0)
-  )
+function pause(connection: HttpConnection): void {
+  if (connection.reading === 'detached') return
+  connection.reading = 'paused'
+  connection.socket.pause()
 }
 
-/**
- * Node's function knows which connections are receiving a request. But it destroys also those whose responses are not
- * sent yet, whose `destroy` does nothing meanwhile, and leaves those that have sent nothing.
- */
-function closeIdle(connections: readonly HttpConnection[], closeIdleConnections: () => void): void {
-  const all = connections.filter(({ isDetached }) => !isDetached)
-  const busy = all.filter(({ latest }) => latest && !isKeptAlive(latest))
-  for (const { socket } of busy) socket.destroy = () => socket
-  closeIdleConnections()
-  for (const { socket } of busy) delete (socket as Partial<Socket>).destroy
-  for (const { socket } of all) if (socket.bytesRead === 0) socket.destroy()
+/** Leaves the reading of the connection to others, and calls back when its earlier requests are answered. */
+function detach(connection: HttpConnection, go: () => void): void {
+  const { latest } = connection
+  connection.reading = 'detached'
+  if (!latest || latest.writableFinished) go()
+  else if (latest.req.complete || latest.headersSent) latest.once('close', go)
+  // The rest of this request will not arrive, and maybe no response is sent.
+  else if (latest.socket) go()
+  else latest.once('socket', go)
+}
+
+function halfClosed({ socket, latest }: HttpConnection): void {
+  if (!latest || latest.writableFinished) return
+  const isPoll = latest.req.url?.startsWith(SOCKET_IO) === true
+  const giveUp = setTimeout(() => !latest.headersSent && socket.destroy(), isPoll ? 0 : HALF_CLOSED_MS).unref()
+  socket.once('close', () => clearTimeout(giveUp))
 }
 
 /** Ends upgraded connections, and those whose last request has not arrived completely, with 503. */
 function endIfIncomplete(connection: HttpConnection): void {
-  const { socket, latest, unanswered, waiting } = connection
+  const { socket, latest, unanswered, waiting, reading } = connection
   // Otherwise it is being closed already.
   if (!socket.writable) return
-  if ([latest, ...unanswered, ...waiting.map(({ response }) => response)].some(isPending)) return
-  if (connection.isDetached || (latest?.headersSent && !isKeptAlive(latest))) {
+  if ([...unanswered.keys(), ...waiting].some(isPending)) return
+  if (reading === 'detached' || (latest?.headersSent && !isIdle(connection))) {
     socket.destroy()
     return
   }
-  connection.isDetached = true
+  connection.reading = 'detached'
   const reason = 'The request had not arrived completely, and was not executed.'
   socket.write(unavailable('The server is stopping', reason))
   // Node would parse the rest, and the request would be executed.
-  socket.removeAllListeners('data').on('data', () => {})
+  stopParsing(socket)
   closeLingering(socket)
 }
 
-/** Whether a response is completely sent, and another request may follow on its connection. */
-function isKeptAlive(response: ServerResponse | undefined): boolean {
-  return response?.writableFinished === true && response.shouldKeepAlive
+/** Whether all responses are completely sent, and another request may follow. */
+function isIdle({ latest }: HttpConnection): boolean {
+  return !latest || (latest.writableFinished && latest.shouldKeepAlive)
+}
+
+function isAnswering({ latest }: HttpConnection): boolean {
+  return latest !== undefined && !latest.writableFinished
 }
 
 /** Whether a response is still to be sent. A request whose body is read is not executed before that is complete. */
-function isPending(response: ServerResponse | undefined): boolean {
-  if (!response || response.writableFinished) return false
-  return response.req.complete || response.req.readableFlowing === null
-}
-
-function pause(connection: HttpConnection): void {
-  connection.isPaused = true
-  connection.socket.pause()
+function isPending({ writableFinished, req }: ServerResponse): boolean {
+  return !writableFinished && (req.complete || req.readableFlowing === null)
 }
 
 /** How often to check connections. */
-const LOOK_MS = 1000
+const CHECK_MS = 1000
 /** How much longer than announced an idle connection stays open: a client may send at the last moment. */
 const GRACE_MS = 4500
 
@@ -386,12 +360,12 @@ const GRACE_MS = 4500
 export function limitIdleTime(http: Server, connections: Connections, stallSeconds: number): void {
   const stallMs = stallSeconds * 1000
   // A timeout for each response would cost a timer each.
-  const looking = setInterval(() => {
+  const checking = setInterval(() => {
     for (const socket of connections.answering()) {
       if (socket.writableLength > 0 && socket.timeout !== stallMs) socket.setTimeout(stallMs)
     }
-  }, LOOK_MS).unref()
-  http.once('close', () => clearInterval(looking))
+  }, CHECK_MS).unref()
+  http.once('close', () => clearInterval(checking))
 
   /** Connections in their grace time, with the number of bytes received before it. */
   const inGrace = new WeakMap<Socket, number>()

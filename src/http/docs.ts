@@ -1,75 +1,36 @@
 import { hash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import Router from '@koa/router'
-import type { Middleware } from 'koa'
-import { Refusal } from '../runtime/errors.ts'
+import type { Context, Middleware } from 'koa'
+import type { Resource } from './exchange.ts'
 import { CONTENT_SECURITY_POLICY } from './headers.ts'
-import { onFirstUse } from './koa-body.ts'
-import { sendJson } from './media-types.ts'
+import { onFirstUse } from './late-modules.ts'
 import { OpenApi, type OpenApiOptions } from './openapi/openapi.ts'
-import { resource } from './resource.ts'
-import type { FileStreams } from './statics.ts'
 
-export interface DocsOptions extends OpenApiOptions {
-  /** The directory of Swagger UI's files, created by the build. */
-  readonly swaggerAssets: string
-  readonly streams: FileStreams
-}
-
-/** Files of the page, by the names under which it requests them. */
-const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
-  'swagger-ui.min.css': { file: 'swagger-ui.css', type: 'text/css' },
-  'swagger-ui-bundle.js': { file: 'swagger-ui-bundle.js', type: 'text/javascript' },
-  'swagger-ui-standalone-preset.js': { file: 'swagger-ui-standalone-preset.js', type: 'text/javascript' },
-  'favicon-32x32.png': { file: 'favicon-32x32.png', type: 'image/png' },
-}
-
-/** `/openapi.json` and Swagger UI. Nothing is loaded from other hosts. */
-export function docRoutes(options: DocsOptions): Router {
-  const router = new Router({ sensitive: true, strict: true })
+/** `/openapi.json` and Swagger UI, whose files are static. Nothing is loaded from other hosts. */
+export function docResources(options: OpenApiOptions): readonly Resource[] {
   const description = new OpenApi(options)
   // Created on first use, so that the server starts faster.
   const page = onFirstUse(makeSwaggerPage)
-
-  resource(router, '/openapi.json', { GET: async (ctx) => sendJson(ctx, await description.text()) })
-
-  resource(router, '/swagger', {
-    GET: (ctx) => {
-      ctx.status = 301
-      // Relative like all addresses of the page, because of proxies with a path.
-      ctx.redirect('swagger/')
+  return [
+    { path: '/openapi.json', routes: { GET: async (_request, reply) => reply.json(await description.text()) } },
+    {
+      path: '/swagger',
+      isKoaOnly: true,
+      routes: {
+        GET: async ({ path }, reply) => {
+          if (!path.endsWith('/')) return reply.redirect('swagger/')
+          const html = await page()
+          reply.html(html)
+          reply.set('Content-Security-Policy', swaggerPolicy(html))
+        },
+      },
     },
-  })
-
-  resource(router, '/swagger/', {
-    GET: async (ctx) => {
-      await (await page())(ctx, async () => {})
-      const html = withoutWebFonts(String(ctx.body))
-      ctx.body = html
-      ctx.set('Content-Security-Policy', swaggerPolicy(html))
-    },
-  })
-
-  resource(router, '/swagger/assets/:name', {
-    GET: async (ctx) => {
-      const name = ctx.path.slice('/swagger/assets/'.length)
-      const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined
-      if (!asset) throw new Refusal('NotFound', `There is no ${name} here.`)
-      ctx.type = asset.type
-      ctx.set('Cache-Control', 'public, max-age=86400')
-      await options.streams.run(ctx, () => {
-        ctx.body = createReadStream(`${options.swaggerAssets}/${asset.file}`)
-      })
-    },
-  })
-
-  return router
+  ]
 }
 
 /** Swagger UI by koa2-swagger-ui. All addresses are relative to `/swagger/`, so that they work below any path. */
-async function makeSwaggerPage(): Promise<Middleware> {
+async function makeSwaggerPage(): Promise<string> {
   const { koaSwagger } = await import('koa2-swagger-ui')
-  return koaSwagger({
+  const middleware = koaSwagger({
     title: 'Recollect API',
     // Its route would match any path that ends like it.
     routePrefix: false,
@@ -80,6 +41,10 @@ async function makeSwaggerPage(): Promise<Middleware> {
     favicon: 'assets/favicon-32x32.png',
     hideTopbar: true,
   }) as unknown as Middleware
+  // It only sets the body, which is always the same.
+  const shown = { body: '' }
+  await middleware(shown as Context, async () => {})
+  return withoutWebFonts(shown.body)
 }
 
 /**

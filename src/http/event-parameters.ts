@@ -5,7 +5,7 @@ import { DEFAULT_PAGE_SIZE } from '../query/paging.ts'
 import { FLAG, type ParameterDescription, TEXT } from '../query/parameter.ts'
 import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { ACCESS_TOKEN } from './guard.ts'
+import { ACCESS_TOKEN } from './pipeline.ts'
 import { refuseUnknown } from './requests.ts'
 
 /** The parsed query of `/events`. */

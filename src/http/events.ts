@@ -19,8 +19,8 @@ import {
 import { ArrayText } from '../query/page-text.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiRequest, ApiResource, Reply } from './api.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
+import type { HttpRequest, Reply, Resource } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM, JSON_TYPE, NDJSON_TYPE } from './media-types.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
 
@@ -39,7 +39,7 @@ const RETRY_SECONDS = 5
 const PAGE_CHARACTERS = 2 ** 28
 
 /** `/events`: the journal, oldest first; pages also newest first. */
-export function eventResources(options: EventsOptions): readonly ApiResource[] {
+export function eventResources(options: EventsOptions): readonly Resource[] {
   const events = new EventReads(options)
   return [
     { path: '/events', routes: { GET: (request, reply) => events.list(request, reply) } },
@@ -55,7 +55,7 @@ class EventReads {
   }
 
   /** A page or a stream of events, by the type that the client accepts. */
-  async list(request: ApiRequest, reply: Reply): Promise<void> {
+  async list(request: HttpRequest, reply: Reply): Promise<void> {
     const { journal, limits } = this.#options
     const type = request.accepts(EVENT_MEDIA_TYPES)
     if (!type)
@@ -76,7 +76,7 @@ class EventReads {
   }
 
   /** The event at a position. */
-  async get(request: ApiRequest, reply: Reply): Promise<void> {
+  async get(request: HttpRequest, reply: Reply): Promise<void> {
     const type = request.accepts([JSON_TYPE, NDJSON_TYPE])
     if (!type) throw new Refusal('NotAcceptable', `An event is available as ${JSON_TYPE} or ${NDJSON_TYPE}.`)
     reply.vary('Accept')
@@ -92,7 +92,7 @@ class EventReads {
   }
 
   async #replyPage(
-    request: ApiRequest,
+    request: HttpRequest,
     reply: Reply,
     parameters: readonly Parameter[],
     selected: EventParameters,
@@ -125,7 +125,7 @@ class EventReads {
   }
 
   async #replyStream(
-    request: ApiRequest,
+    request: HttpRequest,
     reply: Reply,
     type: keyof typeof FORMS,
     selected: EventParameters,
@@ -161,18 +161,18 @@ class EventReads {
 }
 
 const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFormat>> = {
-  // No sign of life, since not every parser accepts empty lines.
-  [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, sign: undefined },
+  // No heartbeat, since not every parser accepts empty lines.
+  [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, heartbeat: undefined },
   // WHATWG HTML, "Server-sent events".
   [EVENT_STREAM]: {
     begin: ': the journal\n\n',
     event: (position, text) => `id: ${position}\ndata: ${text}\n\n`,
-    sign: ': nothing new\n\n',
+    heartbeat: ': nothing new\n\n',
   },
 }
 
 /** A search ends when the client disconnects. */
-function searchLimitsOf(request: ApiRequest): SearchLimits {
+function searchLimitsOf(request: HttpRequest): SearchLimits {
   return { isGone: () => request.isGone() }
 }
 
@@ -186,7 +186,7 @@ interface StreamFormat {
   readonly begin: string
   readonly event: (position: Position, text: string) => string
   /** Sent while there are no events, so that proxies keep the connection open; undefined: nothing is sent. */
-  readonly sign: string | undefined
+  readonly heartbeat: string | undefined
 }
 
 interface StreamRequest {
@@ -201,7 +201,7 @@ interface StreamRequest {
 
 /** How often to check that the reader's credentials are still valid. */
 const LOOK_MS = 500
-const SIGN_MS = 15_000
+const HEARTBEAT_MS = 15_000
 /** Events are sent in chunks of about this length: for small ones, sending costs more than finding. */
 const PART_CHARACTERS = 16 * 1024
 
@@ -233,8 +233,8 @@ async function* stream(options: StreamOptions, streamed: StreamRequest): AsyncGe
     if (!follows) return
     from = Math.max(from, head + 1)
     if (journal.head === head) await arrivals.wait(LOOK_MS)
-    if (form.sign !== undefined && performance.now() - saidAt >= SIGN_MS) {
-      yield form.sign
+    if (form.heartbeat !== undefined && performance.now() - saidAt >= HEARTBEAT_MS) {
+      yield form.heartbeat
       saidAt = performance.now()
     }
   } while (!arrivals.ended && !isGone() && mayRead())

@@ -11,7 +11,7 @@ import type { Query } from '../query/query.ts'
 import { ResultCursor } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
-import type { ApiRequest, Reply } from './api.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 import { CsvColumns, columnOfRows } from './formats/csv-columns.ts'
 import { type Form, TYPES } from './formats/forms.ts'
 import { ItemShapes } from './formats/item-shapes.ts'
@@ -24,7 +24,7 @@ import {
   noteColumns,
   TextStream,
 } from './formats/writers.ts'
-import { onFirstUse } from './koa-body.ts'
+import { onFirstUse } from './late-modules.ts'
 import type { ExportForm, ListRequest } from './list-request.ts'
 import { linkOf, type TagAt, type Wrapper, type WrapperOf } from './pages.ts'
 import { askerOf } from './requests.ts'
@@ -86,6 +86,7 @@ export class Exports {
       const tag = this.#options.tagAt(list.name, Math.max(...snapshots.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
       if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
+      reply.status = 200
       reply.set('Content-Type', TYPE_HEADERS[form])
       if (isWhole) await this.#sendWhole(reply, list, snapshot, release)
       else await this.#sendPage(reply, list, snapshot, release)
@@ -154,7 +155,7 @@ export class Exports {
     }
   }
 
-  async #send(reply: Reply, request: ApiRequest, content: ExportContent): Promise<void> {
+  async #send(reply: Reply, request: HttpRequest, content: ExportContent): Promise<void> {
     const { form, open, wrapper, release } = content
     const turns = this.#turns
     let body: TextStream | undefined

@@ -12,10 +12,9 @@ export const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Sets security headers on every response, and the policy on pages. An empty policy is not sent. */
+/** Sets security headers on pages. An empty policy is not sent. */
 export function securityHeaders(policy: string): Middleware {
   return async (ctx, next) => {
-    ctx.set('X-Content-Type-Options', 'nosniff')
     await next()
     if (!ctx.response.is('html')) return
     ctx.set('Referrer-Policy', 'no-referrer')

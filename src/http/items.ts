@@ -1,91 +1,306 @@
+import type { Command } from '../commands/command.ts'
+import type { Outcome } from '../commands/outcome.ts'
+import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
+import { parseText } from '../json/parse-text.ts'
+import { formatPath, valueAt } from '../json/paths.ts'
 import { tagOf } from '../json/tag.ts'
+import { itemPath } from '../projections/address.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
+import { foreignKeyOf, type Item } from '../query/embedding.ts'
+import { dependentsOf, EMBEDDING, relationsOf } from '../query/json-server.ts'
+import type { Parameter } from '../query/query.ts'
 import { AS_OF } from '../query/query.ts'
-import type { ApiRequest, ApiResource, ApiRoute, Method, Reply } from './api.ts'
-import { CollectionReads, RelatedCollections } from './collection-reads.ts'
-import { createCollection, deleteItems } from './collections.ts'
-import { ItemReads } from './item-reads.ts'
-import { ItemWrites } from './item-writes.ts'
-import { replaceAll } from './replacement.ts'
-import { type ApiOptions, apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
-import { allowOf, notAllowed } from './resource.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { ApiOptions } from './api-options.ts'
+import { Batches } from './batches.ts'
+import { type Body, parseAnyPatch, parseItem, readBody } from './bodies.ts'
+import type { CollectionReads, RelatedCollections } from './collection-reads.ts'
+import { deleteWithDependents } from './collections.ts'
+import { type HttpRequest, parseTags, type Reply } from './exchange.ts'
+import { WriteHints, type WriteHintsOptions } from './hints.ts'
+import { JSON_TYPE, PATCH_TYPES } from './media-types.ts'
+import {
+  apiSegments,
+  askerOf,
+  asksForPast,
+  type Missing,
+  noCollection,
+  originOf,
+  type Preference,
+  parametersOf,
+  prefers,
+  readPosition,
+  refuseMisspelt,
+  refuseParameters,
+  refuseUnheeded,
+} from './requests.ts'
 
-const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
-/** POST has a route as well: its 409 explains what objects support instead. */
-const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
+/** GET of items, and of values inside items and single objects, in the present or past. */
+export class ItemReads {
+  readonly #options: ApiOptions
+  readonly #related: RelatedCollections
+  readonly #collections: CollectionReads
 
-/** `/api`: the collections and their items. */
-export function apiResources(options: ApiOptions): readonly ApiResource[] {
-  const related = new RelatedCollections(options)
-  const collections = new CollectionReads(options, related)
-  const reads = new ItemReads(options, related, collections)
-  const writes = new ItemWrites(options)
-  const isObject = ({ path }: Pick<ApiRequest, 'path'>): boolean => isObjectPath(path, options.views)
-  const writeInside: ApiRoute = (request, reply) => writes.writeInside(request, reply, isObject(request))
-  return [
-    { path: '/api', routes: everythingRoutes(options) },
-    {
-      path: '/api/:collection',
-      routes: {
-        GET: (request, reply) => collections.get(request, reply),
-        POST: (request, reply) => writes.create(request, reply),
-        // A single object is written like an item.
-        PUT: (request, reply) =>
-          isObject(request) ? writes.replace(request, reply) : createCollection(request, reply, options.handler),
-        PATCH: (request, reply) => (isObject(request) ? writes.patch(request, reply) : refusePatch(request, reply)),
-        DELETE: (request, reply) =>
-          isObject(request) ? writes.deleteObject(request, reply) : deleteItems(request, reply, options),
-      },
-      methodsAt: (path) => (isObject({ path }) ? OBJECT_METHODS : LIST_METHODS),
-    },
-    {
-      path: '/api/:collection/:id',
-      routes: {
-        GET: (request, reply) => reads.get(request, reply),
-        PUT: (request, reply) => (isObject(request) ? writeInside(request, reply) : writes.replace(request, reply)),
-        PATCH: (request, reply) => (isObject(request) ? writeInside(request, reply) : writes.patch(request, reply)),
-        DELETE: (request, reply) => writes.delete(request, reply),
-      },
-    },
-    {
-      path: '/api/:collection/:id/*rest',
-      routes: {
-        GET: (request, reply) => reads.getValue(request, reply),
-        PUT: writeInside,
-        PATCH: writeInside,
-        ...(options.isJsonServer && { POST: (request, reply) => writes.createNested(request, reply) }),
-      },
-    },
-  ]
-}
+  constructor(options: ApiOptions, related: RelatedCollections, collections: CollectionReads) {
+    this.#options = options
+    this.#related = related
+    this.#collections = collections
+  }
 
-/** The names of all collections, and the replacement of all of them. */
-function everythingRoutes(options: ApiOptions): ApiResource['routes'] {
-  const { views, past, journal, now, limits } = options
-  return {
-    GET: async (request, reply) => {
-      const parameters = parametersOf(request, limits)
-      refuseMisspelt(parameters, [AS_OF])
-      const at = await readPosition(parameters, reply, journal, now)
-      reply.position = at ?? views.position
-      const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
-      if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
-    },
-    POST: (request, reply) => replaceAll(request, reply, options),
+  /** GET at the path of an item, or of a member of a single object. */
+  get(request: HttpRequest, reply: Reply): void | Promise<void> {
+    const { views } = this.#options
+    const [name, key] = apiSegments(request.path) as [string, string]
+    if (request.querystring !== '' || views.find(name)?.isObject) return this.getValue(request, reply)
+    reply.position = views.position
+    reply.tagged(request, itemNow(views, name, key))
+  }
+
+  /** GET of an item with parameters, or of a value inside an item or single object. */
+  async getValue(request: HttpRequest, reply: Reply): Promise<void> {
+    const { views, past, journal, now, limits, idField } = this.#options
+    const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
+    const parameters = parametersOf(request, limits)
+    const isNested = this.#hasNested(segments.at(-1) ?? '')
+    if (!isNested) refuseMisspelt(parameters, [AS_OF, ...EMBEDDING])
+    const at = await readPosition(parameters, reply, journal, now)
+    reply.position = at ?? views.position
+    const object = at === undefined ? views.find(name)?.item(OBJECT_ID) : await past.item(name, OBJECT_ID, at)
+    const [key = '', ...inner] = segments
+    const rest = object ? segments : inner
+    const missing = rest.length > 0 ? 'UnknownParent' : 'NotFound'
+    const item =
+      object ?? (at === undefined ? itemNow(views, name, key, missing) : await itemThen(past, at, name, key, missing))
+    if (rest.length === 0) {
+      const relations = object ? [] : relationsOf(parameters)
+      if (relations.length === 0) return reply.tagged(request, item)
+      const asker = askerOf(request, limits.scanSeconds)
+      const text = await this.#related.textOf(item, { collection: name, relations, at }, asker)
+      return reply.tagged(request, { tag: tagOf(text), text })
+    }
+    const text = textAt(item.text, rest, idField)
+    if (text !== undefined) return reply.tagged(request, { tag: tagOf(text), text })
+    const child = object || rest.length > 1 ? undefined : rest[0]
+    if (child === undefined || !this.#hasNested(child)) {
+      throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+    }
+    return this.#getNested(request, reply, child, [...parameters, nestedFilter(name, item.key)])
+  }
+
+  /** Whether `/api/posts/1/comments` is a list of items, as json-server's. */
+  #hasNested(collection: string): boolean {
+    return this.#options.isJsonServer && this.#options.views.find(collection)?.isObject === false
+  }
+
+  #getNested(
+    request: HttpRequest,
+    reply: Reply,
+    collection: string,
+    parameters: ReturnType<typeof parametersOf>,
+  ): void | Promise<void> {
+    const { views } = this.#options
+    reply.vary('Accept')
+    if (asksForPast(parameters)) return this.#collections.getPast(request, reply, collection, parameters)
+    reply.position = views.position
+    const present = views.find(collection)
+    return present && this.#collections.getPresent(request, reply, parameters, present)
   }
 }
 
-function refusePatch(request: ApiRequest, reply: Reply): never {
-  const allow = allowOf(LIST_METHODS)
-  reply.set('Allow', allow)
-  throw notAllowed(request.method, allow)
+/** Writes of items, single objects, and values inside them. Each request becomes one command. */
+export class ItemWrites {
+  readonly #options: ApiOptions
+  readonly #batches: Batches
+
+  constructor(options: ApiOptions) {
+    this.#options = options
+    this.#batches = new Batches(options)
+  }
+
+  /** POST to a collection: an item, or a batch of items. */
+  async create(request: HttpRequest, reply: Reply): Promise<void> {
+    const [collection] = apiSegments(request.path) as [string]
+    const body = await this.#batches.read(request)
+    if ('items' in body) return this.#batches.create(request, reply, collection, body)
+    await this.#write(request, reply, body, { type: 'CreateItem', collection, item: parseItem(body) })
+  }
+
+  /** POST to `/api/posts/1/comments`: the comment gets the `postId`. */
+  async createNested(request: HttpRequest, reply: Reply): Promise<void> {
+    const { views, idField, limits } = this.#options
+    const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
+    const [collection = ''] = rest
+    const parent = itemNow(views, name, key, 'UnknownParent')
+    const isMember = textAt(parent.text, rest, idField) !== undefined
+    if (isMember || rest.length > 1 || views.find(collection)?.isObject !== false) {
+      throw new Refusal('NotFound', `There is no collection at ${request.path} to create an item in.`)
+    }
+    const body = await readBody(request, [JSON_TYPE], limits.itemValues)
+    const item = { ...parseItem(body), [foreignKeyOf(name)]: parent.id }
+    await this.#write(request, reply, body, { type: 'CreateItem', collection, item })
+  }
+
+  async replace(request: HttpRequest, reply: Reply): Promise<void> {
+    const body = await readBody(request, [JSON_TYPE], this.#options.limits.itemValues)
+    const to = target(request)
+    const onlyIfNewer =
+      prefers(request.headers, 'only-if-newer') && this.#options.queries.timeOf(to.collection) !== undefined
+    const item = parseItem(body)
+    await this.#write(request, reply, body, { type: 'ReplaceItem', ...to, item, ...(onlyIfNewer && { onlyIfNewer }) })
+  }
+
+  async patch(request: HttpRequest, reply: Reply): Promise<void> {
+    const { limits, isJsonServer } = this.#options
+    const body = await readBody(request, PATCH_TYPES, limits.itemValues)
+    const patch = parseAnyPatch(body, { isInside: false, isJsonServer })
+    await this.#write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
+  }
+
+  /**
+   * PUT or PATCH of a value inside an item or a single object: one event of the item. All segments after the name of a
+   * single object are inside it.
+   */
+  async writeInside(request: HttpRequest, reply: Reply, isObject: boolean): Promise<void> {
+    const { handler, limits, idField, isJsonServer } = this.#options
+    const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
+    const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
+    const isPatch = request.method === 'PATCH'
+    const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], limits.itemValues)
+    const patch = isPatch
+      ? parseAnyPatch(body, { isInside: true, isJsonServer })
+      : ({ type: 'value', value: body.json } as const)
+    refuseUnheeded(request)
+    refuseParameters(request)
+    const command: Command = { type: 'PatchItem', collection, key, inside, patch, ...conditionsOf(request) }
+    const { position, event, item } = await handler.handle(command, originOf(request, body.bytes))
+    reply.position = position
+    const hints = new WriteHints(this.#options, collection)
+    hints.written(event)
+    hints.tell(reply)
+    // A JSON Patch may remove the value.
+    const text = item && textAt(item.text, inside, idField)
+    if (text !== undefined) reply.set('ETag', tagOf(text))
+    if (text === undefined || !prefers(request.headers, 'return=representation')) {
+      reply.status = 204
+      return
+    }
+    reply.set('Preference-Applied', 'return=representation')
+    reply.json(text)
+  }
+
+  async delete(request: HttpRequest, reply: Reply): Promise<void> {
+    const { limits, isJsonServer } = this.#options
+    const names = request.querystring === '' ? [] : dependentsOf(parametersOf(request, limits))
+    if (names.length === 0) {
+      return this.#write(request, reply, undefined, { type: 'DeleteItem', ...target(request) })
+    }
+    const { position } = await deleteWithDependents(request, target(request), names, this.#options)
+    reply.position = position
+    reply.status = 204
+    if (isJsonServer) await this.#replyDeleted(request, reply, position)
+  }
+
+  async deleteObject(request: HttpRequest, reply: Reply): Promise<void> {
+    if (request.querystring === '') return this.delete(request, reply)
+    throw new Refusal('Invalid', 'A single object is deleted as a whole: filters, all and dryRun are not allowed.')
+  }
+
+  async #write(request: HttpRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
+    const { handler, isJsonServer } = this.#options
+    refuseUnheeded(request)
+    refuseParameters(request)
+    const outcome = await handler.handle(command, originOf(request, body?.bytes))
+    reply.position = outcome.position
+    if (isJsonServer && !outcome.item) await this.#replyDeleted(request, reply, outcome.position)
+    else answerWith(outcome, command, request, reply, this.#options)
+  }
+
+  /** Responds with the item as it was. */
+  async #replyDeleted(request: HttpRequest, reply: Reply, position: Position): Promise<void> {
+    const { collection, key } = target(request)
+    reply.json((await this.#options.past.item(collection, key, position - 1))?.text ?? '{}')
+  }
 }
 
-/** Whether the path is that of a single object, existing or deleted. */
-function isObjectPath(path: string, views: ApiOptions['views']): boolean {
-  try {
-    return views.any(apiSegments(path)[0] ?? '')?.isObject === true
-  } catch {
-    // The address cannot be decoded.
-    return false
+/** The text of what a URL's further segments name within a value; undefined when there is nothing. */
+function textAt(whole: string, segments: readonly string[], idField: string): string | undefined {
+  const found = valueAt(parseText(whole), segments, idField)
+  return found === undefined ? undefined : JSON.stringify(found)
+}
+
+/** @throws {Refusal} `otherwise` is its code where something inside the item is requested */
+function itemNow(views: Pick<Views, 'find'>, name: string, key: string, otherwise: Missing = 'NotFound'): Item {
+  const collection = views.find(name)
+  if (!collection) throw noCollection(name)
+  return collection.item(key) ?? noItem(name, key, otherwise)
+}
+
+/** The same at a position. */
+async function itemThen(
+  past: Pick<Past, 'existed' | 'item'>,
+  at: Position,
+  name: string,
+  key: string,
+  otherwise: Missing,
+): Promise<Item> {
+  if (!past.existed(name, at)) throw noCollection(name)
+  return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
+}
+
+function noItem(name: string, key: string, code: Missing): never {
+  throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
+}
+
+function target(request: HttpRequest) {
+  const [collection = '', key = OBJECT_ID] = apiSegments(request.path)
+  return { collection, key, ...conditionsOf(request) }
+}
+
+function conditionsOf({ headers }: HttpRequest) {
+  return { ifMatch: parseTags(headers['if-match']), ifNoneMatch: parseTags(headers['if-none-match']) }
+}
+
+/** The response to a command on one item. */
+function answerWith(
+  { event, item }: Outcome,
+  command: Command,
+  { headers }: HttpRequest,
+  reply: Reply,
+  options: Pick<ApiOptions, 'isJsonServer'> & WriteHintsOptions,
+): void {
+  if (!item) {
+    reply.status = 204
+    return
   }
+  reply.set('ETag', item.tag)
+  const applied: Preference[] = command.type === 'ReplaceItem' && command.onlyIfNewer ? ['only-if-newer'] : []
+  const hints = new WriteHints(options, command.collection)
+  if (command.type === 'ReplaceItem' && command.onlyIfNewer && !event) {
+    hints.timed(command.item)
+    hints.tell(reply)
+    reply.set('Preference-Applied', applied.join())
+    reply.json('{"applied":false}')
+    return
+  }
+  const created = event !== undefined && isCreation(event)
+  const isPosted = command.type === 'CreateItem'
+  if (created || isPosted) reply.set('Location', itemPath(command.collection, item.key))
+  if (created && isPosted) hints.created(command.item, item.id)
+  hints.written(event)
+  hints.tell(reply)
+  const isPreferred = prefers(headers, 'return=representation')
+  if (isPreferred) applied.push('return=representation')
+  if (applied.length > 0) reply.set('Preference-Applied', applied.join(', '))
+  // A created single object has no id to return.
+  const isShown = isPreferred || options.isJsonServer || (created && item.id === OBJECT_ID)
+  if (isShown) reply.json(item.text, created ? 201 : 200)
+  else if (created || isPosted) reply.json(JSON.stringify({ [options.idField]: item.id }), created ? 201 : 200)
+  else reply.status = 204
+}
+
+/** The filter that selects what refers to an item: `postId=1` for `/api/posts/1/comments`. */
+function nestedFilter(collection: string, key: string): Parameter {
+  const name = formatPath([foreignKeyOf(collection)])
+  return { raw: `${encodeURIComponent(name)}=${encodeURIComponent(key)}`, name, value: key }
 }

@@ -1,11 +1,8 @@
-import { type FileHandle, open } from 'node:fs/promises'
-import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Context, Middleware } from 'koa'
 import type { KoaBodyMiddlewareOptions } from 'koa-body'
-import { Refusal } from '../runtime/errors.ts'
-import { UnsupportedBody } from './bodies.ts'
+import { bodyRefusal, normalizeCoding, tooLarge, unreadable } from './bodies.ts'
+import { onFirstUse } from './late-modules.ts'
 import { PATCH_TYPES } from './media-types.ts'
 
 /** koa-body stores the length in 32 bits. */
@@ -25,8 +22,11 @@ export function jsonBody(limitBytes: number): Middleware {
   })
 }
 
+/** Highest size of a form. */
+const FORM_BYTES = 16 * 1024
+
 /** Reads the fields of a JSON object, a form or multipart. Errors of its parsers may quote a password. */
-export function formBody(limitBytes: number): Middleware {
+export function formBody(limitBytes = FORM_BYTES): Middleware {
   const form = {
     json: true,
     urlencoded: true,
@@ -66,90 +66,5 @@ function mounted(limitBytes: number, options: Partial<KoaBodyMiddlewareOptions>,
     const { 'content-encoding': coding, 'content-length': length } = ctx.headers
     if (coding === undefined && Number(length) > LONGEST) throw tooLarge(limitBytes)
     return (await load())(ctx, next)
-  }
-}
-
-const CODINGS = ['gzip', 'deflate', 'br', 'identity']
-
-/** Normalizes Content-Encoding (RFC 9110 §8.4.1: any case, `x-gzip` is `gzip`); koa-body knows lower case only. */
-export function normalizeCoding({ headers }: IncomingMessage): void {
-  const sent = headers['content-encoding']
-  if (!sent) return
-  const coding = sent.toLowerCase() === 'x-gzip' ? 'gzip' : sent.toLowerCase()
-  if (!CODINGS.includes(coding)) {
-    const accepted = 'gzip, deflate, br'
-    throw new UnsupportedBody(
-      `The Content-Encoding ${sent} is not accepted; expected: one of ${accepted}.`,
-      'Accept-Encoding',
-      accepted,
-    )
-  }
-  headers['content-encoding'] = coding
-}
-
-/** Errors of zlib (gzip, deflate), of Brotli, and of disconnected clients. */
-const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PREMATURE_CLOSE$)/
-
-/** The error response for a failure to read a body; failures that the client did not cause are returned unchanged. */
-export function bodyRefusal(error: Error, limitBytes: number, describe = unreadable): Error {
-  const { code, message } = error as BodyError
-  const status = statusOf(error as BodyError)
-  if (status === 413) return tooLarge(limitBytes)
-  if (status === 415) return new Refusal('UnsupportedMediaType', `The body is not accepted: ${message}.`)
-  if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
-    return new Refusal('Invalid', describe(message))
-  }
-  return error
-}
-
-function unreadable(message: string): string {
-  return `The body could not be read: ${message}.`
-}
-
-export function tooLarge(limitBytes: number): Refusal {
-  return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
-}
-
-/** raw-body reports disconnected clients as 500; formidable reports errors of the client as 500, 501 and others. */
-function statusOf({ status, httpCode, type }: BodyError): number | undefined {
-  if (type === 'stream.not.readable') return 400
-  if (httpCode === undefined) return status
-  return httpCode === 413 || httpCode === 415 ? httpCode : 400
-}
-
-interface BodyError {
-  readonly status?: number
-  readonly httpCode?: number
-  readonly type?: string
-  readonly code?: string | number
-  readonly message: string
-}
-
-/** The number of files that Node opens at a time while loading a package, and some more. */
-const NEEDED = 8
-
-/**
- * Loads a package on first use, and retries after a failure. Node caches a failed load for ever, so nothing is loaded
- * while descriptors are scarce.
- */
-export function onFirstUse<T>(load: () => Promise<T>): () => Promise<T> {
-  let loading: Promise<T> | undefined
-  return () => {
-    loading ??= checkDescriptors()
-      .then(load)
-      .catch((error: unknown) => {
-        loading = undefined
-        throw error
-      })
-    return loading
-  }
-}
-
-async function checkDescriptors(): Promise<void> {
-  const handles: FileHandle[] = []
-  try {
-    for (let count = 0; count < NEEDED; count++) handles.push(await open(fileURLToPath(import.meta.url)))
-  } finally {
-    for (const handle of handles) await handle.close()
   }
 }

@@ -3,12 +3,12 @@ import { PAGING } from '../query/paging.ts'
 import { parseFlag } from '../query/parameter.ts'
 import { ALL, mayBeRelative, type Parameter, parseQuery, type Query, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiRequest } from './api.ts'
+import type { HttpRequest } from './exchange.ts'
 import { type Form, formOf, TYPES } from './formats/forms.ts'
 
 /** A parsed GET of a list of items. */
 export interface ListRequest {
-  readonly request: ApiRequest
+  readonly request: HttpRequest
   /** The name of the collection. */
   readonly name: string
   readonly parameters: readonly Parameter[]

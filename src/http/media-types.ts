@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import accepts from 'accepts'
-import type { Context } from 'koa'
 
 export const JSON_TYPE = 'application/json'
 export const JSON_PATCH_TYPE = 'application/json-patch+json'
@@ -49,11 +48,4 @@ export function parameterIn(header: string, name: string): string | undefined {
         .replace(/^"(.*)"$/, '$1')
   }
   return undefined
-}
-
-/** Responds with existing JSON text. */
-export function sendJson(ctx: Context, text: string | Buffer, status = 200): void {
-  ctx.status = status
-  ctx.set('Content-Type', JSON_TYPE)
-  ctx.body = text
 }

@@ -1,13 +1,12 @@
 import type { Position } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
-import { foreignKeyOf } from '../query/embedding.ts'
 import { LongText, type PageText } from '../query/page-text.ts'
 import { type PageLink, pageLinks } from '../query/paging.ts'
 import type { Parameter, Query } from '../query/query.ts'
 import type { CachedResponse } from '../query/response-cache.ts'
-import type { Reply } from './api.ts'
-import type { ApiOptions } from './requests.ts'
+import type { ApiOptions } from './api-options.ts'
+import type { Reply } from './exchange.ts'
 
 /** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024
@@ -105,10 +104,4 @@ export function wrapperFor({ isJsonServer, useResultObject }: ApiOptions): Wrapp
     const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
     return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)
   }
-}
-
-/** The filter that selects what refers to an item: `postId=1` for `/api/posts/1/comments`. */
-export function nestedFilter(collection: string, key: string): Parameter {
-  const name = formatPath([foreignKeyOf(collection)])
-  return { raw: `${encodeURIComponent(name)}=${encodeURIComponent(key)}`, name, value: key }
 }

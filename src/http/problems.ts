@@ -1,9 +1,7 @@
-import type { Middleware } from 'koa'
 import type { Rejection } from '../commands/command.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { Abandoned } from '../runtime/turns.ts'
-import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
 
 export interface ProblemType {
@@ -103,26 +101,6 @@ function refusalOf(error: unknown): Refusal | undefined {
 function failureOf({ code, cause }: Refusal): string {
   if (code === 'DiskFull') return 'the disk is full'
   return isOutOfDescriptors(cause) ? 'too many files are open' : 'what it reads is damaged or was removed'
-}
-
-/** Turns every error into a problem document. */
-export function problems(log: LimitedLog): Middleware {
-  return async (ctx, next) => {
-    try {
-      await next()
-      if (ctx.status === 404 && ctx.body === undefined) {
-        const [path, api] = [ctx.path, '/api'].map((one) => publicPath(ctx.res, one))
-        throw new Refusal('NotFound', `Nothing is served at ${path}; collections are at ${api}/<collection>.`)
-      }
-    } catch (error) {
-      const asked = { method: ctx.method, path: publicPath(ctx.res, ctx.path) }
-      const { status, text, headers } = problemOf(error, asked, log, ctx.state.requestId)
-      ctx.set(headers)
-      ctx.status = status
-      ctx.set('Content-Type', PROBLEM_TYPE)
-      ctx.body = text
-    }
-  }
 }
 
 /** The problem of one item of a batch. */

@@ -1,23 +1,16 @@
 /** Reading requests, apart from their bodies. */
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Context } from 'koa'
-import type { CommandHandler } from '../commands/handler.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { momentOf, parseMoment } from '../projections/moment.ts'
-import type { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
 import { DEPENDENT } from '../query/json-server.ts'
 import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName, scanTimeout } from '../query/parameter.ts'
-import type { Queries } from '../query/queries.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Asker, Turns } from '../runtime/turns.ts'
-import type { ApiRequest, Reply } from './api.ts'
-import type { Hints } from './hints.ts'
-import type { WriteHintsOptions } from './write-hints.ts'
+import type { Asker } from '../runtime/turns.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 
 const PREFIX = '/api/'
 
@@ -54,16 +47,14 @@ export function requestIdOf({ 'x-request-id': sent }: IncomingHttpHeaders, newId
 /** Highest length of an Idempotency-Key. */
 export const KEY_BYTES = 255
 
-export function authorOf(ctx: Context): Origin {
-  return { actor: ctx.state.actor as string, requestId: ctx.state.requestId as string }
+export function authorOf({ principal, requestId }: HttpRequest): Origin {
+  return { actor: principal.actor, requestId }
 }
 
 /** The actor, and the digest that identifies a retry. */
-export function originOf(
-  { principal, requestId, method, path, querystring, headers }: ApiRequest,
-  body: Uint8Array = new Uint8Array(),
-): Origin {
-  const author = { actor: principal.actor, requestId }
+export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array()): Origin {
+  const { method, path, querystring, headers } = request
+  const author = authorOf(request)
   const sent = headers['idempotency-key']
   if (sent === undefined) return author
   const key = String(sent)
@@ -87,7 +78,7 @@ export function originOf(
 }
 
 /** Rejects writes with headers that would otherwise be ignored. */
-export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 'headers'>): void {
+export function refuseUnheeded({ method, headers }: Pick<HttpRequest, 'method' | 'headers'>): void {
   if (method === 'PUT' && headers['content-range'] !== undefined) {
     throw new Refusal(
       'Invalid',
@@ -112,7 +103,7 @@ export const BULK_PARAMETERS = {
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
 /** Rejects writes of items with parameters that would otherwise be ignored, such as a dry run that deletes. */
-export function refuseParameters({ method, querystring }: Pick<ApiRequest, 'method' | 'querystring'>): void {
+export function refuseParameters({ method, querystring }: Pick<HttpRequest, 'method' | 'querystring'>): void {
   if (querystring === '') return
   for (const sent of new URLSearchParams(querystring).keys()) {
     const name = parameterName(sent)
@@ -160,7 +151,7 @@ export function parametersOf(
 }
 
 /** Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. */
-export function askerOf(request: ApiRequest, seconds: number): Asker {
+export function askerOf(request: HttpRequest, seconds: number): Asker {
   if (request.principal.role === 'admin') return request
   return { isGone: () => request.isGone(), limit: { seconds, refusal: () => scanTimeout(seconds) } }
 }
@@ -234,27 +225,9 @@ export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): bo
   return first !== undefined && PATTERNS[wanted].test(first)
 }
 
-/** The dependencies of the routes under `/api`. */
-export interface ApiOptions extends WriteHintsOptions {
-  readonly views: Views
-  readonly past: Past
-  readonly queries: Queries
-  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
-  readonly turns: Turns
-  readonly hints: Pick<Hints, 'check'>
-  readonly limits: ApiLimits
-  /** Whether responses are those of json-server where they differ. */
-  readonly isJsonServer: boolean
-  /** A page of a collection is an object as FakeServer's. */
-  readonly useResultObject: boolean
-}
+export type Missing = 'NotFound' | 'UnknownParent'
 
-interface ApiLimits extends HttpQueryLimits {
-  readonly scanSeconds: number
-  /** For a single item. */
-  readonly bodyBytes: number
-  readonly itemValues: number
-  readonly batchBytes: number
-  readonly batchItems: number
+/** The refusal of an address below a collection that does not exist. */
+export function noCollection(name: string, code: Missing = 'UnknownParent'): Refusal {
+  return new Refusal(code, `There is no collection ${JSON.stringify(name)}.`)
 }

@@ -1,4 +1,3 @@
-import type { Context } from 'koa'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { RestoreOutcome } from '../commands/outcome.ts'
 import type { Restoration, RestoredCollection, RestoredCollections } from '../commands/restore.ts'
@@ -13,13 +12,11 @@ import type { Views } from '../projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import { hasBody, readBody } from './bodies.ts'
-import { bodyOf } from './koa-body.ts'
-import { JSON_TYPE, sendJson } from './media-types.ts'
-import { type BuildProgress, checkBuilt } from './once-built.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
+import { JSON_TYPE } from './media-types.ts'
 import { authorOf } from './requests.ts'
 
 export interface RestorationOptions {
-  readonly building: () => BuildProgress
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Views
   readonly past: Past
@@ -31,30 +28,28 @@ export interface RestorationOptions {
 const CHANGES = 1000
 
 /** POST to `/admin/restore`. */
-export async function restore(ctx: Context, options: RestorationOptions): Promise<void> {
-  if (ctx.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
-  const source = { headers: ctx.headers, bytes: async () => bodyOf(ctx) }
-  const { json } = await readBody(source, [JSON_TYPE], DEFAULT_ITEM_VALUES)
-  const request = await parseRestore(json, options)
-  checkBuilt(options.building())
+export async function restore(request: HttpRequest, reply: Reply, options: RestorationOptions): Promise<void> {
+  if (request.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
+  const { json } = await readBody(request, [JSON_TYPE], DEFAULT_ITEM_VALUES)
+  const wanted = await parseRestore(json, options)
   const snapshots: CollectionSnapshot[] = []
   try {
-    const restoration = await restorationOf(request, options, snapshots)
-    const outcome = await options.handler.restore(restoration, authorOf(ctx), request.dryRun)
-    sendRestored(ctx, outcome, request.dryRun)
+    const restoration = await restorationOf(wanted, options, snapshots)
+    const outcome = await options.handler.restore(restoration, authorOf(request), wanted.dryRun)
+    replyRestored(reply, outcome, wanted.dryRun)
   } finally {
     for (const snapshot of snapshots) snapshot.release()
   }
 }
 
-function sendRestored(ctx: Context, { position, events }: RestoreOutcome, dryRun: boolean): void {
-  ctx.set('Journal-Position', String(position))
+function replyRestored(reply: Reply, { position, events }: RestoreOutcome, dryRun: boolean): void {
+  reply.position = position
   const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({
     type,
     collection,
     ...('id' in event && { id: event.id }),
   }))
-  sendJson(ctx, JSON.stringify({ position, dryRun, events: events.length, changes }))
+  reply.json(JSON.stringify({ position, dryRun, events: events.length, changes }))
 }
 
 /** Adds the snapshots that must be released after use to `snapshots`. */
@@ -72,11 +67,11 @@ async function restorationOf(
     return { type: 'item', collection, key, item: await past.item(collection, key, to) }
   }
   const names = collection === undefined ? views.namesEver() : [collection]
-  return { type: 'collections', collections: await formerCollections(names, to, past, snapshots) }
+  return { type: 'collections', collections: await pastCollections(names, to, past, snapshots) }
 }
 
 /** Collections right after an event. Adds the snapshots that must be released after use to `snapshots`. */
-export async function formerCollections(
+export async function pastCollections(
   names: Iterable<string>,
   to: Position,
   past: Past,
@@ -179,14 +174,13 @@ export const RESET_SCHEMA = {
 } as const satisfies JsonObject
 
 /** POST to `/admin/reset`. */
-export async function resetAll(ctx: Context, reset: Reset): Promise<void> {
-  if (ctx.querystring !== '') throw new Refusal('Invalid', 'A reset takes no parameters; dryRun is in its body.')
-  const isDryRun = hasBody(ctx.headers) && (await isDryRunOf(ctx))
-  sendRestored(ctx, await reset(authorOf(ctx), isDryRun), isDryRun)
+export async function resetAll(request: HttpRequest, reply: Reply, reset: Reset): Promise<void> {
+  if (request.querystring !== '') throw new Refusal('Invalid', 'A reset takes no parameters; dryRun is in its body.')
+  const isDryRun = hasBody(request.headers) && (await isDryRunOf(request))
+  replyRestored(reply, await reset(authorOf(request), isDryRun), isDryRun)
 }
 
-async function isDryRunOf(ctx: Context): Promise<boolean> {
-  const source = { headers: ctx.headers, bytes: async () => bodyOf(ctx) }
-  const { json } = await readBody(source, [JSON_TYPE], DEFAULT_ITEM_VALUES)
+async function isDryRunOf(request: HttpRequest): Promise<boolean> {
+  const { json } = await readBody(request, [JSON_TYPE], DEFAULT_ITEM_VALUES)
   return checkedRequest(json, RESET_SCHEMA).dryRun === true
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Refusal } from '../runtime/errors.ts'
-import { type ApiResource, wrapRoutes } from './api.ts'
+import type { Step } from './exchange.ts'
 
 export interface SimulationSettings {
   readonly delay: {
@@ -18,15 +18,14 @@ export interface SimulationSettings {
   readonly seed: number
 }
 
-/** The same resources, which respond late and fail as the settings say. */
-export function simulating(
-  resources: readonly ApiResource[],
+/** The step that delays requests and makes them fail, as the settings say. */
+export function simulate(
   { delay, error, seed }: SimulationSettings,
   wait: (ms: number) => Promise<void> = (ms) => sleep(ms, undefined, { ref: false }),
-): readonly ApiResource[] {
-  if (!delay.enabled && !error.enabled) return resources
+): Step {
   const random = randomFrom(seed)
-  return wrapRoutes(resources, (route, method) => async (request, reply) => {
+  return async ({ method: sent }) => {
+    const method = sent === 'HEAD' ? 'GET' : sent
     // Both are drawn before it waits, so that the outcome depends on the order of the requests alone.
     const waitMs = delay.minMs + Math.floor(random() * (delay.maxMs - delay.minMs + 1))
     const isFailed = random() < error.probability
@@ -34,8 +33,7 @@ export function simulating(
     if (error.enabled && error.methods.includes(method) && isFailed) {
       throw new Refusal('Simulated', 'This error is simulated (Simulate.Error). Nothing was changed.')
     }
-    return route(request, reply)
-  })
+  }
 }
 
 /** Warnings for the log and for admins. */

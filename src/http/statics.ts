@@ -7,7 +7,7 @@ import type { Context, Middleware } from 'koa'
 import serve from 'koa-static'
 import { matches } from '../commands/conditions.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { parseTags } from './api.ts'
+import { parseTags } from './exchange.ts'
 
 const ALLOWED = 'GET, HEAD, OPTIONS'
 

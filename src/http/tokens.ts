@@ -1,17 +1,12 @@
 import querystring from 'node:querystring'
-import Router from '@koa/router'
-import type { Context } from 'koa'
 import { BASIC_CHALLENGE, basicCredentials, type NamedCredentials } from '../access/access.ts'
 import { type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { UnsupportedBody } from './bodies.ts'
-import { addressOf, principalOf, refusalOf } from './guard.ts'
-import { formBody } from './koa-body.ts'
-import { JSON_TYPE, sendJson } from './media-types.ts'
+import type { HttpRequest, Reply, Resource, Step } from './exchange.ts'
+import { JSON_TYPE } from './media-types.ts'
+import { accessRefusal, addressOf } from './pipeline.ts'
 import { OAuthRefusal } from './problems.ts'
-import { resource } from './resource.ts'
-
-const BODY_BYTES = 16 * 1024
 
 /** The grants of OAuth 2 that get a token: of a client (RFC 6749 §4.4), and of a user (§4.3). */
 const CLIENT_GRANT = 'client_credentials'
@@ -30,54 +25,48 @@ export const CREDENTIALS = {
 } as const
 
 /** `/token` and `/logout`, only with the scheme `token`. */
-export function tokenRoutes(gate: Gate): Router {
-  const router = new Router({ sensitive: true })
+export function tokenResources(gate: Gate): readonly Resource[] {
   const { access } = gate
-  if (!access?.schemes.includes('token')) return router
+  if (!access?.schemes.includes('token')) return []
   const { tokens } = access
 
-  const routes = {
-    POST: async (ctx: Context) => {
-      const { name, password } = credentialsIn(ctx)
-      const check = () => access.byPassword(name, password)
-      const admitted = await gate.attempt(addressOf(ctx.req, gate), access.claimOfUser(name), check)
-      ctx.set('Cache-Control', 'no-store')
-      if (isRefused(admitted)) throw refusalAt(ctx, gate, admitted)
-      const answer = {
-        access_token: await tokens.issue(admitted.actor),
-        token_type: 'Bearer',
-        expires_in: tokens.expiresInSeconds,
-      }
-      sendJson(ctx, JSON.stringify(answer))
-    },
+  const issue: Step = async (request, reply) => {
+    const { name, password } = credentialsIn(request.headers, await request.fields())
+    const check = () => access.byPassword(name, password)
+    const admitted = await gate.attempt(addressOf(request, gate), access.claimOfUser(name), check)
+    reply.set('Cache-Control', 'no-store')
+    if (isRefused(admitted)) throw refusalAt(request, reply, gate, admitted)
+    const answer = {
+      access_token: await tokens.issue(admitted.actor),
+      token_type: 'Bearer',
+      expires_in: tokens.expiresInSeconds,
+    }
+    reply.json(JSON.stringify(answer))
   }
-  resource(router, '/token', routes, { body: formBody(BODY_BYTES) })
 
-  resource(router, '/logout', {
-    POST: async (ctx) => {
-      const token = principalOf(ctx)?.token
-      if (!token) throw new Refusal('Invalid', 'Only a token can be revoked, and none was sent.')
-      await tokens.revoke(token)
-      ctx.status = 204
-    },
-  })
+  const revoke: Step = async ({ principal: { token } }, reply) => {
+    if (!token) throw new Refusal('Invalid', 'Only a token can be revoked, and none was sent.')
+    await tokens.revoke(token)
+    reply.status = 204
+  }
 
-  return router
+  return [
+    { path: '/token', isKoaOnly: true, routes: { POST: issue } },
+    { path: '/logout', routes: { POST: revoke } },
+  ]
 }
 
 /** A client that sent Basic credentials must be challenged for them (RFC 6749 §5.2). */
-function refusalAt(ctx: Context, gate: Gate, refused: RefusedAccess): Refusal {
-  const refusal = refusalOf(ctx, gate, refused)
+function refusalAt({ headers }: HttpRequest, reply: Reply, gate: Gate, refused: RefusedAccess): Refusal {
+  const refusal = accessRefusal(refused, reply, gate)
   if (refusal.code !== 'Unauthenticated') return refusal
-  const { authorization } = ctx.headers
-  if (basicCredentials(authorization) && !gate.access?.schemes.includes('basic'))
-    ctx.append('WWW-Authenticate', BASIC_CHALLENGE)
+  if (basicCredentials(headers.authorization) && !gate.access?.schemes.includes('basic'))
+    reply.append('WWW-Authenticate', BASIC_CHALLENGE)
   return new OAuthRefusal(refusal.code, 'invalid_client', refusal.message)
 }
 
 /** Reads the credentials from JSON, a form or multipart, or those of an OAuth client from the Authorization header. */
-function credentialsIn(ctx: Context): NamedCredentials {
-  const body: unknown = (ctx.request as { body?: unknown }).body
+function credentialsIn({ authorization }: HttpRequest['headers'], body: unknown): NamedCredentials {
   if (typeof body !== 'object' || body === null) {
     const why = 'Send username and password as JSON, as a form or as multipart.'
     throw new UnsupportedBody(why, 'Accept', `${JSON_TYPE}, application/x-www-form-urlencoded, multipart/form-data`)
@@ -95,7 +84,7 @@ function credentialsIn(ctx: Context): NamedCredentials {
   const isClient = grant === CLIENT_GRANT
   const name = field(isClient ? 'client_id' : 'username')
   const password = field(isClient ? 'client_secret' : 'password')
-  const sent = isClient ? basicCredentials(ctx.headers.authorization) : undefined
+  const sent = isClient ? basicCredentials(authorization) : undefined
   if (sent) {
     const client = { name: formDecoded(sent.name), password: formDecoded(sent.password) }
     if (password === undefined && (name ?? client.name) === client.name) return client

@@ -1,5 +1,6 @@
-import { IncomingMessage, ServerResponse } from 'node:http'
+import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { allowNoContinue, beforeFirstRead, closeAfterLastResponse } from './node-http-internals.ts'
 
 /** Up to this length, an unread body is discarded after the response, so that the connection can be reused. */
 const DISCARDED_BYTES = 1024 * 1024
@@ -11,8 +12,6 @@ const DISCARDED_BYTES = 1024 * 1024
 export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
   /** Whether the client waits for `100 Continue` before it sends the body. */
   awaitsContinue = false
-  /** Set by Node, which then closes the connection of each response without a `100 Continue` before it. */
-  declare _expect_continue: boolean
 
   override writeHead(status: number, ...rest: unknown[]): this {
     const { req } = this
@@ -25,15 +24,12 @@ export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
 /** Sends `100 Continue` as soon as the body is read, unless the response is sent before. */
 export function continueWhenRead(request: IncomingMessage, response: BodyAwareResponse): void {
   response.awaitsContinue = true
-  response._expect_continue = false
-  request._read = (size) => {
-    request._read = IncomingMessage.prototype._read
-    if (!response.headersSent && !request.complete) {
-      response.awaitsContinue = false
-      response.writeContinue()
-    }
-    request._read(size)
-  }
+  allowNoContinue(response)
+  beforeFirstRead(request, () => {
+    if (response.headersSent || request.complete) return
+    response.awaitsContinue = false
+    response.writeContinue()
+  })
 }
 
 function leaveBody(response: BodyAwareResponse, request: IncomingMessage): void {
@@ -71,5 +67,5 @@ export function closeLingering(socket: Socket): void {
 
 /** Makes Node end the connection with `closeLingering` after its last response. */
 export function lingerAtEnd(socket: Socket): void {
-  socket.destroySoon = () => closeLingering(socket)
+  closeAfterLastResponse(socket, () => closeLingering(socket))
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Middleware } from 'koa'
 import { openLog, standardError } from '../cli/log.ts'
+import { CLUSTER } from '../cluster/cluster.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { descriptorLimit, platformDependencies, staticFilesOf } from '../server/platform.ts'
 import { start as startService } from '../server/service.ts'
@@ -103,6 +104,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
   const service = await startService(
     settings,
     platformDependencies({
+      remoteJournal: CLUSTER,
       readSettings: () => settingsOf(file, options),
       log: openLog(settings.log, {
         write: standardError(),
@@ -143,11 +145,12 @@ function settingsOf(file: string, { settings = {}, host = '127.0.0.1', port = 0 
   const flags: Readonly<Record<string, string>> = { file, host, port: String(port), settings: SETTINGS }
   const text = JSON.stringify({ ...settings, Log: withLevel(settings.Log) })
   return readSettings(
-    { isText: true, where: '', entries: new Map(), schemas: new Map(), text: (name) => flags[name], has: () => false },
+    { isText: true, subject: (name) => name, entries: new Map(), text: (name) => flags[name], has: () => false },
     {
       env: {},
       absolute: (path) => (path === SETTINGS ? path : resolve(path)),
       packagedSettings: '',
+      remoteJournal: CLUSTER,
       readText: (path) => (path === SETTINGS ? text : textAt(path)),
     },
   )

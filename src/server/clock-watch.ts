@@ -1,4 +1,4 @@
-import type { EngineDependencies } from '../engine/options.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 
 /** A change of the wall clock that the monotonic clock does not have. */

@@ -4,8 +4,8 @@ import { readDataFileBody } from '../data-file/file-reader.ts'
 import { firstImportEnd } from '../data-file/merged-edits.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Origin } from '../events/journal.ts'
-import { checkBuilt } from '../http/once-built.ts'
-import { formerCollections } from '../http/restoration.ts'
+import { checkBuilt } from '../http/pipeline.ts'
+import { pastCollections } from '../http/restoration.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -30,7 +30,7 @@ export class Resets {
     const to = await firstImportEnd(journal)
     const snapshots: CollectionSnapshot[] = []
     try {
-      const collections = await formerCollections(views.namesEver(), to, past, snapshots)
+      const collections = await pastCollections(views.namesEver(), to, past, snapshots)
       return await handler.restore({ type: 'reset', collections }, origin, isDryRun)
     } finally {
       for (const snapshot of snapshots) snapshot.release()

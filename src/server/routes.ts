@@ -1,18 +1,17 @@
 import { PerAddress } from '../access/addresses.ts'
-import { timesOf } from '../engine/options.ts'
-import type { Health } from '../http/admin.ts'
-import type { ApiResource } from '../http/api.ts'
+import { timesOf } from '../engine/rules.ts'
+import { type AdminOptions, adminResources, type Health, type MetricsOptions, metricsResource } from '../http/admin.ts'
+import { apiResources } from '../http/api.ts'
 import type { AppOptions } from '../http/app.ts'
+import { docResources } from '../http/docs.ts'
 import { eventResources } from '../http/events.ts'
+import { type Resource, readOnly } from '../http/exchange.ts'
 import { Hints } from '../http/hints.ts'
-import { apiResources } from '../http/items.ts'
-import type { MetricsOptions } from '../http/metrics.ts'
-import { onceBuilt } from '../http/once-built.ts'
-import { waitingForPosition } from '../http/position-wait.ts'
-import { readable } from '../http/read-only.ts'
+import type { OpenApiOptions } from '../http/openapi/openapi.ts'
+import { apiSteps, Pipeline } from '../http/pipeline.ts'
 import { observing } from '../http/request-times.ts'
-import { simulating } from '../http/simulation.ts'
 import { FileStreams } from '../http/statics.ts'
+import { tokenResources } from '../http/tokens.ts'
 import { formatPath } from '../json/paths.ts'
 import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
@@ -22,38 +21,43 @@ import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { ServiceContext } from './service-context.ts'
 
-/** All routes of the service, for the hot path and for Koa. */
+/** All resources of the service, and what the fast front and Koa need to serve them. */
 export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
-  const { engine, settings, dependencies, gate, readOnly, requestTimes: times, limitedLog } = context
+  const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes: times, limitedLog } = context
   const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
+  const all = [
+    ...apiOf(context),
+    ...eventsOf(context),
+    ...adminResources(adminOf(context)),
+    ...docResources(docsOf(context)),
+    metricsResource(metrics),
+    ...tokenResources(gate),
+  ]
   return {
-    resources: [...apiOf(context), ...eventsOf(context)],
-    admin: adminOf(context),
-    docs: docsOf(context),
-    metrics,
+    resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
+    pipeline: new Pipeline({ gate, position: () => engine.views.position, log: limitedLog }),
     gate,
     bodyBytes: settings.limits.bodyBytes,
-    position: () => engine.views.position,
     observe: observing({ times, log, limitedLog, slowMs: settings.log.slowMs }),
-    readOnly,
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.contentSecurityPolicy,
     wwwroot,
     pages,
     builtPages,
+    streams: new FileStreams(context.descriptors.files),
     middleware,
     log: limitedLog,
     newId,
   }
 }
 
-function apiOf({ engine, settings, readOnly, arrivals, limitedLog }: ServiceContext): readonly ApiResource[] {
+function apiOf({ engine, settings, arrivals, limitedLog }: ServiceContext): readonly Resource[] {
   const { views, past, queries, handler, journal, bus } = engine
   const { api, limits } = settings
-  const { waitSeconds, queryBytes: bytes, queryParameters: parameters } = limits
+  const { queryBytes: bytes, queryParameters: parameters } = limits
   const fieldList = new FieldList(queries)
   bus.add({ queries, fieldList })
-  const all = apiResources({
+  const resources = apiResources({
     views,
     past,
     queries,
@@ -68,12 +72,17 @@ function apiOf({ engine, settings, readOnly, arrivals, limitedLog }: ServiceCont
     idField: settings.dataStore.idField,
     times: eventTimesOf(settings.collections),
   })
-  const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
-  const built = onceBuilt(offered, () => engine.building())
-  return waitingForPosition(built, { position: () => views.position, arrivals, seconds: waitSeconds })
+  const steps = apiSteps({
+    position: () => views.position,
+    arrivals,
+    waitSeconds: limits.waitSeconds,
+    building: () => engine.building(),
+    simulation: settings.simulation,
+  })
+  return resources.map((resource) => ({ ...resource, steps }))
 }
 
-function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonly ApiResource[] {
+function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonly Resource[] {
   const { queryBytes, queryParameters, pageSize, streamsPerAddress, waitSeconds } = settings.limits
   return eventResources({
     journal: engine.journal,
@@ -83,12 +92,11 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
     limits: { bytes: queryBytes, parameters: queryParameters, pageSize },
     searches: new Semaphore(SEARCHES_AT_ONCE),
     streams: new PerAddress(streamsPerAddress),
-    // A cluster node may receive events later than the one that the client read from.
-    waitSeconds: settings.cluster ? waitSeconds : 0,
+    waitSeconds: engine.mayLag ? waitSeconds : 0,
   })
 }
 
-function adminOf(context: ServiceContext): AppOptions['admin'] {
+function adminOf(context: ServiceContext): AdminOptions {
   const { engine, settings, gate, warnings, settingsReload, resets, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
@@ -113,7 +121,6 @@ function adminOf(context: ServiceContext): AppOptions['admin'] {
     past,
     journal,
     now: () => engine.now(),
-    bodyBytes: settings.limits.bodyBytes,
   }
 }
 
@@ -121,19 +128,17 @@ function hasReset({ api }: Settings): boolean {
   return api.reset || api.compatibility === 'json-server'
 }
 
-function docsOf(context: ServiceContext): AppOptions['docs'] {
-  const { engine, settings, dependencies, gate, descriptors, readOnly } = context
+function docsOf(context: ServiceContext): OpenApiOptions {
+  const { engine, settings, dependencies, gate, readOnly } = context
   return {
     version: dependencies.version,
     views: engine.views,
-    swaggerAssets: dependencies.swaggerAssets,
     schemes: gate.access?.schemes ?? [],
     isReadOnly: readOnly !== undefined,
     hasReset: hasReset(settings),
     isJsonServer: settings.api.compatibility === 'json-server',
     useResultObject: settings.api.useResultObject,
     idField: settings.dataStore.idField,
-    streams: new FileStreams(descriptors.files),
   }
 }
 

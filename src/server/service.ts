@@ -7,14 +7,14 @@ import { createApp } from '../http/app.ts'
 import { BasedResponse, BasePath, toOriginForm } from '../http/base-path.ts'
 import { ConnectionLimits } from '../http/connection-limits.ts'
 import { Connections, type Front, limitIdleTime } from '../http/connections.ts'
-import { hotPath } from '../http/hot-path.ts'
+import { fastFront } from '../http/fast-front.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
 import { offersWebSocket } from '../sockets/upgrades.ts'
-import type { ServiceDependencies } from './dependencies.ts'
 import { checkAddresses, listen } from './listener.ts'
 import { metricsOf } from './metrics.ts'
+import type { ServiceDependencies } from './platform.ts'
 import { routesOf } from './routes.ts'
 import { openContext, type ServiceContext } from './service-context.ts'
 
@@ -54,11 +54,9 @@ export async function start(given: Settings, dependencies: ServiceDependencies, 
 }
 
 async function openEngine(settings: Settings, dependencies: ServiceDependencies, replay?: Replay): Promise<Engine> {
-  const { cluster } = settings
   if (replay) return ReplayEngine.open(settings, replay, dependencies)
-  if (!cluster) return FileEngine.open(settings, dependencies)
-  const { ClusterEngine } = await import('./cluster-engine.ts')
-  return ClusterEngine.open(settings, cluster, dependencies)
+  if (settings.remote) return dependencies.remoteJournal.open(settings, dependencies)
+  return FileEngine.open(settings, dependencies)
 }
 
 /** Serves an engine, which is closed with the service, or if it cannot be served. */
@@ -80,7 +78,6 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       requests: requestTimes,
       connections: () => connectionLimits.figures(),
       sockets: () => sockets.figures(),
-      queries: engine.queries,
       version,
       ownsProcess,
     })
@@ -90,7 +87,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     limitIdleTime(http, connections, limits.stallSeconds)
     const sockets = openSockets(context, http, connections)
     engine.bus.add({ sockets, arrivals })
-    const front: Front = middleware.length > 0 ? () => 'left' : hotPath(routes)
+    const front: Front = middleware.length > 0 ? () => 'left' : fastFront(routes)
     serveBelow(new BasePath(settings.basePath, (remote) => gate.isTrustedProxy(remote)), http, connections, front)
     connectionLimits.guard(http)
     const listening = await listen(http, settings.urls, connections, limitedLog)

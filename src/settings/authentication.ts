@@ -2,8 +2,7 @@ import { SCHEMES, type Scheme } from '../access/access.ts'
 import type { ApiKey, User } from '../access/accounts.ts'
 import { isPasswordHash, looksLikeHash } from '../access/passwords.ts'
 import { ROLES, type Role } from '../access/roles.ts'
-import type { JsonObject, JsonValue } from '../json/value.ts'
-import type { SettingValues } from './values.ts'
+import type { Schema } from './schema.ts'
 
 export interface AuthenticationSettings {
   readonly enabled: boolean
@@ -13,54 +12,14 @@ export interface AuthenticationSettings {
   readonly token: { readonly secret: string | undefined; readonly expiresInSeconds: number }
 }
 
-const SECRET_BYTES = 32
-/** Actor names with a meaning of their own. */
-const RESERVED = ['anonymous', 'data-file']
-
-/** Checks that the authentication settings are consistent. Messages never contain secrets. */
-export function readAuthentication(values: SettingValues, mistakes: string[]): AuthenticationSettings {
-  const enabled = values.get('Authentication.Enabled')
-  const types = values.get('Authentication.AuthenticationType')
-  const schemes = types.flatMap((type) => SCHEMES.find((scheme) => scheme === type.toLowerCase()) ?? [])
-  if (schemes.length < types.length || schemes.length === 0) {
-    mistakes.push(
-      `Authentication.AuthenticationType must be one or more of ${SCHEMES.join(', ')}, not ${types.join(', ')}.`,
-    )
-  }
-  const users = values.get('Authentication.Users').map((entry, index): User => {
-    const { name, secret, role } = parseEntry(entry, `Authentication.Users[${index}]`, 'Username', 'Password', mistakes)
-    if (looksLikeHash(secret) && !isPasswordHash(secret)) {
-      mistakes.push(`Authentication.Users[${index}].Password is not a valid hash, or its cost is too high.`)
-    }
-    return { name, password: secret, role }
-  })
-  const apiKeys = values.get('Authentication.ApiKeys').map((entry, index): ApiKey => {
-    const { name, secret, role } = parseEntry(entry, `Authentication.ApiKeys[${index}]`, 'Name', 'Key', mistakes)
-    return { name, key: secret, role }
-  })
-  const key = values.get('Authentication.ApiKey')
-  if (key !== undefined) apiKeys.push({ name: 'apikey', key, role: 'admin' })
-  for (const [what, names] of [
-    ['Users', users.map(({ name }) => name)],
-    ['ApiKeys', apiKeys.map(({ name }) => name)],
-  ] as const) {
-    for (const name of names.filter((one) => RESERVED.includes(one))) {
-      mistakes.push(`Authentication.${what}: the name ${JSON.stringify(name)} is a reserved one.`)
-    }
-  }
+/** Checks that names and keys are unique. Messages never contain secrets. */
+export function checkUnique({ users, apiKeys }: AuthenticationSettings, mistakes: string[]): void {
   for (const { name } of users.filter((one, index) => users.findIndex(({ name }) => name === one.name) < index)) {
     mistakes.push(`Authentication.Users: the name ${JSON.stringify(name)} is used twice.`)
   }
   for (const { name } of apiKeys.filter((one, index) => apiKeys.findIndex(({ key }) => key === one.key) < index)) {
     mistakes.push(`Authentication.ApiKeys: the key of ${JSON.stringify(name)} is given twice.`)
   }
-  const secret = values.get('Authentication.Token.Secret')
-  if (secret !== undefined && Buffer.byteLength(secret) < SECRET_BYTES) {
-    mistakes.push(`Authentication.Token.Secret must have at least ${SECRET_BYTES} bytes.`)
-  }
-  checkAccounts({ enabled, schemes, users, apiKeys }, mistakes)
-  const token = { secret, expiresInSeconds: values.get('Authentication.Token.ExpiresInSeconds') }
-  return { enabled, schemes: [...new Set(schemes)], users, apiKeys, token }
 }
 
 /** Checks that each active scheme has users or keys. */
@@ -77,25 +36,58 @@ export function checkAccounts(
   }
 }
 
-function parseEntry(
-  entry: JsonValue,
-  where: string,
-  nameKey: string,
-  secretKey: string,
-  mistakes: string[],
-): { name: string; secret: string; role: Role } {
-  const { [nameKey]: name, [secretKey]: secret, Role: role = 'admin', ...others } = entry as JsonObject
-  for (const [key, value] of [
-    [nameKey, name],
-    [secretKey, secret],
-  ]) {
-    if (value === '') mistakes.push(`${where}.${key} must be text, and it is empty.`)
-    else if (typeof value !== 'string') mistakes.push(`${where}.${key} must be text.`)
+type Entries = readonly Readonly<Record<string, string>>[]
+
+export const USERS = {
+  items: accountSchema('Username', 'Password', (password) =>
+    looksLikeHash(password) && !isPasswordHash(password) ? ['is not a valid hash, or its cost is too high'] : [],
+  ),
+  read: (entries: Entries) =>
+    entries.map(
+      ({ Username = '', Password = '', Role: role = 'admin' }): User => ({
+        name: Username,
+        password: Password,
+        role: role as Role,
+      }),
+    ),
+}
+
+export const API_KEYS = {
+  items: accountSchema('Name', 'Key', () => []),
+  read: (entries: Entries) =>
+    entries.map(
+      ({ Name = '', Key = '', Role: role = 'admin' }): ApiKey => ({ name: Name, key: Key, role: role as Role }),
+    ),
+}
+
+/** Messages contain no value of an account, as a secret may be in a wrong place. */
+function accountSchema(name: string, secret: string, mistakes: (secret: string) => readonly string[]): Schema {
+  const isSecret = true
+  const expects = 'text, and neither empty nor anonymous nor data-file, which are actors of their own'
+  return {
+    type: 'object',
+    properties: {
+      [name]: { type: 'string', pattern: '^(?!(?:anonymous|data-file)$).', expects, isSecret },
+      [secret]: { type: 'string', minLength: 1, expects: 'text, and not empty', isSecret, mistakes },
+      Role: { enum: ROLES, isSecret },
+    },
+    required: [name, secret],
+    additionalProperties: false,
+    isSecret,
   }
-  const found = ROLES.find((one) => one === role)
-  if (!found) mistakes.push(`${where}.Role must be one of ${ROLES.join(', ')}.`)
-  const [other] = Object.keys(others)
-  if (other !== undefined)
-    mistakes.push(`${where} has an unknown key ${other}; there are ${nameKey}, ${secretKey}, Role.`)
-  return { name: String(name), secret: String(secret), role: found ?? 'reader' }
+}
+
+/** Schemes are named in any case. */
+export const SCHEME_NAMES = {
+  mistakes: (types: readonly string[]) => {
+    const areKnown = types.every((type) => SCHEMES.some((scheme) => scheme === type.toLowerCase()))
+    return areKnown && types.length > 0 ? [] : [`must be one or more of ${SCHEMES.join(', ')}, not ${types.join(', ')}`]
+  },
+}
+
+const SECRET_BYTES = 32
+
+export const TOKEN_SECRET = {
+  mistakes: (secret: string) =>
+    Buffer.byteLength(secret) < SECRET_BYTES ? [`must have at least ${SECRET_BYTES} bytes`] : [],
 }

@@ -1,14 +1,14 @@
 import type { EventTimeRule } from '../commands/rules.ts'
 import { formatPath, type Path, parsePath, splitList } from '../json/paths.ts'
-import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import { isReceived, RECEIVED } from '../query/parameter.ts'
+import type { JsonValue } from '../json/value.ts'
+import { RECEIVED } from '../query/parameter.ts'
+import type { Key } from './kinds.ts'
+import type { Schema } from './schema.ts'
 
 export interface CollectionSettings {
   /** The fields of each index. */
   readonly indexes: readonly (readonly Path[])[]
   readonly time?: EventTimeRule
-  /** The settings of the event time that are given without it. */
-  readonly withoutTime?: readonly string[]
   /** The fields of the natural key. */
   readonly key?: readonly Path[]
   /** POST replaces a different item that has the same natural key. */
@@ -19,110 +19,132 @@ export interface CollectionSettings {
   readonly schema?: JsonValue
 }
 
-const MOST_INDEXES = 16
-const MOST_FIELDS = 4
-const TIME_KEYS = ['TimeRequired', 'TimeDefault', 'MaxAhead']
-const KEYS = ['Indexes', 'Time', ...TIME_KEYS, 'Key', 'OnConflict', 'Latest', 'Schema']
-const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 } as const
-const MAX_AHEAD = '1d'
+/** A collection as users write it. */
+interface CollectionEntry {
+  readonly Indexes?: readonly string[]
+  readonly Time?: string
+  readonly TimeRequired?: boolean
+  readonly TimeDefault?: 'received'
+  readonly MaxAhead?: number | string
+  readonly Key?: readonly string[]
+  readonly OnConflict?: 'refuse' | 'replace'
+  readonly Latest?: { readonly in: string; readonly by: string }
+  readonly Schema?: JsonValue
+}
 
-/** Describes the valid values of `Collections`, for error messages. */
-export const COLLECTIONS_FORM =
-  'an object of {"Indexes": ["<field>,<field>"], "Time": "<field>", "TimeRequired": true, "TimeDefault": "received", "MaxAhead": "1d", "Key": ["<field>"], "OnConflict": "replace", ' +
-  '"Latest": {"in": "<collection>", "by": "<field>"}, "Schema": {…}} by collection, with at most four fields each and 16 indexes'
+/** No item has a field of this name: filters use it for the time of receipt. */
+const NO_RECEIVED = `(?!\\${RECEIVED}(?:[.,]|$))`
+const NAME = { type: 'string', minLength: 1, expects: 'a name' } as const
+const FIELD = {
+  type: 'string',
+  pattern: `^${NO_RECEIVED}.`,
+  expects: 'a field of the items ("TimeDefault": "received" writes the time of receipt into one)',
+} as const
 
-/** Undefined for a wrong value. */
-export function readCollection(value: JsonValue): CollectionSettings | undefined {
-  if (!isObject(value) || Object.keys(value).some((name) => !KEYS.includes(name))) return undefined
-  const { Indexes, Key, OnConflict, Latest, Schema } = value
-  const indexes = readIndexes(Indexes ?? [])
-  const key = Key === undefined ? [] : readFields(Key)
-  const latest = Latest === undefined ? {} : readLatest(Latest)
-  const time = readTime(value)
-  if (!indexes || !key || !latest || !time) return undefined
-  if (OnConflict !== undefined && OnConflict !== 'refuse' && OnConflict !== 'replace') return undefined
+export const SCHEMA_OR_PATH: Schema = {
+  type: ['object', 'boolean', 'string'],
+  expects: 'a JSON Schema or the path of one',
+}
+
+/** The settings of a collection, as `CollectionEntry`. */
+const COLLECTION: Schema = {
+  type: 'object',
+  additionalProperties: false,
+  dependentRequired: { TimeRequired: ['Time'], TimeDefault: ['Time'], MaxAhead: ['Time'], Latest: ['Time'] },
+  properties: {
+    Indexes: {
+      type: 'array',
+      maxItems: 16,
+      items: { type: 'string', pattern: `^,*(?:${NO_RECEIVED}(?:[^,\\\\]|\\\\[.,\\\\]?)+(?:,+|$)){1,4}$` },
+      expects: 'a list of at most 16 indexes, each of one to four fields of the items, such as "<field>,<field>"',
+    },
+    Time: FIELD,
+    TimeRequired: { type: 'boolean' },
+    TimeDefault: { enum: ['received'] },
+    MaxAhead: {
+      type: ['integer', 'string'],
+      minimum: 0,
+      maximum: 999_999_999,
+      pattern: '^\\d{1,9}[smhdw]$',
+      expects: 'a number of seconds, or a duration such as 90m or 1d',
+    },
+    Key: {
+      type: 'array',
+      minItems: 1,
+      maxItems: 4,
+      uniqueItems: true,
+      items: FIELD,
+      expects: 'a list of one to four different fields of the items',
+    },
+    OnConflict: { enum: ['refuse', 'replace'] },
+    Latest: {
+      type: 'object',
+      properties: { in: NAME, by: FIELD },
+      required: ['in', 'by'],
+      additionalProperties: false,
+    },
+    Schema: SCHEMA_OR_PATH,
+  },
+}
+
+type Collections = Readonly<Record<string, CollectionSettings>>
+
+export const COLLECTIONS: Omit<Key<Collections>, 'description'> = {
+  type: 'object',
+  additionalProperties: COLLECTION,
+  expects:
+    'an object of settings by collection, such as {"readings": {"Indexes": ["<field>,<field>"], "Time": "<field>"}}',
+  default: {},
+  shownType: 'json',
+  shownDefault: 'none',
+  read: (entries: Readonly<Record<string, CollectionEntry>>): Collections =>
+    Object.fromEntries(Object.entries(entries).map(([name, entry]) => [name, readCollection(entry)])),
+}
+
+function readCollection(entry: CollectionEntry): CollectionSettings {
+  const { Indexes = [], Time, TimeRequired = false, TimeDefault, MaxAhead = '1d' } = entry
+  const { Key, OnConflict, Latest, Schema } = entry
+  const time = Time !== undefined && {
+    path: parsePath(Time),
+    isTimeRequired: TimeRequired,
+    defaultsToReceipt: TimeDefault === 'received',
+    maxAheadMs: millisecondsOf(MaxAhead),
+  }
   return {
-    indexes,
-    ...time,
-    ...(key.length > 0 && { key }),
+    indexes: Indexes.map((index) => splitList(index).map(parsePath)),
+    ...(time && { time }),
+    ...(Key && { key: Key.map(parsePath) }),
     ...(OnConflict === 'replace' && { isReplacing: true }),
-    ...latest,
+    ...(Latest && { latest: { in: Latest.in, by: parsePath(Latest.by) } }),
     ...(Schema !== undefined && { schema: Schema }),
   }
 }
 
-function readTime(value: JsonObject): Pick<CollectionSettings, 'time' | 'withoutTime'> | undefined {
-  const { Time, TimeRequired = false, TimeDefault, MaxAhead = MAX_AHEAD } = value
-  const maxAheadMs = readDuration(MaxAhead)
-  if (typeof TimeRequired !== 'boolean' || maxAheadMs === undefined) return undefined
-  if (TimeDefault !== undefined && TimeDefault !== 'received') return undefined
-  if (Time === undefined) {
-    const withoutTime = TIME_KEYS.filter((name) => Object.hasOwn(value, name))
-    return withoutTime.length > 0 ? { withoutTime } : {}
-  }
-  if (!isName(Time)) return undefined
-  const defaultsToReceipt = TimeDefault === 'received'
-  return { time: { path: parsePath(Time), isTimeRequired: TimeRequired, defaultsToReceipt, maxAheadMs } }
-}
+const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 } as const
 
 /** Milliseconds of seconds, or of text such as `90m` or `1d`. */
-function readDuration(value: JsonValue): number | undefined {
-  const [, count, unit] = /^(\d{1,9})([smhdw])$/.exec(typeof value === 'number' ? `${value}s` : String(value)) ?? []
-  return count === undefined ? undefined : Number(count) * SECONDS[unit as keyof typeof SECONDS] * 1000
-}
-
-function readIndexes(value: JsonValue): readonly (readonly Path[])[] | undefined {
-  if (!isArray(value) || value.length > MOST_INDEXES) return undefined
-  const fields = value.map((one) => (typeof one === 'string' ? splitList(one) : []))
-  if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
-  const paths = fields.map((list) => list.map(parsePath))
-  // No item has this field itself.
-  return paths.flat().some(isReceived) ? undefined : paths
-}
-
-function readFields(value: JsonValue): readonly Path[] | undefined {
-  if (!isArray(value) || value.length === 0 || value.length > MOST_FIELDS || !value.every(isName)) return undefined
-  const fields = value.map(parsePath)
-  return new Set(fields.map(formatPath)).size === fields.length ? fields : undefined
-}
-
-function readLatest(value: JsonValue): Pick<CollectionSettings, 'latest'> | undefined {
-  if (!isObject(value) || Object.keys(value).some((name) => name !== 'in' && name !== 'by')) return undefined
-  const { in: name, by } = value
-  return isName(name) && isName(by) ? { latest: { in: name, by: parsePath(by) } } : undefined
-}
-
-function isName(value: JsonValue | undefined): value is string {
-  return typeof value === 'string' && value !== ''
+function millisecondsOf(duration: number | string): number {
+  const text = typeof duration === 'number' ? `${duration}s` : duration
+  return Number.parseInt(text, 10) * SECONDS[text.at(-1) as keyof typeof SECONDS] * 1000
 }
 
 /** Adds a mistake for each combination of settings that is not possible. */
 export function checkCollections(
-  collections: Readonly<Record<string, CollectionSettings>>,
+  collections: Collections,
   schemas: ReadonlyMap<string, JsonValue>,
   mistakes: string[],
 ): void {
-  for (const [name, { key = [], isReplacing, time, withoutTime = [], latest, schema }] of Object.entries(collections)) {
+  for (const [name, { key = [], isReplacing, time, latest, schema }] of Object.entries(collections)) {
     const setting = `Collections.${name}`
-    if (withoutTime.length > 0) {
-      mistakes.push(`${setting}.${withoutTime[0]} needs ${setting}.Time: the field of the event time.`)
-    }
-    const paths = [time?.path, latest?.by, ...key].filter((path) => path !== undefined)
-    if (paths.some(isReceived)) {
-      mistakes.push(
-        `${setting} names ${RECEIVED}, which is no field of the items. "Time": "<field>" with "TimeDefault": "received" writes the time of receipt into a field.`,
-      )
-    }
     if (isReplacing && key.length === 0)
       mistakes.push(`${setting}.OnConflict needs ${setting}.Key: the fields of the natural key.`)
     if (schema !== undefined && schemas.has(name)) {
       mistakes.push(`Give the schema of "${name}" either as ${setting}.Schema or as Api.Schemas.${name}.`)
     }
-    if (!latest) continue
-    if (!time) mistakes.push(`${setting}.Latest needs ${setting}.Time: the field of the event time.`)
+    if (!latest || !time) continue
     const target = Object.hasOwn(collections, latest.in) ? collections[latest.in] : undefined
     const others = Object.values(collections).filter((one) => one.latest?.in === latest.in && one.time)
-    if (time && !target?.time && others.some((one) => formatPath(one.time?.path ?? []) !== formatPath(time.path))) {
+    if (!target?.time && others.some((one) => formatPath(one.time?.path ?? []) !== formatPath(time.path))) {
       mistakes.push(`${setting}.Time must be the same for all collections whose Latest names "${latest.in}".`)
     }
     if (latest.in === name) mistakes.push(`${setting}.Latest must name another collection than "${name}" itself.`)
@@ -133,10 +155,8 @@ export function checkCollections(
 }
 
 /** Gives each collection of latest items the event time of its readings, unless it has one of its own. */
-export function withTimesOfLatest(
-  collections: Readonly<Record<string, CollectionSettings>>,
-): Readonly<Record<string, CollectionSettings>> {
-  const all = { ...collections }
+export function withTimesOfLatest(collections: Collections): Collections {
+  const all: Record<string, CollectionSettings> = { ...collections }
   for (const { latest, time } of Object.values(collections)) {
     if (!latest || !time) continue
     const target = Object.hasOwn(all, latest.in) ? all[latest.in] : undefined
@@ -148,8 +168,6 @@ export function withTimesOfLatest(
 }
 
 /** The event times of the collections that have them, by name. */
-export function eventTimesOf(
-  collections: Readonly<Record<string, CollectionSettings>>,
-): ReadonlyMap<string, EventTimeRule> {
+export function eventTimesOf(collections: Collections): ReadonlyMap<string, EventTimeRule> {
   return new Map(Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, time]] : [])))
 }

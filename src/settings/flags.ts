@@ -1,7 +1,7 @@
 import minimist from 'minimist'
 import { mostSimilar } from '../json/similar.ts'
-import type { JsonValue } from '../json/value.ts'
-import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
+import type { KeySet } from './key-set.ts'
+import type { KeyName } from './keys.ts'
 import type { SettingsSource } from './sources.ts'
 
 /** Flags of json-server and FakeServer that have another name here. */
@@ -56,17 +56,27 @@ export function parseFlags(
   name: string,
   command: CommandSyntax,
   argv: readonly string[],
+  keys: KeySet,
   mistakes: string[],
 ): ParsedFlags {
-  const schemas = command.takesSettings ? argv.flatMap((one) => /^--(Api\.Schemas\.[^=]+)/.exec(one)?.[1] ?? []) : []
   const complain = (mistake: string): void => {
     if (!mistakes.includes(mistake)) mistakes.push(mistake)
   }
-  const parsed = parse(name, command, argv, schemas, complain)
+  const flags = Object.entries(command.flags)
+  const valued = flags.filter(([, { value }]) => value !== undefined).map(([flag]) => flag)
+  const switches = flags.filter(([, { value }]) => value === undefined).map(([flag]) => flag)
+  const schemas = argv.flatMap((argument) => /^--(Api\.Schemas\.[^=]+)/.exec(argument)?.[1] ?? [])
+  const settings = command.takesSettings ? [...keys.names, ...schemas] : []
+  const parsed = parse(argv, flags, [...valued, ...settings], switches, (flag) => {
+    const similar = similarFlag(flag, [...valued, ...switches, ...settings])
+    const known = `${`recollect ${name}`.trim()} --help lists the known ones.`
+    complain(`Unknown flag ${flag}; ${similar === undefined ? known : `did you mean ${similar}?`}`)
+  })
+  // minimist makes objects of names with dots.
   const givenAs = (path: string): unknown =>
     path.split('.').reduce<unknown>((inner, part) => (inner as Record<string, unknown>)?.[part], parsed)
-  const textsOf = <Name extends string>(names: readonly Name[]): Map<Name, string> => {
-    const texts = new Map<Name, string>()
+  const textsOf = (names: readonly string[]): Map<string, string> => {
+    const texts = new Map<string, string>()
     for (const one of names) {
       const value = givenAs(one)
       if (typeof value === 'string' && value !== '') texts.set(one, value)
@@ -75,15 +85,13 @@ export function parseFlags(
     }
     return texts
   }
-
-  const { valued, switches } = namesIn(command)
-  const entries: Map<KeyName, JsonValue> = textsOf(command.takesSettings ? KEY_NAMES : [])
+  const entries = textsOf(settings)
   const texts = textsOf(valued)
   for (const one of switches) {
     const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
     if (!isBoolean) complain(`The flag --${one} has no value.`)
   }
-  for (const [one, { setting }] of Object.entries(command.flags)) {
+  for (const [one, { setting }] of flags) {
     const value = parsed[one] === true ? 'true' : texts.get(one)
     if (setting === undefined || value === undefined) continue
     if (entries.has(setting)) complain(`--${one} stands for --${setting}; give one of them.`)
@@ -95,64 +103,42 @@ export function parseFlags(
     complain(`The data file is given twice: ${JSON.stringify(file)}, and --file.`)
   } else if (file !== undefined) texts.set('file', file)
   for (const other of others) complain(`Unexpected argument ${JSON.stringify(other)}.`)
+  const has = (flag: string): boolean => parsed[flag] === true || (valued.includes(flag) && givenAs(flag) !== undefined)
   for (const one of command.needs ?? []) {
-    if (givenAs(one) === undefined && parsed.help !== true) complain(`recollect ${name} needs --${one}.`)
+    if (!has(one) && !has('help')) complain(`recollect ${name} needs --${one}.`)
   }
-  return {
-    isText: true,
-    where: 'flag --',
-    entries,
-    schemas: new Map([...textsOf(schemas)].map(([flag, path]) => [flag.slice(SCHEMAS.length + 1), path])),
-    text: (flag) => texts.get(flag),
-    has: (flag) => parsed[flag] === true || (valued.includes(flag) && givenAs(flag) !== undefined),
-  }
-}
-
-function namesIn({ flags }: CommandSyntax): {
-  readonly valued: readonly string[]
-  readonly switches: readonly string[]
-} {
-  const names = Object.keys(flags)
-  const isSwitch = (name: string): boolean => flags[name]?.value === undefined
-  return { valued: names.filter((name) => !isSwitch(name)), switches: names.filter(isSwitch) }
+  const subject = (setting: string): string => `The flag --${setting}`
+  return { isText: true, subject, entries, text: (flag) => texts.get(flag), has }
 }
 
 function parse(
-  name: string,
-  command: CommandSyntax,
   argv: readonly string[],
-  schemas: readonly string[],
-  complain: (mistake: string) => void,
+  flags: readonly (readonly [string, FlagSyntax])[],
+  valued: readonly string[],
+  switches: string[],
+  unknown: (flag: string) => void,
 ): minimist.ParsedArgs {
-  const { valued, switches } = namesIn(command)
-  const settings = command.takesSettings ? KEY_NAMES : []
-  const unknown = (argument: string): void => {
-    const given = argument.replace(/=.*/s, '')
-    const known = [...valued, ...switches, ...settings].map((flag) => `--${flag}`)
-    const instead = Object.hasOwn(INSTEAD, given) ? INSTEAD[given] : undefined
-    const similar = known.find((flag) => flag === instead) ?? mostSimilar(given, known)
-    const hint =
-      similar === undefined ? `${`recollect ${name}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
-    complain(`Unknown flag ${given}; ${hint}`)
-  }
   // minimist would read these as known flags with the value false.
-  const negated = [...valued, ...switches].map((flag) => `--no-${flag}`)
+  const negated = flags.map(([flag]) => `--no-${flag}`)
   for (const argument of argv) if (negated.includes(argument)) unknown(argument)
-  const short = Object.entries(command.flags).flatMap(([flag, one]) =>
-    one.short === undefined ? [] : [[flag, one.short]],
-  )
   return minimist(
     argv.filter((argument) => !negated.includes(argument)),
     {
       // Without `_`, minimist would turn a file named 007 into the number 7.
-      string: ['_', ...valued, ...settings, ...schemas],
-      boolean: [...switches],
-      alias: Object.fromEntries(short),
+      string: ['_', ...valued],
+      boolean: switches,
+      alias: Object.fromEntries(flags.flatMap(([flag, { short }]) => (short === undefined ? [] : [[flag, short]]))),
       unknown: (argument) => {
         if (!argument.startsWith('-')) return true
-        unknown(argument)
+        unknown(argument.replace(/=.*/s, ''))
         return false
       },
     },
   )
+}
+
+function similarFlag(given: string, names: readonly string[]): string | undefined {
+  const known = names.map((name) => `--${name}`)
+  const instead = Object.hasOwn(INSTEAD, given) ? INSTEAD[given] : undefined
+  return known.find((flag) => flag === instead) ?? mostSimilar(given, known)
 }

@@ -2,46 +2,12 @@ import { isIPv6 } from 'node:net'
 import { TrustedProxies } from '../access/addresses.ts'
 import { parseHost, parseOrigin } from '../access/origins.ts'
 import { isOwnPath, parseBasePath } from '../http/base-path.ts'
-import type { Section } from './keys.ts'
-import type { SettingValues } from './values.ts'
 
-export interface HttpSettings {
-  readonly cors: Section<'Cors'>
-  /** The policy of pages; empty for none. */
-  readonly contentSecurityPolicy: string
-  /** The path below which a reverse proxy serves it: empty, or such as `/recollect`. */
-  readonly basePath: string
-  /** Names by which the server is reached. */
-  readonly hosts: readonly string[]
-  readonly keepAliveSeconds: number
-  readonly limits: Section<'Limits'>
-}
-
-/** Checks the settings about HTTP, and adds their mistakes. */
-export function readHttp(values: SettingValues, mistakes: string[]): HttpSettings {
-  const cors = values.section('Cors')
-  checkOrigins(cors, mistakes)
-  const basePath = readBasePath(values.get('Http.BasePath'), mistakes)
-  const hosts = values.get('Http.Hosts')
-  checkHosts(hosts, mistakes)
-  const limits = values.section('Limits')
-  checkProxies(limits.trustedProxies, mistakes)
-  const contentSecurityPolicy = values.get('Http.ContentSecurityPolicy')
-  const keepAliveSeconds = values.get('Http.KeepAliveSeconds')
-  return { cors, contentSecurityPolicy, basePath, hosts, keepAliveSeconds, limits }
-}
-
-function checkOrigins({ origins = [], credentials }: Section<'Cors'>, mistakes: string[]): void {
-  for (const any of credentials ? ['*', 'null'].filter((one) => origins.includes(one)) : []) {
-    mistakes.push(
-      `Cors.Origins must not be ${any} together with Cors.Credentials: every page could act as its visitor.`,
-    )
-  }
-  for (const origin of origins.filter((one) => one !== '*' && !canBeSent(one))) {
-    mistakes.push(
-      `Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}: ${originHint(origin)}`,
-    )
-  }
+export const ORIGINS = {
+  mistakes: (origins: readonly string[]) =>
+    origins
+      .filter((one) => one !== '*' && !canBeSent(one))
+      .map((one) => `must hold origins such as https://example.com, not ${JSON.stringify(one)}: ${originHint(one)}`),
 }
 
 /** Pages of these schemes do not exist, or have the origin `null`. */
@@ -63,23 +29,13 @@ function originHint(text: string): string {
   return right === undefined || !canBeSent(right) ? 'write its scheme, host and port' : `write ${right}`
 }
 
-function readBasePath(text: string, mistakes: string[]): string {
-  const path = parseBasePath(text)
-  if (path === undefined) mistakes.push(`Http.BasePath must be a path such as /recollect, not ${JSON.stringify(text)}.`)
-  else if (isOwnPath(path)) {
-    mistakes.push(
-      `Http.BasePath must not be ${path}, as the server has paths that begin so itself. Let the proxy strip it and send it in X-Forwarded-Prefix.`,
-    )
-  }
-  return path ?? ''
-}
-
-function checkHosts(hosts: readonly string[], mistakes: string[]): void {
-  for (const host of hosts.filter((one) => one !== '*' && parseHost(one) === undefined)) {
-    mistakes.push(
-      `Http.Hosts must hold host names without a port such as data.example, not ${JSON.stringify(host)}${hostHint(host)}`,
-    )
-  }
+export const HOSTS = {
+  mistakes: (hosts: readonly string[]) =>
+    hosts
+      .filter((one) => one !== '*' && parseHost(one) === undefined)
+      .map(
+        (one) => `must hold host names without a port such as data.example, not ${JSON.stringify(one)}${hostHint(one)}`,
+      ),
 }
 
 /** The right form of a host with a scheme, a port or a path, or of an IPv6 address without brackets. */
@@ -90,10 +46,24 @@ function hostHint(text: string): string {
   return right === undefined ? '' : `: write ${right}`
 }
 
-function checkProxies(entries: readonly string[], mistakes: string[]): void {
-  try {
-    new TrustedProxies(entries)
-  } catch (error) {
-    mistakes.push(`Limits.TrustedProxies: ${(error as Error).message}.`)
-  }
+export const BASE_PATH = {
+  mistakes: (text: string) => {
+    const path = parseBasePath(text)
+    if (path === undefined) return [`must be a path such as /recollect, not ${JSON.stringify(text)}`]
+    if (!isOwnPath(path)) return []
+    const reason = 'as the server has paths that begin so itself'
+    return [`must not be ${path}, ${reason}. Let the proxy strip it and send it in X-Forwarded-Prefix`]
+  },
+  read: (text: string) => parseBasePath(text) ?? '',
+}
+
+export const PROXIES = {
+  mistakes: (entries: readonly string[]) => {
+    try {
+      new TrustedProxies(entries)
+      return []
+    } catch (error) {
+      return [`has a wrong entry: ${(error as Error).message}`]
+    }
+  },
 }

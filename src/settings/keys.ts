@@ -1,34 +1,36 @@
 import type { EditSettings, WriteSettings } from '../data-file/data-file-options.ts'
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
-import { mostSimilar } from '../json/similar.ts'
+import type { JsonValue } from '../json/value.ts'
+import { API_KEYS, SCHEME_NAMES, TOKEN_SECRET, USERS } from './authentication.ts'
+import { COLLECTIONS, SCHEMA_OR_PATH } from './collections.ts'
+import { BASE_PATH, HOSTS, ORIGINS, PROXIES } from './http.ts'
 import {
   boolean,
   choice,
-  collections,
   fieldName,
   hours,
   integer,
   type Key,
+  METHODS,
   methods,
-  objects,
   probability,
   secondsOrOff,
   secret,
+  secretObjects,
   text,
   texts,
 } from './kinds.ts'
 
 /** Longer than this, a body that is not read yet could exceed Limits.RequestSeconds. */
 const MOST_DELAY_MS = 30_000
-const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** The items of a file of this size are held in memory. */
 const MOST_EDIT_BYTES = 256 * 1024 * 1024
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 /**
- * The settings. `--help`, the checks, the suggestions for misspelt names and the tables in docs/api.md and README.md
- * are generated from here.
+ * The settings, without those of a remote journal. `--help`, the checks, the suggestions for misspelt names and the
+ * tables in docs/api.md and README.md are generated from here.
  */
 export const KEYS = {
   'Common.EagerDataReload': boolean('merge edits of the data file as soon as it changes, as --watch does'),
@@ -70,28 +72,32 @@ export const KEYS = {
   'Api.Reset': boolean('POST /admin/reset returns to the first data; json-server compatibility offers it, too'),
   'Api.StrictQuery': boolean('refuse queries that name a field that no item of the collection has'),
   'Authentication.Enabled': boolean('requests need credentials'),
-  'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them'),
-  'Authentication.Users': objects('Username, Password (a hash from recollect hash-password) and Role of each user'),
+  'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them', SCHEME_NAMES),
+  'Authentication.Users': secretObjects(
+    'Username, Password (a hash from recollect hash-password) and Role of each user',
+    USERS,
+  ),
   'Authentication.ApiKey': secret('an API key with the role admin'),
-  'Authentication.ApiKeys': objects('Name, Key and Role of each API key'),
+  'Authentication.ApiKeys': secretObjects('Name, Key and Role of each API key', API_KEYS),
   'Authentication.Token.Secret': secret(
     'signs the tokens, at least 32 bytes; when not given, one is generated and kept',
+    TOKEN_SECRET,
   ),
   'Authentication.Token.ExpiresInSeconds': integer(3600, 1, 'seconds that a token is valid'),
   'Cors.Origins': texts(
     undefined,
     'origins whose pages may call, such as https://app.example or capacitor://localhost; when not given, those of this machine',
+    ORIGINS,
   ),
   'Cors.Credentials': boolean('browsers may send cookies and the credentials that they hold themselves'),
-  'Http.ContentSecurityPolicy': text(
-    CONTENT_SECURITY_POLICY,
-    'the Content-Security-Policy of pages; empty for none',
-    'see docs/security.md',
-  ),
-  'Http.BasePath': text('', 'the path below which a reverse proxy serves it, such as /recollect'),
+  'Http.ContentSecurityPolicy': text(CONTENT_SECURITY_POLICY, 'the Content-Security-Policy of pages; empty for none', {
+    shownDefault: 'see docs/security.md',
+  }),
+  'Http.BasePath': text('', 'the path below which a reverse proxy serves it, such as /recollect', BASE_PATH),
   'Http.Hosts': texts(
     [],
     'host names by which the server is reached where authentication is off, beside those of this machine; * for all',
+    HOSTS,
   ),
   'Http.KeepAliveSeconds': integer(65, 1, 'seconds that a connection stays open between two requests', 3600),
   'Http.Static': text(
@@ -133,9 +139,11 @@ export const KEYS = {
     0,
     'bytes that the indexes of queries may take together in the store; 0: half of what the items take',
   ),
-  Collections: collections(
-    'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items and the schema',
-  ),
+  Collections: {
+    ...COLLECTIONS,
+    description:
+      'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items and the schema',
+  },
   'Limits.ScanSeconds': integer(30, 1, 'seconds that a query without a matching index may take, except for admins'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.Connections': integer(
@@ -153,7 +161,11 @@ export const KEYS = {
   'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),
   'Limits.SubscriptionsPerSocket': integer(100, 1, 'subscriptions of one socket'),
   'Limits.FailuresPerMinute': integer(20, 1, 'wrong credentials of one address in a minute'),
-  'Limits.TrustedProxies': texts([], 'addresses and networks whose X-Forwarded-For and X-Forwarded-Prefix are trusted'),
+  'Limits.TrustedProxies': texts(
+    [],
+    'addresses and networks whose X-Forwarded-For and X-Forwarded-Prefix are trusted',
+    PROXIES,
+  ),
   'Log.Level': choice(
     'info',
     ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],
@@ -169,15 +181,6 @@ export const KEYS = {
     0,
     'milliseconds; a response that takes longer to begin is logged as a warning, at most one a minute; 0 switches that off',
   ),
-  'Journal.Type': choice(
-    'file',
-    ['file', 'jetstream'],
-    'where the journal is: on disk (file), or in NATS JetStream for several nodes (jetstream)',
-  ),
-  'Journal.Servers': texts([], 'the URLs of the NATS servers'),
-  'Journal.Stream': text('recollect', 'the name of the stream'),
-  'Journal.Replicas': integer(0, 0, 'copies of the stream; 0: three where there are three servers, else one'),
-  'Journal.Credentials': text('', 'the path of a NATS credentials file'),
   'Limits.WaitSeconds': integer(5, 0, 'seconds that Wait-For-Position waits at most'),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
   'Journal.Compress': secondsOrOff(
@@ -189,43 +192,19 @@ export const KEYS = {
   ),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
 
-export type KeyName = keyof typeof KEYS
-export type ValueOf<Name extends KeyName> = (typeof KEYS)[Name]['default']
-export const KEY_NAMES = Object.keys(KEYS) as KeyName[]
-
 /** JSON Schemas by collection: the only setting whose keys are not known in advance. */
 export const SCHEMAS = 'Api.Schemas'
-export const SCHEMAS_TEXT = "the JSON Schema that the collection's items must satisfy, or the path of one"
-export const SECTIONS = [...new Set(KEY_NAMES.map((name) => name.split('.')[0] as string))]
+export const SCHEMA: Key<JsonValue | undefined> = {
+  ...SCHEMA_OR_PATH,
+  default: undefined,
+  description: "the JSON Schema that the collection's items must satisfy, or the path of one",
+  shownType: 'path',
+}
+
+export type KeyName = keyof typeof KEYS
+export type ValueOf<Name extends KeyName> = (typeof KEYS)[Name]['default']
 
 /** The settings of a section, with `Limits.PageSize` as `pageSize`. */
 export type Section<Name extends string> = {
   readonly [Full in KeyName as Full extends `${Name}.${infer Rest}` ? Uncapitalize<Rest> : never]: ValueOf<Full>
-}
-
-/** The default as `--help` and the documents show it. */
-export function shownDefault(name: KeyName): string {
-  const { default: value, shownDefault: shown } = KEYS[name] as Key<unknown>
-  if (shown !== undefined) return shown
-  const text = Array.isArray(value) ? value.join(', ') : String(value ?? '')
-  return text === '' ? 'none' : text
-}
-
-export function isKey(name: string): name is KeyName {
-  return Object.hasOwn(KEYS, name)
-}
-
-/** Whether the name is a prefix of several keys, as `Authentication.Token` is. */
-export function isGroup(name: string): boolean {
-  return KEY_NAMES.some((key) => key.startsWith(`${name}.`))
-}
-
-/** A hint for an unknown setting: the most similar name, or else the names in its section. */
-export function hintFor(name: string): string {
-  const known = [...KEY_NAMES, SCHEMAS]
-  const similar = mostSimilar(name, known)
-  if (similar !== undefined) return `did you mean ${similar}?`
-  const [section = ''] = name.split('.')
-  if (isKey(section)) return `${section} is one setting, whose value is JSON.`
-  return `there are ${known.filter((key) => key.startsWith(`${section}.`)).join(', ')}.`
 }

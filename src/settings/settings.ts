@@ -1,59 +1,20 @@
-import type { ClusterSettings } from '../cluster/connection.ts'
-import type { EditSettings, WriteSettings } from '../data-file/data-file-options.ts'
-import type { SimulationSettings } from '../http/simulation.ts'
+import type { Scheme } from '../access/access.ts'
+import type { ApiKey } from '../access/accounts.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
 import type { JsonValue } from '../json/value.ts'
-import { type AuthenticationSettings, readAuthentication } from './authentication.ts'
-import { readCluster } from './cluster.ts'
-import { type CollectionSettings, checkCollections, withTimesOfLatest } from './collections.ts'
+import { type AuthenticationSettings, checkAccounts, checkUnique } from './authentication.ts'
+import { checkCollections, withTimesOfLatest } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
-import { type HttpSettings, readHttp } from './http.ts'
-import type { Section } from './keys.ts'
+import { KeySet } from './key-set.ts'
+import { SCHEMAS } from './keys.ts'
 import { readSchema, readSources, type SettingsContext } from './sources.ts'
-import { type Address, addressesOf } from './urls.ts'
-import { SettingValues } from './values.ts'
+import { addressesOf } from './urls.ts'
+import { ACCOUNTS, SettingValues } from './values.ts'
 
 /** The longest time that a request with an item of the default size blocks others. */
 const MS_OF_DEFAULT_ITEM = 15
 
-export interface Settings extends HttpSettings {
-  readonly file: string
-  /** The data file was not named: it begins as a copy of the packaged sample. */
-  readonly isSample: boolean
-  /** The journal's directory. */
-  readonly journal: string
-  /** Continue with a journal that does not fit the data file. */
-  readonly acceptJournal: boolean
-  readonly urls: readonly Address[]
-  readonly common: Section<'Common'>
-  readonly dataStore: Section<'DataStore'>
-  readonly dataFile: WriteSettings
-  /** How edits of the data file are merged. */
-  readonly edits: EditSettings
-  readonly api: Section<'Api'> & {
-    /** JSON Schemas by collection. */
-    readonly schemas: Readonly<Record<string, JsonValue>>
-  }
-  readonly authentication: AuthenticationSettings
-  /** The directory of static files; undefined: `wwwroot` in the working directory. */
-  readonly staticFiles: string | undefined
-  readonly collections: Readonly<Record<string, CollectionSettings>>
-  readonly segmentBytes: number
-  /** Seconds after which a full segment is compressed. */
-  readonly compressAfter: number | 'off'
-  /** The directory of the store that is built from the journal. */
-  readonly store: string
-  /** The hours in which the store is compacted, in minutes since midnight; undefined: never. */
-  readonly compactAt: { readonly from: number; readonly until: number } | undefined
-  /** Set if the journal is in a stream; undefined: it is in the directory. */
-  readonly cluster: ClusterSettings | undefined
-  readonly simulation: SimulationSettings
-  readonly log: Section<'Log'>
-  readonly values: SettingValues
-  /** The settings that differ from their defaults, without secrets, for the log. */
-  readonly nonDefaults: Readonly<Record<string, unknown>>
-  readonly warnings: readonly string[]
-}
+export type Settings = ReturnType<typeof readSettings>
 
 /** All mistakes in the flags, the environment and the configuration file. */
 export class BadSettings extends Error {
@@ -77,67 +38,119 @@ export function journalOf(file: string): string {
  * Precedence: flag, environment, configuration file, default. Changes nothing.
  * @throws {BadSettings} with every mistake.
  */
-export function readSettings(flags: ParsedFlags, context: SettingsContext, mistakes: string[] = []): Settings {
-  const { absolute } = context
-  const sources = readSources(flags, context, mistakes)
-  const { schemas } = sources
-  const values = new SettingValues(sources.values)
-  const collections = readCollections(values, schemas, context, mistakes)
+export function readSettings(flags: ParsedFlags, context: SettingsContext, mistakes: string[] = []) {
+  const { absolute, remoteJournal } = context
+  const keys = new KeySet(remoteJournal.keys)
+  const sources = readSources(flags, context, keys, mistakes)
+  const values = new SettingValues(sources.values, keys)
+  const schemas = readSchemas(values, context, mistakes)
   const urls = addressesOf(flags, mistakes)
-  const authentication = readAuthentication(values, mistakes)
-  const http = readHttp(values, mistakes)
-  const dataFile = readDataFile(values, mistakes)
-  const simulation = readSimulation(values, mistakes)
-  const cluster = values.get('Journal.Type') === 'jetstream' ? clusterOf(values, absolute, mistakes) : undefined
+  const authentication = authenticationOf(values)
+  checkUnique(authentication, mistakes)
+  // Invalid accounts are missing here.
+  if (!ACCOUNTS.some((name) => sources.invalid.has(name))) checkAccounts(authentication, mistakes)
+  checkCombinations(values, mistakes)
+  const remote = remoteJournal.read((name) => values.valueOf(name), absolute, mistakes)
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
-  const named = flags.text('file')
-  const file = absolute(named ?? DEFAULT_FILE)
+  const file = absolute(flags.text('file') ?? DEFAULT_FILE)
   const journal = absolute(flags.text('journal') ?? journalOf(file))
   const staticFiles = values.get('Http.Static')
   return deepFreeze({
     file,
-    isSample: named === undefined,
+    /** The data file was not named: it begins as a copy of the packaged sample. */
+    isSample: flags.text('file') === undefined,
+    /** The journal's directory. */
     journal,
-    store: `${journal}/store`,
-    compactAt: values.get('Store.CompactAt'),
+    /** Continue with a journal that does not fit the data file. */
     acceptJournal: flags.has('accept-journal'),
-    urls,
+    segmentBytes: values.get('Journal.SegmentBytes'),
+    /** Seconds after which a full segment is compressed. */
+    compressAfter: values.get('Journal.Compress'),
+    /** The settings of a remote journal; undefined: it is in the directory. */
+    remote,
+    /** The directory of the store that is built from the journal. */
+    store: `${journal}/store`,
+    /** The hours in which the store is compacted, in minutes since midnight; undefined: never. */
+    compactAt: values.get('Store.CompactAt'),
     common: values.section('Common'),
     dataStore: values.section('DataStore'),
-    dataFile,
+    dataFile: { write: values.get('DataFile.Write'), maxDelaySeconds: values.get('DataFile.MaxDelay') },
+    /** How edits of the data file are merged. */
     edits: { mode: values.get('DataFile.Edits'), bytes: values.get('DataFile.EditBytes') },
+    collections: withTimesOfLatest(values.get('Collections')),
+    /** `schemas`: JSON Schemas by collection. */
     api: { ...values.section('Api'), schemas: Object.fromEntries(schemas) },
     authentication,
-    ...http,
+    urls,
+    cors: values.section('Cors'),
+    /** The policy of pages; empty for none. */
+    contentSecurityPolicy: values.get('Http.ContentSecurityPolicy'),
+    /** The path below which a reverse proxy serves it: empty, or such as `/recollect`. */
+    basePath: values.get('Http.BasePath'),
+    /** Names by which the server is reached. */
+    hosts: values.get('Http.Hosts'),
+    keepAliveSeconds: values.get('Http.KeepAliveSeconds'),
+    /** The directory of static files; undefined: `wwwroot` in the working directory. */
     staticFiles: staticFiles === '' ? undefined : absolute(staticFiles),
-    collections,
-    segmentBytes: values.get('Journal.SegmentBytes'),
-    compressAfter: values.get('Journal.Compress'),
-    cluster,
-    simulation,
+    limits: values.section('Limits'),
+    simulation: {
+      delay: values.section('Simulate.Delay'),
+      error: values.section('Simulate.Error'),
+      seed: values.get('Simulate.Seed'),
+    },
     log: values.section('Log'),
     values,
-    nonDefaults: values.nonDefaults(schemas),
+    /** The settings that differ from their defaults, without secrets, for the log. */
+    nonDefaults: values.nonDefaults(),
     warnings: [...sources.warnings, ...warningsOf(values)],
   })
 }
 
-/** Adds the schemas of collections to `schemas`. */
-function readCollections(
+/** The schemas of collections, from both settings that name them. */
+function readSchemas(
   values: SettingValues,
-  schemas: Map<string, JsonValue>,
   context: SettingsContext,
   mistakes: string[],
-): Settings['collections'] {
-  const collections = values.get('Collections') ?? {}
+): ReadonlyMap<string, JsonValue> {
+  const schemas = new Map<string, JsonValue>()
+  for (const [collection, schema] of values.schemas()) {
+    schemas.set(collection, readSchema(`${SCHEMAS}.${collection}`, schema, context, mistakes))
+  }
+  const collections = values.get('Collections')
   checkCollections(collections, schemas, mistakes)
   for (const [name, { schema }] of Object.entries(collections)) {
-    if (schema === undefined) continue
-    const read = readSchema(`Collections.${name}.Schema`, schema, '', context, mistakes)
-    if (read !== undefined) schemas.set(name, read)
+    if (schema !== undefined) schemas.set(name, readSchema(`Collections.${name}.Schema`, schema, context, mistakes))
   }
-  return withTimesOfLatest(collections)
+  return schemas
+}
+
+function authenticationOf(values: SettingValues): AuthenticationSettings {
+  const key = values.get('Authentication.ApiKey')
+  const single: readonly ApiKey[] = key === undefined ? [] : [{ name: 'apikey', key, role: 'admin' }]
+  const schemes = values.get('Authentication.AuthenticationType').map((type) => type.toLowerCase() as Scheme)
+  return {
+    enabled: values.get('Authentication.Enabled'),
+    schemes: [...new Set(schemes)],
+    users: values.get('Authentication.Users'),
+    apiKeys: [...values.get('Authentication.ApiKeys'), ...single],
+    token: values.section('Authentication.Token'),
+  }
+}
+
+/** Checks settings that exclude each other. */
+function checkCombinations(values: SettingValues, mistakes: string[]): void {
+  const { origins = [], credentials } = values.section('Cors')
+  for (const any of credentials ? ['*', 'null'].filter((one) => origins.includes(one)) : []) {
+    mistakes.push(
+      `Cors.Origins must not be ${any} together with Cors.Credentials: every page could act as its visitor.`,
+    )
+  }
+  const { write, maxDelay } = values.section('DataFile')
+  if (write !== 'auto' && maxDelay !== undefined)
+    mistakes.push(`DataFile.MaxDelay needs DataFile.Write to be auto, not ${write}.`)
+  const { minMs, maxMs } = values.section('Simulate.Delay')
+  if (minMs > maxMs) mistakes.push('Simulate.Delay.MinMs must not be more than Simulate.Delay.MaxMs.')
 }
 
 function warningsOf(values: SettingValues): readonly string[] {
@@ -147,31 +160,7 @@ function warningsOf(values: SettingValues): readonly string[] {
   return [`Limits.ItemValues is ${itemValues}: a request with such an item may block all others for ${ms} ms or more.`]
 }
 
-function readDataFile(values: SettingValues, mistakes: string[]): WriteSettings {
-  const [write, maxDelaySeconds] = [values.get('DataFile.Write'), values.get('DataFile.MaxDelay')]
-  if (write !== 'auto' && maxDelaySeconds !== undefined)
-    mistakes.push(`DataFile.MaxDelay needs DataFile.Write to be auto, not ${write}.`)
-  return { write, maxDelaySeconds }
-}
-
-function readSimulation(values: SettingValues, mistakes: string[]): SimulationSettings {
-  const [delay, error] = [values.section('Simulate.Delay'), values.section('Simulate.Error')]
-  if (delay.minMs > delay.maxMs) mistakes.push('Simulate.Delay.MinMs must not be more than Simulate.Delay.MaxMs.')
-  return { delay, error, seed: values.get('Simulate.Seed') }
-}
-
-function clusterOf(values: SettingValues, absolute: (path: string) => string, mistakes: string[]): ClusterSettings {
-  const credentials = values.get('Journal.Credentials')
-  const given = {
-    servers: values.get('Journal.Servers'),
-    stream: values.get('Journal.Stream'),
-    replicas: values.get('Journal.Replicas'),
-    credentials: credentials === '' ? undefined : absolute(credentials),
-  }
-  return readCluster(given, mistakes)
-}
-
-function deepFreeze<T>(value: T): T {
+function deepFreeze<T>(value: T): Readonly<T> {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
     for (const inner of Object.values(value)) deepFreeze(inner)

@@ -4,16 +4,17 @@ import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
+import type { KeySet, Keys } from './key-set.ts'
+import type { KeyName } from './keys.ts'
+import type { Key } from './kinds.ts'
+import { fromText, mistakesIn } from './schema.ts'
 
 export interface SettingsSource {
   /** All of its values are text. */
   readonly isText: boolean
-  /** The prefix of a key's name in messages. */
-  readonly where: string
-  readonly entries: ReadonlyMap<KeyName, JsonValue>
-  /** Schemas, or paths of schemas, by collection. */
-  readonly schemas: ReadonlyMap<string, JsonValue>
+  /** The name of a setting in messages. */
+  readonly subject: (name: string) => string
+  readonly entries: ReadonlyMap<string, JsonValue>
 }
 
 export interface SettingsContext {
@@ -24,76 +25,94 @@ export interface SettingsContext {
   readonly packagedSettings: string
   /** The text of a file; undefined if it does not exist. */
   readonly readText: (path: string) => string | undefined
+  /** A journal that is not in local files; see engine/remote-journal.ts. */
+  readonly remoteJournal: RemoteSettings
+}
+
+/** The settings of a remote journal. */
+export interface RemoteSettings {
+  readonly keys: Keys
+  /** Undefined if the journal is in local files. Adds mistakes. */
+  read(value: (name: string) => unknown, absolute: (path: string) => string, mistakes: string[]): object | undefined
 }
 
 /** Reads all sources; later ones take precedence: configuration file, environment, flags. */
 export function readSources(
   flags: SettingsSource & { text(name: string): string | undefined },
   context: SettingsContext,
+  keys: KeySet,
   mistakes: string[],
 ): {
-  readonly values: ReadonlyMap<KeyName, unknown>
-  readonly schemas: Map<string, JsonValue>
+  readonly values: ReadonlyMap<string, unknown>
+  /** Settings with a wrong value, which is left out. */
+  readonly invalid: ReadonlySet<string>
   readonly warnings: readonly string[]
 } {
-  const values = new Map<KeyName, unknown>()
-  const schemas = new Map<string, JsonValue>()
+  const values = new Map<string, unknown>()
+  const invalid = new Set<string>()
   const warnings: string[] = []
-  for (const source of [
-    configuration(context, flags.text('settings'), mistakes, warnings),
-    environmentSource(context.env, mistakes),
-    flags,
-  ]) {
-    for (const [name, value] of source.entries) {
-      const read = KEYS[name].read(value, source.isText)
-      if (read !== undefined) values.set(name, read)
-      else mistakes.push(wrongValue(name, value, source))
-    }
-    for (const [collection, schema] of source.schemas) {
-      const read = readSchema(`${SCHEMAS}.${collection}`, schema, source.where, context, mistakes)
-      if (read !== undefined) schemas.set(collection, read)
+  const file = fileSource(...configuration(context, flags.text('settings'), mistakes), keys, mistakes, warnings)
+  for (const { isText, subject, entries } of [file, environmentSource(context.env, keys, mistakes), flags]) {
+    for (const [name, given] of entries) {
+      const key = keys.get(name) as Key<unknown>
+      const value = typeof given === 'string' ? fromText(key, given, isText) : given
+      const wrong = mistakesIn(key, value, subject(name), given)
+      mistakes.push(...wrong)
+      if (wrong.length === 0) values.set(name, key.read ? key.read(value as never) : value)
+      else invalid.add(name)
     }
   }
-  return { values, schemas, warnings }
+  return { values, invalid, warnings }
 }
 
 /** The named configuration file, or the one in the working directory, or the packaged one. */
 function configuration(
-  context: SettingsContext,
+  { absolute, readText, packagedSettings }: SettingsContext,
   named: string | undefined,
   mistakes: string[],
-  warnings: string[],
-): SettingsSource {
-  const { absolute, readText, packagedSettings } = context
+): readonly [path: string, text: string] {
   const own = absolute(named ?? 'appsettings.json')
   const text = readText(own)
-  if (text !== undefined) return fileSource(own, text, mistakes, warnings)
+  if (text !== undefined) return [own, text]
   if (named !== undefined) mistakes.push(`The settings file ${own} does not exist, or is not a regular file.`)
-  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes, warnings)
+  return [packagedSettings, readText(packagedSettings) ?? '{}']
 }
 
-function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource): string {
-  const { expects, isSecret } = KEYS[name] as (typeof KEYS)[KeyName] & { readonly isSecret?: true }
-  return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
+function fileSource(path: string, text: string, keys: KeySet, mistakes: string[], warnings: string[]): SettingsSource {
+  const source = { isText: false, subject: (name: string) => `${path}: ${name}`, entries: new Map<string, JsonValue>() }
+  const read = (given: string, value: JsonValue): void => {
+    const name = nameOf(given)
+    if (keys.get(name)) add(name, value, source, mistakes)
+    else if (!keys.isGroup(name)) mistakes.push(`${path}: unknown key ${name}; ${keys.hintFor(name)}`)
+    else if (!isObject(value)) mistakes.push(`${path}: ${name} must be an object.`)
+    else for (const [key, inner] of Object.entries(value)) read(`${name}.${key}`, inner as JsonValue)
+  }
+  const root = parseJson(path, text, mistakes) ?? {}
+  if (!isObject(root)) mistakes.push(`${path}: the root must be an object.`)
+  for (const [section, value] of isObject(root) ? Object.entries(root) : []) {
+    if (keys.sections.includes(section)) read(section, value as JsonValue)
+    else if (Object.hasOwn(IGNORED_SECTIONS, section)) {
+      warnings.push(`${path}: ${section} is ignored. ${IGNORED_SECTIONS[section]}`)
+    } else mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${keys.hintFor(section)}`)
+  }
+  return source
 }
-
-const ENVIRONMENT = 'environment variable for '
 
 /** Reads variables of the form `Section__Key`. Ignores those of other sections that resemble no setting. */
-function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): SettingsSource {
-  const entries = new Map<KeyName, JsonValue>()
-  const schemas = new Map<string, JsonValue>()
+function environmentSource(env: SettingsContext['env'], keys: KeySet, mistakes: string[]): SettingsSource {
+  const subject = (name: string): string => `The environment variable ${name.replaceAll('.', '__')}`
+  const source = { isText: true, subject, entries: new Map<string, JsonValue>() }
   for (const [variable, value] of Object.entries(env)) {
-    const [section, ...rest] = variable.split('__')
+    const [section = '', ...rest] = variable.split('__')
     if (value === undefined || rest.length === 0) continue
     const name = nameOf([section, ...rest].join('.'))
-    if (name.startsWith(`${SCHEMAS}.`)) schemas.set(name.slice(SCHEMAS.length + 1), value)
-    else if (isKey(name)) add(name, value, entries, ENVIRONMENT, mistakes)
-    else if (SECTIONS.includes(section as string) || mostSimilar(name, KEY_NAMES) !== undefined) {
-      mistakes.push(`The environment variable ${variable} names no setting; ${variableOf(hintFor(name))}`)
+    if (keys.get(name)) add(name, value, source, mistakes)
+    else if (keys.sections.includes(section) || mostSimilar(name, keys.names) !== undefined) {
+      const hint = keys.hintFor(name).replace(/(?<=\w)\.(?=\w)/g, '__')
+      mistakes.push(`The environment variable ${variable} names no setting; ${hint}`)
     }
   }
-  return { isText: true, where: ENVIRONMENT, entries, schemas }
+  return source
 }
 
 function nameOf(given: string): string {
@@ -101,49 +120,13 @@ function nameOf(given: string): string {
 }
 
 function add(
-  name: KeyName,
+  name: string,
   value: JsonValue,
-  entries: Map<KeyName, JsonValue>,
-  where: string,
+  { entries, subject }: { readonly entries: Map<string, JsonValue>; readonly subject: SettingsSource['subject'] },
   mistakes: string[],
 ): void {
-  if (entries.has(name)) mistakes.push(`The ${where}${name} is given twice, once by another name.`)
+  if (entries.has(name)) mistakes.push(`${subject(name)} is given twice, once by another name.`)
   else entries.set(name, value)
-}
-
-/** Turns the names in a hint into names of variables. */
-function variableOf(hint: string): string {
-  return hint.replace(/(?<=\w)\.(?=\w)/g, '__')
-}
-
-function fileSource(path: string, text: string, mistakes: string[], warnings: string[]): SettingsSource {
-  const entries = new Map<KeyName, JsonValue>()
-  const schemas = new Map<string, JsonValue>()
-  const where = `${path}: `
-  const read = (given: string, value: JsonValue): void => {
-    const name = nameOf(given)
-    if (isKey(name)) add(name, value, entries, where, mistakes)
-    else if (name === SCHEMAS && isObject(value)) {
-      for (const [collection, schema] of Object.entries(value)) schemas.set(collection, schema as JsonValue)
-    } else if (name === SCHEMAS) mistakes.push(`${path}: ${SCHEMAS} must be an object of schemas by collection.`)
-    else if (isGroup(name) && isObject(value)) {
-      for (const [key, inner] of Object.entries(value)) read(`${name}.${key}`, inner as JsonValue)
-    } else if (isGroup(name)) mistakes.push(`${path}: ${name} must be an object.`)
-    else mistakes.push(`${path}: unknown key ${name}; ${hintFor(name)}`)
-  }
-  const root = parseJson(path, text, mistakes) ?? {}
-  if (!isObject(root)) mistakes.push(`${path}: the root must be an object.`)
-  for (const [section, keys] of isObject(root) ? Object.entries(root) : []) {
-    if (SECTIONS.includes(section)) read(section, keys as JsonValue)
-    else if (Object.hasOwn(IGNORED_SECTIONS, section)) {
-      warnings.push(`${path}: ${section} is ignored. ${IGNORED_SECTIONS[section]}`)
-    } else {
-      const similar = mostSimilar(section, SECTIONS)
-      const hint = similar === undefined ? `there are ${SECTIONS.join(', ')}.` : `did you mean ${similar}?`
-      mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; ${hint}`)
-    }
-  }
-  return { isText: false, where, entries, schemas }
 }
 
 /** Parses JSON with comments and trailing commas. They are replaced by spaces, so that errors keep their places. */
@@ -174,30 +157,20 @@ function checkMembers(path: string, text: string, mistakes: string[]): void {
   })
 }
 
-/** A schema, or the path of one. */
+/** Reads a schema that is given as a path. */
 export function readSchema(
   setting: string,
   schema: JsonValue,
-  where: string,
   { absolute, readText }: SettingsContext,
   mistakes: string[],
-): JsonValue | undefined {
-  if (isSchema(schema)) return schema
-  if (typeof schema !== 'string') {
-    mistakes.push(`The ${where}${setting} must be a JSON Schema or the path of one.`)
-    return undefined
-  }
+): JsonValue {
+  if (typeof schema !== 'string') return schema
   const path = absolute(schema)
   const text = readText(path)
-  if (text === undefined) mistakes.push(`The ${where}${setting} names ${path}, which does not exist.`)
-  const read = text === undefined ? undefined : parseJson(path, text, mistakes)
-  if (read === undefined || isSchema(read)) return read
-  mistakes.push(`${path}: a JSON Schema is an object, true or false.`)
-  return undefined
-}
-
-function isSchema(value: JsonValue): boolean {
-  return isObject(value) || typeof value === 'boolean'
+  if (text === undefined) mistakes.push(`${setting} names ${path}, which does not exist.`)
+  const read = text === undefined ? true : (parseJson(path, text, mistakes) ?? true)
+  if (!isObject(read) && typeof read !== 'boolean') mistakes.push(`${path}: a JSON Schema is an object, true or false.`)
+  return read
 }
 
 /** Keys of FakeServer's appsettings.json that have another name here. */

@@ -1,49 +1,63 @@
 import type { JsonValue } from '../json/value.ts'
-import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
-import type { Key } from './kinds.ts'
+import { KeySet } from './key-set.ts'
+import { type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
 
 /** The values of all settings: those that a source gives, and defaults. */
 export class SettingValues {
-  readonly #given: ReadonlyMap<KeyName, unknown>
+  readonly #given: ReadonlyMap<string, unknown>
+  readonly #keys: KeySet
 
-  constructor(given: ReadonlyMap<KeyName, unknown>) {
+  constructor(given: ReadonlyMap<string, unknown>, keys = new KeySet()) {
     this.#given = given
+    this.#keys = keys
   }
 
   get<Name extends KeyName>(name: Name): ValueOf<Name> {
-    return (this.#given.get(name) ?? KEYS[name].default) as ValueOf<Name>
+    return this.valueOf(name) as ValueOf<Name>
+  }
+
+  /** The value of any setting, also one that is plugged in. */
+  valueOf(name: string): unknown {
+    return this.#given.get(name) ?? this.#keys.get(name)?.default
   }
 
   section<Name extends string>(section: Name): Section<Name> {
-    const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
-    return Object.fromEntries(names.map((name) => [memberOf(name), this.get(name)])) as Section<Name>
+    const names = this.#keys.names.filter((name) => name.startsWith(`${section}.`))
+    return Object.fromEntries(names.map((name) => [memberOf(name), this.valueOf(name)])) as Section<Name>
+  }
+
+  /** Schemas, or their paths, by collection. */
+  schemas(): readonly (readonly [collection: string, schema: JsonValue])[] {
+    const given = [...this.#given].filter(([name]) => name.startsWith(`${SCHEMAS}.`))
+    return given.map(([name, schema]) => [name.slice(SCHEMAS.length + 1), schema as JsonValue])
   }
 
   /** The settings with another value in `later`, without those that are read again while the server runs. */
-  requiringRestart(later: SettingValues): readonly KeyName[] {
-    const textOf = (values: SettingValues, name: KeyName): string | undefined =>
-      JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.get(name))
-    return KEY_NAMES.filter((name) => !RELOADED.includes(name) && textOf(this, name) !== textOf(later, name))
+  requiringRestart(later: SettingValues): readonly string[] {
+    const textOf = (values: SettingValues, name: string): string | undefined =>
+      JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.valueOf(name))
+    return this.#keys.names.filter((name) => !ACCOUNTS.includes(name) && textOf(this, name) !== textOf(later, name))
   }
 
-  nonDefaults(schemas: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
+  /** The settings that differ from their defaults, without secrets, for the log. */
+  nonDefaults(): Readonly<Record<string, unknown>> {
     const shown: Record<string, unknown> = {}
-    for (const name of KEY_NAMES) {
-      const { default: initial, isSecret } = KEYS[name] as Key<unknown>
+    for (const name of this.#keys.names) {
       const value = this.#given.get(name)
-      if (value === undefined || JSON.stringify(value) === JSON.stringify(initial)) continue
-      shown[name] = isSecret ? '***' : withoutPasswords(value)
+      const key = this.#keys.get(name)
+      if (value === undefined || JSON.stringify(value) === JSON.stringify(key?.default)) continue
+      shown[name] = key?.isSecret ? '***' : withoutPasswords(value)
     }
-    if (schemas.size > 0) shown[SCHEMAS] = [...schemas.keys()]
-    return shown
+    const schemas = this.schemas().map(([collection]) => collection)
+    return schemas.length > 0 ? { ...shown, [SCHEMAS]: schemas } : shown
   }
 }
 
 /** The settings that a reload replaces, besides the schemas of collections. */
-const RELOADED: readonly KeyName[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
+export const ACCOUNTS: readonly string[] = ['Authentication.Users', 'Authentication.ApiKey', 'Authentication.ApiKeys']
 
 /** A collection that has nothing but a schema is left out. */
-function withoutSchemas(collections: ValueOf<'Collections'> = {}): unknown {
+function withoutSchemas(collections: ValueOf<'Collections'>): unknown {
   return Object.entries(collections).flatMap(([name, { schema, ...others }]) => {
     const { indexes, ...more } = others
     return indexes.length === 0 && Object.keys(more).length === 0 ? [] : [[name, others]]
@@ -51,12 +65,12 @@ function withoutSchemas(collections: ValueOf<'Collections'> = {}): unknown {
 }
 
 /** Turns `Limits.PageSize` into `pageSize`, and `Simulate.Delay.MinMs` into `minMs`. */
-function memberOf(name: KeyName): string {
+function memberOf(name: string): string {
   const member = name.slice(name.lastIndexOf('.') + 1)
   return member.charAt(0).toLowerCase() + member.slice(1)
 }
 
-/** Masks credentials in URLs, such as those of NATS servers. */
+/** Masks credentials in URLs. */
 function withoutPasswords(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPasswords)
   return typeof value === 'string' ? value.replace(/(^|\/\/)[^/\s]+@/g, '$1***@') : value

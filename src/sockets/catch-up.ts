@@ -4,9 +4,9 @@ import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { Semaphore, type Turn, type Turns } from '../runtime/turns.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
-import type { Subscription } from './subscription.ts'
+import { isEnded, type Subscription, stateAfter } from './subscription.ts'
 
-export interface CatchUpOptions {
+interface CatchUpOptions {
   readonly views: Pick<Views, 'position'>
   readonly journal: Pick<Journal, 'read'>
   readonly live: LiveSubscriptions
@@ -35,6 +35,7 @@ export class CatchUp {
 
   /** Begins after the response was sent, so that the client knows the subscription when its first change arrives. */
   begin(subscription: Subscription): void {
+    subscription.state = 'catchingUp'
     setImmediate(() => {
       this.#run(subscription).catch((error: unknown) => {
         this.#options.log.error({ err: error }, 'a subscription could not catch up')
@@ -44,12 +45,12 @@ export class CatchUp {
 
   async #run(subscription: Subscription): Promise<void> {
     const { views, live } = this.#options
-    while (!subscription.isEnded && subscription.position < views.position) {
+    while (!isEnded(subscription) && subscription.position < views.position) {
       const why = await this.#reading.run(() => this.#readOn(subscription, views.position))
       if (why === 'slow') await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
       else if (why !== 'more') await subscription.pace?.reach(why.until)
     }
-    if (subscription.isEnded) return
+    if (isEnded(subscription)) return
     live.add(subscription)
     subscription.client.current(subscription.id, views.position)
   }
@@ -63,7 +64,7 @@ export class CatchUp {
     let until = ''
     let left = RECORDS_A_TURN
     for await (const recorded of journal.read(subscription.position + 1, to)) {
-      if (subscription.isEnded) break
+      if (isEnded(subscription)) break
       if (left-- === 0) return 'more'
       until = recorded.time
       const stop = await turns.run((turn) => this.#send(subscription, recorded, turn))
@@ -79,11 +80,11 @@ export class CatchUp {
     const isDue = pace?.isDue(until) ?? true
     for (const [position, event] of positioned(recorded)) {
       if (turn.isOver) await turn.next()
-      if (subscription.isEnded) return undefined
+      if (isEnded(subscription)) return undefined
       if (isItemEvent(event) && event.collection === collection) {
         if (!isDue) return { until }
         if (client.isSlow()) return 'slow'
-        this.#options.live.sendEvent(subscription, event, position)
+        this.#options.live.send(subscription, stateAfter(event, position))
       }
       subscription.position = position
     }

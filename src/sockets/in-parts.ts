@@ -1,6 +1,3 @@
-import type { IncomingMessage } from 'node:http'
-import type { Duplex } from 'node:stream'
-import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws'
 import { isLarge, lastPosition, type Recorded, slice } from '../events/journal.ts'
 
 interface InPartsOptions {
@@ -9,18 +6,19 @@ interface InPartsOptions {
    * another part or write is queued.
    */
   readonly tell: (part: Recorded, hasMore: () => boolean) => void | Promise<void>
-  /** Awaited after each batch of events. */
+  /** Awaited between parts. */
   readonly pause: () => Promise<void>
+  /** Events per part. */
   readonly events?: number
   readonly isLarge?: (recorded: Recorded) => boolean
 }
 
-/** Events per batch. */
 const EVENTS = 256
 
 /** Delivers writes one after the other, large ones in parts, so that they do not block the event loop. */
 export class InParts {
   readonly #options: InPartsOptions
+  /** The first one is being delivered. */
   readonly #waiting: Recorded[] = []
   #isEnded = false
 
@@ -29,15 +27,7 @@ export class InParts {
   }
 
   give(recorded: Recorded): void {
-    const { tell, isLarge: isToBeDivided = ({ events }) => isLarge(events) } = this.#options
-    if (this.#waiting.length > 0) this.#waiting.push(recorded)
-    else if (isToBeDivided(recorded)) {
-      this.#waiting.push(recorded)
-      void this.#go()
-    } else {
-      const told = tell(recorded, () => this.#waiting.length > 1)
-      if (told) void this.#goAfter(recorded, told)
-    }
+    if (this.#waiting.push(recorded) === 1) void this.#deliver()
   }
 
   /** Stops delivering. */
@@ -45,72 +35,24 @@ export class InParts {
     this.#isEnded = true
   }
 
-  /** The write stays first in the queue until its delivery ends. */
-  async #goAfter(recorded: Recorded, told: Promise<void>): Promise<void> {
-    this.#waiting.push(recorded)
-    await told
-    this.#waiting.shift()
-    await this.#go()
-  }
-
-  async #go(): Promise<void> {
-    const { tell, pause, events = EVENTS } = this.#options
-    let told = 0
-    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
+  /** A write is delivered at once if it is small and telling it is synchronous. */
+  async #deliver(): Promise<void> {
+    const { tell, pause, events: most = EVENTS, isLarge: isDivided = ({ events }) => isLarge(events) } = this.#options
+    let toldSincePause = 0
+    for (let first = this.#waiting[0]; first && !this.#isEnded; first = this.#waiting[0]) {
       const last = lastPosition(first)
-      for (let from = first.position; from <= last; from += events) {
-        if (this.#isEnded) return
-        const to = Math.min(last, from + events - 1)
-        await tell(slice(first, from, to), () => to < last || this.#waiting.length > 1)
-        told += to - from + 1
-        if (told < events || (to === last && this.#waiting.length === 1)) continue
+      const size = isDivided(first) ? most : first.events.length
+      for (let from = first.position; from <= last && !this.#isEnded; from += size) {
+        const to = Math.min(last, from + size - 1)
+        const hasMore = (): boolean => to < last || this.#waiting.length > 1
+        const told = tell(slice(first, from, to), hasMore)
+        if (told) await told
+        toldSincePause += to - from + 1
+        if (toldSincePause < most || !hasMore()) continue
         await pause()
-        told = 0
+        toldSincePause = 0
       }
       this.#waiting.shift()
     }
   }
-}
-
-/** A WebSocket server that does not queue pongs. Engine.IO uses it as its `wsEngine`. */
-export class BoundedWebSocketServer extends WebSocketServer {
-  constructor(options: ServerOptions) {
-    super({ ...options, autoPong: false })
-  }
-
-  override handleUpgrade(
-    request: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    accept: (client: WebSocket, request: IncomingMessage) => void,
-  ): void {
-    super.handleUpgrade(request, socket, head, (client) => {
-      answerPings(client)
-      accept(client, request)
-    })
-  }
-}
-
-/**
- * Answers pings, one pong at a time. While a pong waits for a slow client, only the payload of the latest ping is
- * stored (RFC 6455 §5.5.3); ws would queue a pong for every ping.
- */
-function answerPings(client: WebSocket): void {
-  let isSending = false
-  let latest: Buffer | undefined
-  const send = (): void => {
-    const payload = latest
-    if (!payload || client.readyState !== client.OPEN) return
-    latest = undefined
-    isSending = true
-    client.pong(payload, false, () => {
-      isSending = false
-      send()
-    })
-  }
-  client.on('ping', (payload: Buffer) => {
-    // Copied, since the payload is a slice of a larger receive buffer.
-    latest = Buffer.from(payload)
-    if (!isSending) send()
-  })
 }

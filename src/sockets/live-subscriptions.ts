@@ -1,95 +1,158 @@
-import type { ItemEvent, Position } from '../events/event.ts'
-import type { JsonObject } from '../json/value.ts'
-import type { Turn } from '../runtime/turns.ts'
-import { type ItemState, latestOf, type Subscription, textOf } from './subscription.ts'
-import { SubscriptionIndex } from './subscription-index.ts'
+import { isItemEvent } from '../events/event.ts'
+import { positioned, type Recorded } from '../events/journal.ts'
+import type { Views } from '../projections/views.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
+import type { Turn, Turns } from '../runtime/turns.ts'
+import { type ItemState, isEnded, itemState, type Subscription, stateAfter } from './subscription.ts'
+import { SetsByKey, SubscriptionIndex } from './subscription-index.ts'
+
+interface LiveOptions {
+  readonly views: Pick<Views, 'position' | 'any'>
+  readonly turns: Turns
+  readonly log: LimitedLog
+}
 
 /** The live subscriptions of a collection. */
 interface Watchers {
   readonly index: SubscriptionIndex<Subscription>
   /** The subscriptions whose client has an item, by the item's key. */
-  readonly holders: Map<string, Set<Subscription>>
+  readonly holders: SetsByKey<Subscription>
 }
 
-/** The subscriptions that receive events from the bus, by collection, and the items that their clients have. */
+/**
+ * Sends the events of the bus to the subscriptions that they concern. A slow client gets the latest state of the items
+ * that changed meanwhile, not every change.
+ */
 export class LiveSubscriptions {
+  /** How often a client became slow. */
+  laggedEver = 0
+  readonly #options: LiveOptions
   readonly #byCollection = new Map<string, Watchers>()
+  /** The views are ahead of what subscriptions were told: parts of a write are still to come. */
+  #isMidway = false
+  #postponed: Subscription[] = []
 
-  get isEmpty(): boolean {
-    return this.#byCollection.size === 0
+  constructor(options: LiveOptions) {
+    this.#options = options
   }
 
-  has(collection: string): boolean {
-    return this.#byCollection.has(collection)
-  }
-
+  /** The client has everything up to the position of the views. */
   add(subscription: Subscription): void {
-    const { collection, watch, has } = subscription
-    subscription.isLive = true
-    const watchers = this.#byCollection.get(collection) ?? {
-      index: new SubscriptionIndex<Subscription>(),
-      holders: new Map<string, Set<Subscription>>(),
-    }
+    const { collection, filter, has } = subscription
+    subscription.state = 'live'
+    const watchers = this.#byCollection.get(collection) ?? { index: new SubscriptionIndex(), holders: new SetsByKey() }
     this.#byCollection.set(collection, watchers)
-    watchers.index.add(subscription, watch)
-    for (const key of has.keys()) hold(watchers, key, subscription)
+    watchers.index.add(subscription, filter)
+    for (const key of has.keys()) watchers.holders.add(key, subscription)
   }
 
   remove(subscription: Subscription): void {
-    const watchers = this.#byCollection.get(subscription.collection)
+    const { collection, filter, has } = subscription
+    const watchers = this.#byCollection.get(collection)
     if (!watchers) return
-    watchers.index.remove(subscription, subscription.watch)
-    for (const key of subscription.has.keys()) letGo(watchers, key, subscription)
-    if (watchers.index.isEmpty) this.#byCollection.delete(subscription.collection)
+    watchers.index.remove(subscription, filter)
+    for (const key of has.keys()) watchers.holders.remove(key, subscription)
+    if (watchers.index.isEmpty) this.#byCollection.delete(collection)
   }
 
-  /** The subscriptions whose filters may match the item, and those whose clients have it. */
-  async concernedBy(
-    collection: string,
-    key: string,
-    item: JsonObject | undefined,
-    turn: Turn,
-  ): Promise<Iterable<Subscription>> {
-    const watchers = this.#byCollection.get(collection)
-    if (!watchers) return []
-    const concerned = item ? await watchers.index.concernedBy(item, turn) : new Set<Subscription>()
-    for (const one of watchers.holders.get(key) ?? []) concerned.add(one)
-    return concerned
+  /** `Subscriptions.apply`. */
+  apply(recorded: Recorded, hasMore: () => boolean): void | Promise<void> {
+    this.#isMidway = true
+    if (this.#byCollection.size === 0) this.#applied(hasMore)
+    else return this.#options.turns.run((turn) => this.#sendAll(recorded, turn)).then(() => this.#applied(hasMore))
+  }
+
+  #applied(hasMore: () => boolean): void {
+    this.#isMidway = hasMore()
+    if (this.#isMidway) return
+    const postponed = this.#postponed
+    this.#postponed = []
+    for (const subscription of postponed) this.#sendLatest(subscription)
+  }
+
+  async #sendAll(recorded: Recorded, turn: Turn): Promise<void> {
+    for (const [position, event] of positioned(recorded)) {
+      const watchers = isItemEvent(event) && this.#byCollection.get(event.collection)
+      if (!watchers) continue
+      if (turn.isOver) await turn.next()
+      const state = stateAfter(event, position)
+      const concerned = state.item ? await watchers.index.concernedBy(state.item.value, turn) : new Set<Subscription>()
+      for (const holder of watchers.holders.get(String(event.id))) concerned.add(holder)
+      for (const subscription of concerned) {
+        if (turn.isOver) await turn.next()
+        // A subscription that began meanwhile already has this event.
+        if (isEnded(subscription) || position <= subscription.position) continue
+        if (!this.#postpones(subscription, state)) this.send(subscription, state)
+      }
+    }
   }
 
   /** Sends the change of an item if it concerns the subscription, which need not be live yet. */
   send(subscription: Subscription, { id, item, position }: ItemState): void {
-    const { has, watch, client, isLive, collection } = subscription
-    const isConcerned = item !== undefined && watch.concerns(item.value)
-    if (subscription.isEnded) return
+    if (isEnded(subscription)) return
+    const { has, filter, client, state, collection } = subscription
     const key = String(id)
     const had = has.has(key)
-    const watchers = isLive ? this.#byCollection.get(collection) : undefined
-    if (item && isConcerned) {
+    const holders = state === 'catchingUp' ? undefined : this.#byCollection.get(collection)?.holders
+    if (item && filter.concerns(item.value)) {
       has.set(key, id)
-      if (watchers) hold(watchers, key, subscription)
+      holders?.add(key, subscription)
       const kind = had ? 'update' : 'enter'
       client.change({ subscription: subscription.id, position, kind, id, text: item.text })
     } else if (had) {
       has.delete(key)
-      if (watchers) letGo(watchers, key, subscription)
+      holders?.remove(key, subscription)
       client.change({ subscription: subscription.id, position, kind: 'leave', id, text: undefined })
     }
   }
 
-  sendEvent(subscription: Subscription, event: ItemEvent, position: Position): void {
-    this.send(subscription, latestOf(event.id, textOf(event), position))
+  /** Whether the change is to be sent later, as the client is slow. */
+  #postpones(subscription: Subscription, { id, position }: ItemState): boolean {
+    const { client, changed } = subscription
+    if (subscription.state !== 'lagging') {
+      if (!client.isSlow()) return false
+      this.laggedEver++
+      subscription.state = 'lagging'
+      client.lagging(subscription.id, position)
+      client.whenDrained(() => this.#sendLatest(subscription))
+    }
+    // Deleting first moves the key to the end: keys are ordered by their latest change.
+    changed.delete(String(id))
+    changed.add(String(id))
+    return true
   }
-}
 
-function hold({ holders }: Watchers, key: string, subscription: Subscription): void {
-  const those = holders.get(key)
-  if (those) those.add(subscription)
-  else holders.set(key, new Set([subscription]))
-}
+  #sendLatest(subscription: Subscription): void {
+    if (isEnded(subscription)) return
+    // Other subscriptions were not told yet what the views have.
+    if (this.#isMidway) {
+      this.#postponed.push(subscription)
+      return
+    }
+    const { turns, log } = this.#options
+    turns
+      .run((turn) => this.#sendChanged(subscription, turn))
+      .catch((error: unknown) => log.error({ err: error }, 'a subscription could not catch up'))
+  }
 
-function letGo({ holders }: Watchers, key: string, subscription: Subscription): void {
-  const those = holders.get(key)
-  those?.delete(subscription)
-  if (those?.size === 0) holders.delete(key)
+  /** Sends the latest state of each item that changed while the client was slow, as fast as the client reads. */
+  async #sendChanged(subscription: Subscription, turn: Turn): Promise<void> {
+    const { views } = this.#options
+    const { client, has, changed } = subscription
+    const collection = views.any(subscription.collection)
+    // There is at least one key, and nothing is awaited after the last one, for which these conditions hold.
+    for (const key of changed) {
+      if (turn.isOver) await turn.next()
+      if (isEnded(subscription)) return
+      if (client.isSlow()) return client.whenDrained(() => this.#sendLatest(subscription))
+      if (this.#isMidway) return this.#sendLatest(subscription)
+      changed.delete(key)
+      const position = collection?.get(key)?.position
+      const item = collection?.item(key)
+      if (position !== undefined)
+        this.send(subscription, itemState(item?.id ?? has.get(key) ?? key, item?.text, position))
+    }
+    subscription.state = 'live'
+    client.current(subscription.id, views.position)
+  }
 }

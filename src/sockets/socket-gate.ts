@@ -13,6 +13,12 @@ export type Identification =
   | { readonly principal: Principal }
   | { readonly error: RefusedAccess['refused'] | 'TooManySockets' }
 
+interface CountedSocket {
+  readonly address: string
+  readonly group: PerAddress
+  readonly leave: () => void
+}
+
 const MISDIRECTED: Admission = { type: 'refused', status: '421 Misdirected Request', reason: 'Misdirected' }
 const UNAVAILABLE: Admission = { type: 'refused', status: '503 Service Unavailable', reason: 'Unavailable' }
 const FORBIDDEN: Admission = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
@@ -28,6 +34,7 @@ export class SocketGate {
   readonly #authenticated: PerAddress
   readonly #unauthenticated = new PerAddress(UNAUTHENTICATED_PER_ADDRESS)
   readonly #admitted = new WeakMap<IncomingMessage, PerAddress>()
+  /** Open sockets, which count as unauthenticated first. */
   readonly #counted = new WeakMap<IncomingMessage, CountedSocket>()
 
   constructor(gate: Gate, perAddress: number, isReady: () => boolean) {
@@ -67,53 +74,34 @@ export class SocketGate {
     const credentials = hasCredentials(byRequest) ? byRequest : credentialsOfAuth(auth)
     const admitted = await this.#gate.admit(credentials, () => address)
     if (isRefused(admitted)) return { error: admitted.refused }
-    return this.#counted.get(request)?.moveTo(this.#authenticated)
-      ? { principal: admitted }
-      : { error: 'TooManySockets' }
+    return this.#countAuthenticated(request) ? { principal: admitted } : { error: 'TooManySockets' }
   }
 
   /** Counts an open socket until the returned function is called. Undefined if the limit was reached meanwhile. */
   count(request: IncomingMessage): (() => void) | undefined {
-    const counted = CountedSocket.take(this.#admitted.get(request) ?? this.#unauthenticated, this.#addressOf(request))
-    if (!counted) return undefined
-    this.#counted.set(request, counted)
-    return () => counted.leave()
+    const address = this.#addressOf(request)
+    const group = this.#admitted.get(request) ?? this.#unauthenticated
+    if (group.isFull(address)) return undefined
+    this.#counted.set(request, { address, group, leave: group.enter(address) })
+    return () => {
+      this.#counted.get(request)?.leave()
+      this.#counted.delete(request)
+    }
+  }
+
+  /** Returns false if the limit of authenticated sockets is reached, or the socket is closed. */
+  #countAuthenticated(request: IncomingMessage): boolean {
+    const group = this.#authenticated
+    const counted = this.#counted.get(request)
+    if (counted?.group === group) return true
+    if (!counted || group.isFull(counted.address)) return false
+    counted.leave()
+    this.#counted.set(request, { ...counted, group, leave: group.enter(counted.address) })
+    return true
   }
 
   #addressOf(request: IncomingMessage): string {
     return this.#gate.addressOf(request.socket.remoteAddress, request.headers)
-  }
-}
-
-/** Counts a socket as unauthenticated, then as authenticated. */
-class CountedSocket {
-  readonly #address: string
-  #group: PerAddress
-  #leave: (() => void) | undefined
-
-  private constructor(group: PerAddress, address: string) {
-    this.#group = group
-    this.#address = address
-    this.#leave = group.enter(address)
-  }
-
-  static take(group: PerAddress, address: string): CountedSocket | undefined {
-    return group.isFull(address) ? undefined : new CountedSocket(group, address)
-  }
-
-  /** Returns false if the target's limit is reached. */
-  moveTo(group: PerAddress): boolean {
-    if (this.#group === group) return true
-    if (!this.#leave || group.isFull(this.#address)) return false
-    this.#leave()
-    this.#group = group
-    this.#leave = group.enter(this.#address)
-    return true
-  }
-
-  leave(): void {
-    this.#leave?.()
-    this.#leave = undefined
   }
 }
 

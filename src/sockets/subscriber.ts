@@ -1,6 +1,6 @@
-import type { Server, Socket } from 'socket.io'
-import { bytesWaiting, type EngineConnection, terminate } from './connection.ts'
+import type { Socket } from 'socket.io'
 import type { Change, ClientMessages, ServerMessages, Subscribed } from './protocol.ts'
+import { engineConnectionOf, jsonText, queuedBytes, terminate } from './socket-io-internals.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
@@ -22,7 +22,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   const requests: (() => Promise<void>)[] = []
   const end = (): void => {
     requests.length = 0
-    terminate(socket.conn as unknown as EngineConnection)
+    terminate(engineConnectionOf(socket))
   }
   const serve = async (): Promise<void> => {
     for (let request = requests[0]; request && socket.connected; request = requests[0]) {
@@ -54,14 +54,14 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
 }
 
 function subscriberOf(socket: ClientSocket): Subscriber {
-  const conn = socket.conn as unknown as EngineConnection
-  const isSlow = (): boolean => bytesWaiting(conn) > SLOW_BYTES
+  const connection = engineConnectionOf(socket)
+  const isSlow = (): boolean => queuedBytes(connection) > SLOW_BYTES
   const waiting: (() => void)[] = []
-  const look = (): void => {
+  const callDrained = (): void => {
     while (waiting.length > 0 && !(socket.connected && isSlow())) waiting.shift()?.()
   }
-  conn.on('drain', look)
-  socket.once('disconnect', () => setImmediate(look))
+  connection.on('drain', callDrained)
+  socket.once('disconnect', () => setImmediate(callDrained))
   return {
     change: (change) => socket.emit('change', changeAsSent(change)),
     lagging: (subscription, position) => socket.emit('lagging', { subscription, position }),
@@ -69,51 +69,22 @@ function subscriberOf(socket: ClientSocket): Subscriber {
     isSlow,
     whenDrained(work) {
       waiting.push(work)
-      setImmediate(look)
+      setImmediate(callDrained)
     },
   }
 }
 
-function asSent(answered: SubscribeResponse): Subscribed {
-  if (!('items' in answered) || !answered.items) return answered as Subscribed
-  const { items, ...others } = answered
-  const text = `${JSON.stringify(others).slice(0, -1)},"items":[${items.map((item) => item.text).join(',')}]}`
-  return new JsonText(text) as unknown as Subscribed
+function asSent(response: SubscribeResponse): Subscribed {
+  if ('error' in response) return response
+  const { items, ...others } = response
+  return items ? withMember(others, 'items', `[${items.map(({ text }) => text).join(',')}]`) : others
 }
 
 function changeAsSent({ text, ...others }: TextChange): Change {
-  if (text === undefined) return others
-  return new JsonText(`${JSON.stringify(others).slice(0, -1)},"item":${text}}`) as unknown as Change
+  return text === undefined ? others : withMember(others, 'item', text)
 }
 
-/** JSON text to be inserted unchanged into a message to a Socket.IO client. */
-class JsonText {
-  readonly text: string
-
-  constructor(text: string) {
-    this.text = text
-  }
-}
-
-/** A packet of the default namespace, as socket.io-parser defines it. */
-interface Packet {
-  readonly type: number
-  readonly nsp: string
-  readonly id?: number
-  readonly data?: unknown
-}
-
-/**
- * Enables the server to send JsonText. Socket.IO would search each value for binary data and stringify it for each
- * client anew: 150 ms for an item of 1 MiB.
- */
-export function encodeAsTheyAre(io: Pick<Server, 'encoder'>): void {
-  const encoder = io.encoder as { encode(packet: Packet): unknown[] }
-  const encode = encoder.encode.bind(encoder)
-  encoder.encode = (packet) => {
-    const { type, id = '', data } = packet
-    if (!Array.isArray(data) || !data.some((part) => part instanceof JsonText)) return encode(packet)
-    const parts = data.map((part) => (part instanceof JsonText ? part.text : JSON.stringify(part)))
-    return [`${type}${id}[${parts.join(',')}]`]
-  }
+/** A message with a further member, whose value is JSON already. */
+function withMember<Message>(message: object, name: string, json: string): Message {
+  return jsonText(`${JSON.stringify(message).slice(0, -1)},"${name}":${json}}`)
 }

@@ -3,14 +3,14 @@ import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Filter } from '../query/filter.ts'
 import type { Turn } from '../runtime/turns.ts'
-import type { SubscriptionFilter } from './subscription-filter.ts'
+import type { SubscriptionFilter } from './subscribe-request.ts'
 
 interface OfPath<Subscriber> {
   readonly path: Path
   /** By order key. */
-  readonly values: Map<string, Set<Subscriber>>
+  readonly subscribers: SetsByKey<Subscriber>
   /** Length of the longest key added so far. */
-  most: number
+  longest: number
 }
 
 /**
@@ -25,45 +25,36 @@ export class SubscriptionIndex<Subscriber> {
     return this.#others.size === 0 && this.#byPath.size === 0
   }
 
-  add(subscriber: Subscriber, watch: SubscriptionFilter): void {
-    const filter = mostTelling(watch)
+  add(subscriber: Subscriber, { filters }: SubscriptionFilter): void {
+    const filter = mostSelective(filters)
     if (!filter) {
       this.#others.add(subscriber)
       return
     }
     const name = formatPath(filter.path)
-    const of = this.#byPath.get(name) ?? { path: filter.path, values: new Map<string, Set<Subscriber>>(), most: 0 }
-    this.#byPath.set(name, of)
-    of.most = Math.max(of.most, filter.keys.most)
-    for (const key of filter.keys.all) {
-      const subscribers = of.values.get(key)
-      if (subscribers) subscribers.add(subscriber)
-      else of.values.set(key, new Set([subscriber]))
-    }
+    const found = this.#byPath.get(name) ?? { path: filter.path, subscribers: new SetsByKey(), longest: 0 }
+    this.#byPath.set(name, found)
+    found.longest = Math.max(found.longest, filter.keys.most)
+    for (const key of filter.keys.all) found.subscribers.add(key, subscriber)
   }
 
-  remove(subscriber: Subscriber, watch: SubscriptionFilter): void {
+  remove(subscriber: Subscriber, { filters }: SubscriptionFilter): void {
     this.#others.delete(subscriber)
-    const filter = mostTelling(watch)
+    const filter = mostSelective(filters)
     const name = filter ? formatPath(filter.path) : ''
-    const values = this.#byPath.get(name)?.values
-    if (!filter || !values) return
-    for (const key of filter.keys.all) {
-      const subscribers = values.get(key)
-      subscribers?.delete(subscriber)
-      if (subscribers?.size === 0) values.delete(key)
-    }
-    if (values.size === 0) this.#byPath.delete(name)
+    const subscribers = this.#byPath.get(name)?.subscribers
+    if (!filter || !subscribers) return
+    for (const key of filter.keys.all) subscribers.remove(key, subscriber)
+    if (subscribers.isEmpty) this.#byPath.delete(name)
   }
 
   /** The subscriptions that existed when the call began. */
   async concernedBy(item: JsonObject, turn: Turn): Promise<Set<Subscriber>> {
     const found = new Set(this.#others)
-    for (const { path, values, most } of [...this.#byPath.values()]) {
+    for (const { path, subscribers, longest } of [...this.#byPath.values()]) {
       if (turn.isOver) await turn.next()
       for (const value of valuesAt(item, path)) {
-        const subscribers = values.get(orderKey(value, most))
-        if (subscribers) for (const one of subscribers) found.add(one)
+        for (const one of subscribers.get(orderKey(value, longest))) found.add(one)
       }
     }
     return found
@@ -71,15 +62,31 @@ export class SubscriptionIndex<Subscriber> {
 }
 
 /** The equality filter with the fewest values; undefined if there is none. Event times have keys of their own. */
-function mostTelling({ filters }: SubscriptionFilter): Filter | undefined {
-  let found: Filter | undefined
-  for (const filter of filters) {
-    if (
-      filter.operator === 'eq' &&
-      !filter.isTime &&
-      filter.keys.all.size < (found?.keys.all.size ?? Number.POSITIVE_INFINITY)
-    )
-      found = filter
+function mostSelective(filters: readonly Filter[]): Filter | undefined {
+  const usable = filters.filter(({ operator, isTime }) => operator === 'eq' && !isTime)
+  return usable.sort((a, b) => a.keys.all.size - b.keys.all.size)[0]
+}
+
+export class SetsByKey<Value> {
+  readonly #sets = new Map<string, Set<Value>>()
+
+  get isEmpty(): boolean {
+    return this.#sets.size === 0
   }
-  return found
+
+  get(key: string): Iterable<Value> {
+    return this.#sets.get(key) ?? []
+  }
+
+  add(key: string, value: Value): void {
+    const set = this.#sets.get(key)
+    if (set) set.add(value)
+    else this.#sets.set(key, new Set([value]))
+  }
+
+  remove(key: string, value: Value): void {
+    const set = this.#sets.get(key)
+    set?.delete(value)
+    if (set?.size === 0) this.#sets.delete(key)
+  }
 }

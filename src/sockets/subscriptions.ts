@@ -1,34 +1,24 @@
-import { isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded } from '../events/journal.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal, Recorded } from '../events/journal.ts'
+import { formatPath } from '../json/paths.ts'
 import { momentOf } from '../projections/moment.ts'
-import { type Clock, isSpeed, Pace, SPEEDS } from '../projections/pace.ts'
+import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { PageItems } from '../query/index/finder.ts'
-import type { PageItemsAt, Queries } from '../query/queries.ts'
+import type { Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
+import { type Asker, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
-import { LaggingSubscriptions } from './lagging-subscriptions.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
-import {
-  accepted,
-  eventTimeOf,
-  give,
-  latestOf,
-  type Respond,
-  type SubscribeResponse,
-  type Subscriber,
-  type Subscription,
-  textOf,
-  tooLong,
-  tooMany,
-} from './subscription.ts'
-import { parseSubscriptionFilter, queryOf } from './subscription-filter.ts'
+import { parseSubscribe, parseSubscriptionFilter, queryOf, type SubscribeRequest } from './subscribe-request.ts'
+import { isEnded, type SubscribeResponse, type Subscriber, type Subscription } from './subscription.ts'
 
 /** A subscription is resumed with up to this many times as many items as it may begin with, and as many changed ones. */
 const MOST_RESUMED = 10
+/** Highest total length of the items with which a subscription begins, because one message is encoded at once. */
+const MOST_CHARACTERS = 2 ** 24
 
 export interface SubscriptionsOptions {
   readonly views: Views
@@ -52,25 +42,33 @@ export interface SubscriptionFigures {
   readonly laggedEver: number
 }
 
+/** The state of the list with which a client begins, or at which it resumes, without items then. */
+interface Beginning {
+  readonly position: Position
+  readonly items?: PageItems['items']
+  /** The client could not resume. */
+  readonly reset?: true
+}
+
+type Rejection = Extract<SubscribeResponse, { readonly error: string }>
+
 /**
  * Keeps the lists of clients up to date: the matching items, then each change that concerns them, in order, exactly
- * once. The cost of an event grows with the number of subscriptions that it may concern.
+ * once (the states are in subscription.ts). The cost of an event grows with the number of subscriptions that it may
+ * concern.
  */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
-  readonly #live = new LiveSubscriptions()
-  readonly #lagging: LaggingSubscriptions
+  readonly #live: LiveSubscriptions
   readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
-  readonly #turns = new Turns()
   #made = 0
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
-    const { views, journal, log } = options
-    const shared = { views, live: this.#live, turns: this.#turns, log }
-    this.#lagging = new LaggingSubscriptions(shared)
-    this.#catchUp = new CatchUp({ ...shared, journal })
+    const shared = { ...options, turns: new Turns() }
+    this.#live = new LiveSubscriptions(shared)
+    this.#catchUp = new CatchUp({ ...shared, live: this.#live })
   }
 
   get perClient(): number {
@@ -78,10 +76,9 @@ export class Subscriptions {
   }
 
   /** Calls `respond` once, before the first change is sent. Resolves after that. */
-  async subscribe(client: Subscriber, wanted: unknown, respond: Respond): Promise<void> {
+  async subscribe(client: Subscriber, sent: unknown, respond: (response: SubscribeResponse) => void): Promise<void> {
     try {
-      const response = await this.#subscribe(client, parseSubscribe(wanted), respond)
-      if (response) respond(response)
+      await this.#subscribe(client, parseSubscribe(sent), respond)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       respond({ error: 'Invalid', message: error.message })
@@ -102,247 +99,156 @@ export class Subscriptions {
     this.#clients.delete(client)
   }
 
+  #end(subscription: Subscription): void {
+    subscription.state = 'ended'
+    subscription.pace?.end()
+    this.#live.remove(subscription)
+  }
+
   /**
    * Passes a durable write, or a part of one, to the subscriptions; the views already have it. `hasMore` tells whether
    * the views are further ahead. The next call must wait for the returned promise.
    */
   apply(recorded: Recorded, hasMore = () => false): void | Promise<void> {
-    this.#lagging.setMidway(true)
-    const applied = this.#live.isEmpty ? undefined : this.#turns.run((turn) => this.#applying(recorded, turn))
-    const end = (): void => this.#lagging.setMidway(hasMore())
-    return applied ? applied.then(end) : end()
-  }
-
-  async #applying(recorded: Recorded, turn: Turn): Promise<void> {
-    for (const [position, event] of positioned(recorded)) {
-      if (!isItemEvent(event) || !this.#live.has(event.collection)) continue
-      if (turn.isOver) await turn.next()
-      const latest = latestOf(event.id, textOf(event), position)
-      const concerned = await this.#live.concernedBy(event.collection, String(event.id), latest.item?.value, turn)
-      for (const subscription of concerned) {
-        if (turn.isOver) await turn.next()
-        // A subscription that began meanwhile already has this event.
-        if (subscription.isEnded || position <= subscription.position) continue
-        if (!this.#lagging.postpones(subscription, latest)) this.#live.send(subscription, latest)
-      }
-    }
+    return this.#live.apply(recorded, hasMore)
   }
 
   figures(): SubscriptionFigures {
-    let subscriptions = 0
-    let lagging = 0
-    for (const own of this.#clients.values()) {
-      subscriptions += own.size
-      for (const { behind } of own.values()) if (behind) lagging++
-    }
-    return { subscriptions, lagging, laggedEver: this.#lagging.count }
+    const all = [...this.#clients.values()].flatMap((own) => [...own.values()])
+    const lagging = all.filter(({ state }) => state === 'lagging').length
+    return { subscriptions: all.length, lagging, laggedEver: this.#live.laggedEver }
   }
 
-  /** Undefined if it has called `respond` itself. */
   async #subscribe(
     client: Subscriber,
-    wanted: SubscribeRequest,
-    respond: Respond,
-  ): Promise<SubscribeResponse | undefined> {
+    request: SubscribeRequest,
+    respond: (response: SubscribeResponse) => void,
+  ): Promise<void> {
     const { views, queries, journal, perClient } = this.#options
-    const watch = parseSubscriptionFilter(wanted.query, queries.timeOf(wanted.collection))
+    const { collection } = request
+    const time = queries.timeOf(collection)
+    const filter = parseSubscriptionFilter(request.query, time)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
     if (own.size >= perClient) {
-      return { error: 'TooMany', message: `A client may have ${perClient} subscriptions.` }
+      respond({ error: 'TooMany', message: `A client may have ${perClient} subscriptions.` })
+      return
     }
-    const id = String(++this.#made)
     const subscription: Subscription = {
-      id,
+      id: String(++this.#made),
       client,
-      collection: wanted.collection,
-      watch,
+      collection,
+      filter,
       has: new Map(),
+      state: 'starting',
       position: views.position,
       pace: undefined,
-      isLive: false,
-      behind: undefined,
-      isEnded: false,
+      changed: new Set(),
     }
+    const { id } = subscription
     // Registers at once: concurrent calls must count towards the limit, and the client may disconnect while the past is
     // read.
     this.#clients.set(client, own.set(id, subscription))
-    if (wanted.from !== undefined) {
-      return await this.#unlessRejected(subscription, () =>
-        this.#replay(subscription, wanted.from as string, wanted.speed),
-      )
+    let isAccepted = false
+    try {
+      const beginning = await this.#begin(subscription, request)
+      const eventTime = time && { eventTime: formatPath(time) }
+      if ('error' in beginning) {
+        respond(beginning.journal === undefined ? beginning : { ...beginning, ...eventTime })
+        return
+      }
+      const { position, items = [] } = beginning
+      subscription.position = position
+      for (const { id, key } of items) subscription.has.set(key, id)
+      const isStart = beginning.items !== undefined && request.from === undefined
+      // No event comes before the response, as nothing is awaited.
+      const isLive = isStart && position === views.position
+      const behind = isStart && !isLive && { behind: true as const }
+      respond({ subscription: id, journal: journal.id, ...eventTime, ...beginning, ...behind })
+      isAccepted = true
+      if (isEnded(subscription)) return
+      if (isLive) this.#live.add(subscription)
+      else this.#catchUp.begin(subscription)
+    } finally {
+      if (!isAccepted) this.unsubscribe(client, id)
     }
-    const { after } = wanted
-    const canResume = wanted.journal === journal.id && after !== undefined && after <= journal.head
-    let resumed: SubscribeResponse | undefined
-    const response = await this.#unlessRejected(subscription, async () => {
-      if (canResume) resumed = await this.#resume(subscription, after)
-      return resumed ?? this.#start(subscription, wanted, respond)
-    })
-    return resumed ?? ('error' in response ? response : undefined)
   }
 
-  /** Begins with the matching items, then follows the changes. */
-  async #start(subscription: Subscription, { after }: SubscribeRequest, respond: Respond): Promise<SubscribeResponse> {
+  async #begin(subscription: Subscription, request: SubscribeRequest): Promise<Beginning | Rejection> {
+    const { journal } = this.#options
+    const { after, from, speed } = request
+    if (from !== undefined) return this.#replay(subscription, from, speed)
+    const canResume = request.journal === journal.id && after !== undefined && after <= journal.head
+    if (canResume && (await this.#resume(subscription, after))) return { position: after }
+    const beginning = await this.#start(subscription)
+    return 'error' in beginning || after === undefined ? beginning : { ...beginning, reset: true }
+  }
+
+  /** Finds the items that match now. */
+  async #start(subscription: Subscription): Promise<Beginning | Rejection> {
     const { views, queries, journal, items: most } = this.#options
     const collection = views.find(subscription.collection)
-    const nothing = { items: [], total: 0, at: views.position }
-    // No event comes in between, as nothing is awaited.
-    const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): SubscribeResponse => {
-      // Clients read a list to resume it: one that cannot be resumed would be read again and again.
-      const isResumable = total <= MOST_RESUMED * most
-      const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
-      const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
-      if (refused)
-        return isResumable
-          ? { ...refused, position, journal: journal.id, ...eventTimeOf(queries, subscription) }
-          : refused
-      give(subscription, items)
-      subscription.position = position
-      const isCurrent = position === views.position
-      if (!subscription.isEnded && isCurrent) this.#live.add(subscription)
-      const flags = {
-        ...(after !== undefined && { reset: true as const }),
-        ...(!isCurrent && { behind: true as const }),
-      }
-      const response = { ...accepted(subscription, position, this.#options), items, ...flags }
-      respond(response)
-      if (!isCurrent) this.#catchUp.begin(subscription)
-      return response
-    }
-    const query = queryOf(subscription.watch, most)
-    return begin(collection ? await queries.find(collection, query, askerOf(subscription)) : nothing)
+    if (!collection) return { position: views.position, items: [] }
+    const query = queryOf(subscription.filter, most)
+    const { items, total, at: position } = await queries.find(collection, query, askerOf(subscription))
+    // Clients read a list to resume it: one that cannot be resumed would be read again and again.
+    const isResumable = total <= MOST_RESUMED * most
+    const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
+    const message = total > most ? `${total} items match, ${most} is the limit; ${advice}.` : tooLong(items, advice)
+    if (message === undefined) return { position, items }
+    return { error: 'TooLarge', message, ...(isResumable && { position, journal: journal.id }) }
   }
 
-  /**
-   * Computes which items matched at the client's last position; the changes since then follow. Undefined if that takes
-   * too much memory, as too many items match or were changed since.
-   */
-  async #resume(subscription: Subscription, after: Position): Promise<SubscribeResponse | undefined> {
+  /** Finds the items that matched at the client's last position. False if too many match, or were changed since. */
+  async #resume(subscription: Subscription, after: Position): Promise<boolean> {
     const { views, queries, past, items } = this.#options
-    const { collection: name, watch, has } = subscription
+    const { collection: name, filter, has } = subscription
     const most = MOST_RESUMED * items
     const asker = askerOf(subscription)
     const collection = views.any(name)
-    const found = collection && (await queries.find(collection, queryOf(watch, most), asker))
-    if (found && found.total > most) return undefined
-    if (found) give(subscription, found.items)
-    const filter = { name, matches: watch.concerns }
-    if (!(await past.turnBack(has, found?.at ?? views.position, after, filter, most, asker))) {
-      has.clear()
-      return undefined
-    }
-    subscription.position = after
-    this.#catchUp.begin(subscription)
-    return accepted(subscription, after, this.#options)
+    const found = collection && (await queries.find(collection, queryOf(filter, most), asker))
+    if (found && found.total > most) return false
+    for (const { id, key } of found?.items ?? []) has.set(key, id)
+    const matching = { name, matches: filter.concerns }
+    const isTurnedBack = await past.turnBack(has, found?.at ?? views.position, after, matching, most, asker)
+    if (!isTurnedBack) has.clear()
+    return isTurnedBack
   }
 
-  /** Begins with the items that matched then; the changes follow at their pace, `speed` times as fast. */
-  async #replay(subscription: Subscription, from: string, speed: number): Promise<SubscribeResponse> {
+  /** Finds the items that matched then; the changes follow at their pace, `speed` times as fast. */
+  async #replay(subscription: Subscription, from: string, speed: number): Promise<Beginning | Rejection> {
     const { journal, now, clock, items: most } = this.#options
     const { position, ms } = await momentOf(from, 'from', journal, now)
-    const found = await this.#matchingAt(subscription, position)
-    if (found.length > most) {
-      return {
-        error: 'TooLarge',
-        message: `More than ${most} items matched at position ${position}; ask for fewer.`,
-        position,
-      }
-    }
-    const refused = tooLong(found, 'ask for fewer')
-    if (refused) return { ...refused, position }
-    give(subscription, found)
-    subscription.position = position
+    const items = await this.#matchingAt(subscription, position)
+    const tooMany = `More than ${most} items matched at position ${position}; ask for fewer.`
+    const message = items.length > most ? tooMany : tooLong(items, 'ask for fewer')
+    if (message !== undefined) return { error: 'TooLarge', message, position }
     subscription.pace = new Pace(clock, ms, speed)
-    this.#catchUp.begin(subscription)
-    return { ...accepted(subscription, position, this.#options), items: found }
-  }
-
-  /** Removes the subscription if it is rejected. */
-  async #unlessRejected(
-    { client, id }: Subscription,
-    attempt: () => Promise<SubscribeResponse>,
-  ): Promise<SubscribeResponse> {
-    let response: SubscribeResponse | undefined
-    try {
-      response = await attempt()
-      return response
-    } finally {
-      if (!response || 'error' in response) this.unsubscribe(client, id)
-    }
+    return { position, items }
   }
 
   async #matchingAt(subscription: Subscription, at: Position): Promise<PageItems['items']> {
     const { past, queries, items: most } = this.#options
-    const { collection, watch } = subscription
+    const { collection, filter } = subscription
     const asker = askerOf(subscription)
     if (!past.existed(collection, at)) return []
     const then = await past.collection(collection, at, asker)
     try {
-      return (await queries.find(then, queryOf(watch, most + 1), asker)).items
+      return (await queries.find(then, queryOf(filter, most + 1), asker)).items
     } finally {
       then.release()
     }
-  }
-
-  #end(subscription: Subscription): void {
-    subscription.isEnded = true
-    subscription.pace?.end()
-    this.#live.remove(subscription)
   }
 }
 
 /** A search ends with its subscription, when the client has disconnected. */
 function askerOf(subscription: Subscription): Asker {
-  return { isGone: () => subscription.isEnded }
+  return { isGone: () => isEnded(subscription) }
 }
 
-/** A parsed `subscribe`; parseSubscriptionFilter reads its query. */
-export interface SubscribeRequest {
-  readonly collection: string
-  readonly query: unknown
-  readonly after: Position | undefined
-  readonly journal: string | undefined
-  /** A position or an instant, not resolved yet. */
-  readonly from: string | undefined
-  readonly speed: number
-}
-
-const MEMBERS = ['collection', 'query', 'after', 'journal', 'from', 'speed']
-
-/**
- * Checks what a client sent.
- * @throws {Refusal} `Invalid`
- */
-export function parseSubscribe(sent: unknown): SubscribeRequest {
-  if (typeof sent !== 'object' || sent === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
-  const unknown = Object.keys(sent).find((name) => !MEMBERS.includes(name))
-  if (unknown !== undefined) {
-    throw new Refusal('Invalid', `subscribe has no member ${JSON.stringify(unknown)}; it has ${MEMBERS.join(', ')}.`)
-  }
-  const { collection, query, after, journal, from, speed } = sent as Readonly<Record<string, unknown>>
-  if (typeof collection !== 'string' || collection === '') throw new Refusal('Invalid', 'collection must be text.')
-  if (after !== undefined && !isPosition(after)) throw new Refusal('Invalid', 'after must be a position.')
-  if (journal !== undefined && typeof journal !== 'string') throw new Refusal('Invalid', 'journal must be a UUID.')
-  if (from !== undefined && typeof from !== 'string' && !isPosition(from)) {
-    throw new Refusal('Invalid', 'from must be a position or an ISO 8601 date-time.')
-  }
-  if (from !== undefined && after !== undefined) {
-    throw new Refusal('Invalid', 'after resumes a subscription and from starts a replay: use only one of them.')
-  }
-  if (speed !== undefined && from === undefined) throw new Refusal('Invalid', 'speed needs from: where to begin.')
-  if (speed !== undefined && !isSpeed(speed)) {
-    throw new Refusal('Invalid', `speed must be a number from ${SPEEDS.least} to ${SPEEDS.most}.`)
-  }
-  return {
-    collection,
-    query,
-    after,
-    journal,
-    from: from === undefined ? undefined : String(from),
-    speed: speed ?? SPEEDS.least,
-  }
-}
-
-function isPosition(value: unknown): value is Position {
-  return Number.isSafeInteger(value) && (value as number) >= 0
+/** A message if the items are too long together. */
+function tooLong(items: PageItems['items'], advice: string): string | undefined {
+  let characters = 0
+  for (const { text } of items) characters += text.length
+  if (characters <= MOST_CHARACTERS) return undefined
+  return `The items that match are longer than ${MOST_CHARACTERS} characters; ${advice}.`
 }

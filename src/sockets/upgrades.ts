@@ -10,20 +10,16 @@ export interface Unanswered {
   beforeUpgrade(socket: Socket, go: () => void): void
 }
 
-const SOCKET_IO = '/socket.io/'
-
 /**
- * Dispatches upgrade requests by path and refuses WebSockets at unknown paths. Offers of other protocols are ignored,
- * as RFC 9110 §7.8 allows: curl and Java's client offer h2c with every plain request. `handlers` maps paths to
- * functions; Socket.IO has already registered its own.
+ * Dispatches upgrade requests by path and refuses WebSockets at unknown paths, in place of the listener that Socket.IO
+ * has registered. Offers of other protocols are ignored, as RFC 9110 §7.8 allows: curl and Java's client offer h2c with
+ * every plain request.
  */
 export function dispatchUpgrades(
   http: HttpServer,
   unanswered: Unanswered,
-  handlers: Readonly<Record<string, Accept>>,
+  acceptorOf: (path: string) => Accept | undefined,
 ): void {
-  const socketIo = http.listeners('upgrade') as Accept[]
-  http.removeAllListeners('upgrade')
   const upgrade: Accept = (request, socket, head) => {
     if (!offersWebSocket(request)) {
       socket.off('error', destroy)
@@ -31,16 +27,11 @@ export function dispatchUpgrades(
       http.emit('connection', socket)
       return
     }
-    const path = (request.url ?? '').split('?')[0] ?? ''
-    if (path.startsWith(SOCKET_IO)) {
-      for (const listener of socketIo) listener.call(http, request, socket, head)
-      return
-    }
-    const name = path.replace(/\/$/, '')
-    const accept = Object.hasOwn(handlers, name) ? handlers[name] : undefined
+    const accept = acceptorOf((request.url ?? '').split('?')[0] ?? '')
     if (accept) accept(request, socket, head)
     else refuse(socket, '404 Not Found')
   }
+  http.removeAllListeners('upgrade')
   http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
     // There is no other error listener, and a connection reset must not end the process.
     socket.on('error', destroy)

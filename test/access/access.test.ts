@@ -184,7 +184,7 @@ test('a token is accepted in the header or elsewhere, and its user has the role 
   }
 })
 
-test('wrong credentials are rejected even beside valid ones', async () => {
+test('a wrong credential fails the request, also if valid ones follow', async () => {
   const jwt = await tokens.issue('anna')
   assert.equal(await who({ apiKey: 'wrong', authorization: `Bearer ${jwt}` }), undefined)
   assert.equal(await who({ apiKey: 'wrong', ...basic('bert', 'hashed') }), undefined)

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readHttp } from '../../src/settings/http.ts'
-import type { KeyName } from '../../src/settings/keys.ts'
-import { SettingValues } from '../../src/settings/values.ts'
+import { mistakesOf } from '../support/settings.ts'
 
-function mistakesOf(name: KeyName, list: readonly string[]): readonly string[] {
-  const mistakes: string[] = []
-  readHttp(new SettingValues(new Map([[name, list]])), mistakes)
-  return mistakes
+const FILE = '/work/appsettings.json'
+
+function mistakesIn(name: string, list: readonly string[], others: object = {}): readonly string[] {
+  const [section = '', key = ''] = name.split('.')
+  return mistakesOf({ files: { [FILE]: { [section]: { [key]: list, ...others } } } })
 }
 
 test('an origin that no browser sends is refused with the right form', () => {
@@ -36,8 +35,8 @@ test('an origin that no browser sends is refused with the right form', () => {
   ]
   for (const [origin, right] of rows) {
     assert.deepEqual(
-      mistakesOf('Cors.Origins', [origin]),
-      [`Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}: ${right}`],
+      mistakesIn('Cors.Origins', [origin]),
+      [`${FILE}: Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}: ${right}.`],
       origin,
     )
   }
@@ -45,13 +44,7 @@ test('an origin that no browser sends is refused with the right form', () => {
 
 test('every origin, and that of sandboxed pages, cannot have credentials that browsers hold', () => {
   for (const origin of ['*', 'null']) {
-    const mistakes: string[] = []
-    const given = new Map<KeyName, unknown>([
-      ['Cors.Origins', ['https://a.example', origin]],
-      ['Cors.Credentials', true],
-    ])
-    readHttp(new SettingValues(given), mistakes)
-    assert.deepEqual(mistakes, [
+    assert.deepEqual(mistakesIn('Cors.Origins', ['https://a.example', origin], { Credentials: true }), [
       `Cors.Origins must not be ${origin} together with Cors.Credentials: every page could act as its visitor.`,
     ])
   }
@@ -63,7 +56,7 @@ test('origins of sites, apps and extensions are accepted, in any case and with t
     ...['capacitor://localhost', 'ionic://localhost', 'tauri://localhost', 'app://obsidian.md', 'file://'],
     ...['chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai', 'moz-extension://8b5a1c2e', 'vscode-webview://1u2g'],
   ]
-  assert.deepEqual(mistakesOf('Cors.Origins', origins), [])
+  assert.deepEqual(mistakesIn('Cors.Origins', origins), [])
 })
 
 test('a host that no browser sends is refused with the right form', () => {
@@ -81,18 +74,20 @@ test('a host that no browser sends is refused with the right form', () => {
   ]
   for (const [host, right] of rows) {
     assert.deepEqual(
-      mistakesOf('Http.Hosts', [host]),
-      [`Http.Hosts must hold host names without a port such as data.example, not ${JSON.stringify(host)}${right}`],
+      mistakesIn('Http.Hosts', [host]),
+      [
+        `${FILE}: Http.Hosts must hold host names without a port such as data.example, not ${JSON.stringify(host)}${right}.`,
+      ],
       host,
     )
   }
-  assert.deepEqual(mistakesOf('Http.Hosts', ['*', 'Data.example', 'data.example.', '10.0.0.5', '[::1]', 'my_host']), [])
+  assert.deepEqual(mistakesIn('Http.Hosts', ['*', 'Data.example', 'data.example.', '10.0.0.5', '[::1]', 'my_host']), [])
 })
 
 test('a trusted proxy that is no address is refused with an example', () => {
   for (const proxy of ['proxy.example', 'http://10.0.0.1', '10.0.0.1:80', '10.0.0.0/33', '[::1]', '*']) {
-    assert.deepEqual(mistakesOf('Limits.TrustedProxies', [proxy]), [
-      `Limits.TrustedProxies: ${proxy} is neither an address nor a network such as 10.0.0.0/8.`,
+    assert.deepEqual(mistakesIn('Limits.TrustedProxies', [proxy]), [
+      `${FILE}: Limits.TrustedProxies has a wrong entry: ${proxy} is neither an address nor a network such as 10.0.0.0/8.`,
     ])
   }
 })

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type AuthenticationSettings, readAuthentication } from '../../src/settings/authentication.ts'
-import type { KeyName } from '../../src/settings/keys.ts'
-import { SettingValues } from '../../src/settings/values.ts'
+import { mistakesOf, settings } from '../support/settings.ts'
 
 const HASH = `scrypt$32768$8$1$${'s'.repeat(22)}$${'k'.repeat(43)}`
 const ANNA = { Username: 'anna', Password: HASH }
@@ -14,25 +12,19 @@ interface Given {
   readonly secret?: string
 }
 
-function parse({ types = ['token'], users = [ANNA], apiKeys = [], secret }: Given): {
-  settings: AuthenticationSettings
-  mistakes: readonly string[]
-} {
-  const mistakes: string[] = []
-  const given: readonly (readonly [KeyName, unknown])[] = [
-    ['Authentication.Enabled', true],
-    ['Authentication.AuthenticationType', types],
-    ['Authentication.Users', users],
-    ['Authentication.ApiKeys', apiKeys],
-    ['Authentication.Token.Secret', secret],
-  ]
-  return { settings: readAuthentication(new SettingValues(new Map(given)), mistakes), mistakes }
+function file({ types = ['token'], users = [ANNA], apiKeys = [], secret }: Given) {
+  const Authentication = {
+    Enabled: true,
+    AuthenticationType: types,
+    Users: users,
+    ApiKeys: apiKeys,
+    ...(secret !== undefined && { Token: { Secret: secret } }),
+  }
+  return { argv: ['--settings', 's.json'], files: { '/work/s.json': { Authentication } } }
 }
 
 test('a user without a role is an admin', () => {
-  const { settings, mistakes } = parse({})
-  assert.deepEqual(mistakes, [])
-  assert.deepEqual(settings.users, [{ name: 'anna', password: HASH, role: 'admin' }])
+  assert.deepEqual(settings(file({})).authentication.users, [{ name: 'anna', password: HASH, role: 'admin' }])
 })
 
 test('a hash that cannot be checked at a sane cost is rejected at the start', () => {
@@ -42,9 +34,9 @@ test('a hash that cannot be checked at a sane cost is rejected at the start', ()
     'scrypt$',
     HASH.slice(0, -1),
   ]) {
-    const { mistakes } = parse({ users: [{ ...ANNA, Password }] })
-    assert.equal(mistakes.length, 1, Password)
-    assert.match(String(mistakes[0]), /^Authentication\.Users\[0\]\.Password /)
+    assert.deepEqual(mistakesOf(file({ users: [{ ...ANNA, Password }] })), [
+      '/work/s.json: Authentication.Users[0].Password is not a valid hash, or its cost is too high.',
+    ])
   }
 })
 
@@ -55,13 +47,19 @@ test('each mistake names the setting', () => {
     [{ users: [] }, /^Authentication\.Users is needed/],
     [{ types: ['apikey'] }, /^Authentication\.ApiKey or Authentication\.ApiKeys is needed/],
     [{ users: [ANNA, ANNA] }, /^Authentication\.Users: the name "anna" /],
-    [{ users: [{ ...ANNA, Username: 'data-file' }] }, /^Authentication\.Users: the name "data-file" /],
-    [{ users: [{ ...ANNA, Username: 'anonymous' }] }, /^Authentication\.Users: the name "anonymous" /],
+    [
+      { users: [{ ...ANNA, Username: 'data-file' }] },
+      /^Authentication\.Users\[0\]\.Username must be text, and neither .* data-file, /,
+    ],
+    [
+      { users: [{ ...ANNA, Username: 'anonymous' }] },
+      /^Authentication\.Users\[0\]\.Username must be text, and neither .* anonymous /,
+    ],
     [{ users: [{ ...ANNA, Username: '' }] }, /^Authentication\.Users\[0\]\.Username /],
     [{ users: [{ Username: 'anna' }] }, /^Authentication\.Users\[0\]\.Password /],
     [{ users: [{ ...ANNA, Role: 'owner' }] }, /^Authentication\.Users\[0\]\.Role /],
     [{ users: [{ ...ANNA, Rolle: 'reader' }] }, /^Authentication\.Users\[0\] has an unknown key Rolle/],
-    [{ apiKeys: [{ Name: 'data-file', Key: 'k' }] }, /^Authentication\.ApiKeys: the name "data-file" /],
+    [{ apiKeys: [{ Name: 'data-file', Key: 'k' }] }, /^Authentication\.ApiKeys\[0\]\.Name must be text, and neither /],
     [
       {
         apiKeys: [
@@ -75,9 +73,9 @@ test('each mistake names the setting', () => {
     [{ secret: 'x'.repeat(31) }, /^Authentication\.Token\.Secret /],
   ]
   for (const [given, place] of rows) {
-    const { mistakes } = parse(given)
+    const mistakes = mistakesOf(file(given))
     assert.equal(mistakes.length, 1, `${place}: ${mistakes}`)
-    assert.match(String(mistakes[0]), place)
+    assert.match(String(mistakes[0]).replace('/work/s.json: ', ''), place)
   }
 })
 
@@ -86,25 +84,26 @@ test('API keys of one name are accepted, with a role each, so that a key can be 
     { Name: 'greenhouse', Key: 'old', Role: 'writer' },
     { Name: 'greenhouse', Key: 'new', Role: 'reader' },
   ]
-  const { settings, mistakes } = parse({ types: ['apikey'], apiKeys })
-  assert.deepEqual(mistakes, [])
   assert.deepEqual(
-    settings.apiKeys.map(({ name, role }) => `${name} ${role}`),
+    settings(file({ types: ['apikey'], apiKeys })).authentication.apiKeys.map(({ name, role }) => `${name} ${role}`),
     ['greenhouse writer', 'greenhouse reader'],
   )
 })
 
 test('messages about mistakes contain no secret', () => {
   const secrets = {
-    users: [{ ...ANNA, Password: 'scrypt$secret', Role: 'x' }],
-    apiKeys: [{ Name: 'anna', Key: 's3cret', x: 1 }],
+    users: [
+      { ...ANNA, Password: 'scrypt$secret', Role: 's3cret' },
+      { ...ANNA, Username: 7, Password: ['s3cret'] },
+    ],
+    apiKeys: [{ Name: 'anna', Key: 's3cret', x: 1 }, 's3cret' as unknown as object],
     secret: 's3cret',
   }
-  const { mistakes } = parse(secrets)
-  assert.equal(mistakes.length, 4)
+  const mistakes = mistakesOf(file(secrets))
+  assert.equal(mistakes.length, 7)
   assert.doesNotMatch(mistakes.join(), /s3cret|scrypt\$/)
 })
 
 test('the names of schemes are case-insensitive and may be repeated', () => {
-  assert.deepEqual(parse({ types: ['Token', 'BASIC', 'token'] }).settings.schemes, ['token', 'basic'])
+  assert.deepEqual(settings(file({ types: ['Token', 'BASIC', 'token'] })).authentication.schemes, ['token', 'basic'])
 })

@@ -5,6 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { io } from 'socket.io-client'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
@@ -303,6 +304,7 @@ describe('errors of replay', () => {
         absolute: resolve,
         packagedSettings: 'none',
         readText: () => undefined,
+        remoteJournal: CLUSTER,
       }
       assert.throws(
         () => parseInvocation(context),

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { pino } from 'pino'
+import { ClusterDataFile } from '../../src/cluster/cluster-data-file.ts'
 import { Projections } from '../../src/engine/projections.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import type { Files } from '../../src/files/files.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
-import { ClusterDataFile } from '../../src/server/cluster-data-file.ts'
 import { until } from '../support/deadline.ts'
 import { DATA_FILE, JOURNAL, SETTINGS } from '../support/engine.ts'
 import { memoryJournal } from '../support/memory-journal.ts'
@@ -17,9 +17,9 @@ const DOOR = 'the file of this node'
 
 const now = (): Date => new Date('2026-11-20T12:00:00.000Z')
 
-async function prepared(files: Files) {
+function prepared(files: Files) {
   const projections = new Projections(Views.temporary(), DOOR)
-  const dataFile = await ClusterDataFile.prepare({
+  const dataFile = new ClusterDataFile({
     settings: { ...SETTINGS, store: '' },
     dependencies: {
       files,
@@ -60,7 +60,7 @@ test('an edit that was merged before a crash is not merged again by a node with 
     await journal.append({ expected: index + 1, ...origin, events: [event] })
   }
 
-  const { projections, dataFile } = await prepared(disk.files())
+  const { projections, dataFile } = prepared(disk.files())
   await projections.views.build(journal.read(1), 'fail')
   await dataFile.open({
     journal,
@@ -81,7 +81,7 @@ test('the import of a node that leads no longer is aborted, and continued when t
     if (isResigning && operation === 'read' && path === DATA_FILE) dataFile.end()
     return undefined
   })
-  const { dataFile } = await prepared(files)
+  const { dataFile } = prepared(files)
   let merges = 0
   const connection = {
     journal: memoryJournal('journal', now),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { durabilityWarnings, type ServerFacts } from '../../src/cluster/connection.ts'
+import { durabilityWarnings, type ServerFacts } from '../../src/cluster/durability.ts'
 
 const SOUND: ServerFacts = { version: '2.12.3', replicas: 3, syncsAlways: true, messageBytes: 1024 * 1024 - 1024 }
 

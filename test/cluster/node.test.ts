@@ -27,9 +27,9 @@ test('the lease is renewed while a new leader catches up and the stream does not
     journal,
     stream,
     election,
-    messenger: { hear: () => {}, announce: () => {} },
+    messenger: { onAnnouncement: () => {}, announce: () => {} },
     elapsedMs: () => performance.now(),
-    canDecide: () => true,
+    canLead: () => true,
     log: SILENT,
     elected: () => {
       isTakingIn = true
@@ -104,9 +104,9 @@ function controlledNode(elected: (calls: string[]) => Promise<void>): Leadership
     } as unknown as ClusterJournal,
     stream: new SimulatedStream(),
     election,
-    messenger: { hear: () => {}, announce: () => {} },
+    messenger: { onAnnouncement: () => {}, announce: () => {} },
     elapsedMs: () => performance.now(),
-    canDecide: () => true,
+    canLead: () => true,
     log: SILENT,
     elected: () => elected(calls),
     resigning: () => void calls.push('resigning'),

@@ -1,4 +1,4 @@
-import type { Message, RecordStream, Sequence } from '../../src/cluster/message.ts'
+import type { Message, RecordStream, Sequence } from '../../src/cluster/record-stream.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 
 type Fate = 'stored' | 'lost' | 'unheard' | 'late'

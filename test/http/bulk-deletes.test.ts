@@ -115,7 +115,7 @@ test('an invalid filter is rejected and deletes nothing', async () => {
   assert.equal((await send(url, 'HEAD', '/api/things')).headers.etag, headers.etag)
 })
 
-/** The same request on the hot path, and through Koa, which answers those of a page. */
+/** The same request through the fast front, and through Koa, which answers those of a page. */
 const WAYS: readonly Record<string, string>[] = [{}, { Origin: 'http://localhost' }]
 
 async function refusedWith(detail: RegExp, path: string, options: Parameters<typeof send>[3] = {}): Promise<void> {

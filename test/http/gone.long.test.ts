@@ -40,7 +40,7 @@ async function askAndGo(url: string, paths: readonly string[], headers: string):
 }
 
 for (const [way, headers] of [
-  ['on the hot path', ''],
+  ['through the fast front', ''],
   ['through Koa', `${KOA_LINE}\r\n`],
 ] as const) {
   test(`a search stops when the client disconnects, ${way}`, { skip }, async (t) => {

@@ -152,7 +152,7 @@ async function hintOfPost(
 
 test('an id of a client that POST replaces gets a hint that names the setting', async (t) => {
   const server = await serve(t)
-  // The page of another origin is answered through Koa, all others on the hot path.
+  // The page of another origin is answered through Koa, all others through the fast front.
   for (const [index, headers] of [{}, { Origin: server.url, Prefer: 'return=representation' }].entries()) {
     const next = 8 * index
     for (const [at, [sent, shown]] of [

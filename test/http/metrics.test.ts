@@ -192,7 +192,6 @@ test('metrics count writes that fail on a full disk, and report that none are ac
     requests: new RequestTimes(),
     connections: () => ({ open: 0, refused: 0 }),
     sockets: () => NO_SOCKETS,
-    queries: { list: () => [] },
     version: '0',
     ownsProcess: false,
   })

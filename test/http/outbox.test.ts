@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { outbox } from '../../src/http/hot-path.ts'
+import { outbox } from '../../src/http/fast-front.ts'
 
 function simulated() {
   const sent: string[] = []

@@ -85,7 +85,7 @@ test('a WebSocket is opened after the requests before it are answered', async (t
 })
 
 for (const [way, fields] of [
-  ['on the hot path', HOST],
+  ['through the fast front', HOST],
   ['through Koa', OF_KOA],
 ] as const) {
   test(`requests behind an upgrade to another protocol are answered in order and executed once, ${way}`, async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { Reply } from '../../src/http/api.ts'
-import { waitingForPosition } from '../../src/http/position-wait.ts'
+import { Reply } from '../../src/http/exchange.ts'
+import { waitForPosition } from '../../src/http/pipeline.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { apiRequest } from '../support/api.ts'
 import { send, sendJson } from '../support/requests.ts'
@@ -49,24 +49,19 @@ test('a position that is not reached in time gets 503 with Retry-After, and an i
 test('at most a thousand reads wait for a position; others are rejected at once', async () => {
   let position = 1
   const arrivals = new Arrivals()
-  const [resource] = waitingForPosition([{ path: '/api', routes: { GET: (_request, reply) => reply.json('[]') } }], {
-    position: () => position,
-    arrivals,
-    seconds: 3600,
-  })
+  const wait = waitForPosition({ position: () => position, arrivals, waitSeconds: 3600 })
   const ask = async () => {
-    const reply = new Reply()
-    await resource?.routes.GET?.(apiRequest('/api', '', { 'wait-for-position': '2' }), reply)
-    return reply.status
+    await wait(apiRequest('/api', '', { 'wait-for-position': '2' }), new Reply())
+    return position
   }
   const waiting = Array.from({ length: 1000 }, ask)
   await assert.rejects(ask(), { code: 'Lagging' })
   position = 2
   arrivals.apply()
-  assert.deepEqual(new Set(await Promise.all(waiting)), new Set([200]))
+  assert.deepEqual(new Set(await Promise.all(waiting)), new Set([2]))
   position = 1
   const later = ask()
   position = 2
   arrivals.apply()
-  assert.equal(await later, 200)
+  assert.equal(await later, 2)
 })

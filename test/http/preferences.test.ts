@@ -19,7 +19,7 @@ const FIRST: readonly (readonly [prefer: readonly string[], isPreferred: boolean
   [[', ,returns=minimal, return=representation'], true],
 ]
 
-/** The hot path, and Koa, which answers pages. */
+/** The fast front, and Koa, which answers pages. */
 const WAYS: readonly Record<string, string>[] = [{}, { Origin: 'http://localhost' }]
 
 test('the first of repeated preferences counts, in one header or several', async (t) => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
-import { type ApiRequest, Reply } from '../../src/http/api.ts'
-import { apiResources } from '../../src/http/items.ts'
+import { apiResources } from '../../src/http/api.ts'
+import { type HttpRequest, Reply } from '../../src/http/exchange.ts'
 import { Document } from '../../src/json/document.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
@@ -70,7 +70,7 @@ function served(turns = new Turns()) {
     useResultObject: false,
     idField: 'id',
   })
-  const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
+  const ask = async (path: string, querystring: string, headers: HttpRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
     await resource?.routes.GET?.(apiRequest(path, querystring, headers), reply)
     return reply

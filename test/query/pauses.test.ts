@@ -11,7 +11,7 @@ import { textOf } from '../../src/query/page-text.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { NO_PAGE } from '../../src/query/result-cursor.ts'
 import type { Turn } from '../../src/runtime/turns.ts'
-import type { SubscriptionFilter } from '../../src/sockets/subscription-filter.ts'
+import type { SubscriptionFilter } from '../../src/sockets/subscribe-request.ts'
 import { SubscriptionIndex } from '../../src/sockets/subscription-index.ts'
 import { collectionOf } from '../support/collections.ts'
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { hashPassword } from '../../src/access/passwords.ts'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
 import { BadSettings } from '../../src/settings/settings.ts'
 import { authentication, basic, keyOf, login, passwordOf, tokenOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -254,16 +255,16 @@ test('a mistake in the authentication settings is named without its secrets', ()
     [[...on, ...users({ ...user, Role: 'root' })], /Users\[0\]\.Role must be one of/],
     [[...on, ...users({ ...user, Roles: hidden })], /unknown key Roles/],
     [[...on, ...users(user, user)], /"anna" is used twice/],
-    [[...on, ...users({ ...user, Username: 'anonymous' })], /"anonymous" is a reserved one/],
+    [[...on, ...users({ ...user, Username: 'anonymous' })], /Username must be text, and neither empty nor anonymous/],
     [[...on, ...users({ Username: 'anna', Password: { of: hidden } })], /Password must be text/],
     [[...on, ...users({ ...user, Password: `scrypt$32768$8$1$${hidden}` })], /not a valid hash/],
-    [[...on, ...users({ Username: 'anna', Password: '' })], /Password must be text, and it is empty/],
-    [[...on, ...users(user), ...keys({ Name: 'k', Key: '' })], /Key must be text, and it is empty/],
+    [[...on, ...users({ Username: 'anna', Password: '' })], /Password must be text, and not empty/],
+    [[...on, ...users(user), ...keys({ Name: 'k', Key: '' })], /Key must be text, and not empty/],
     [
       [...on, '--Authentication.Users', `[{"Username":"anna","Password":"${hidden}"`],
       /Users must be an array of objects/,
     ],
-    [[...on, '--Authentication.Users', `["${hidden}"]`], /Users must be an array of objects/],
+    [[...on, '--Authentication.Users', `["${hidden}"]`], /Users\[0\] must be an object/],
     [[...on, ...users(user), '--Authentication.Token.Secret', 'S3cret-that-nobody'], /at least 32 bytes/],
     [[...on, ...users(user), '--Authentication.Token.ExpiresInSeconds', '0'], /at least 1/],
     [[`--Authentication.Apikey=${hidden}`], /Unknown flag --Authentication\.Apikey;/],
@@ -292,7 +293,14 @@ test('a mistake in the authentication settings is named without its secrets', ()
     [`{"Authentication":{"Users":{"anna":"${hidden}"}}}`, /Users must be an array of objects/],
   ]
   const check = (argv: readonly string[], says: RegExp, text?: string, env: Readonly<Record<string, string>> = {}) => {
-    const context = { argv, env, absolute: (path: string) => path, packagedSettings: '', readText: () => text }
+    const context = {
+      argv,
+      env,
+      absolute: (path: string) => path,
+      packagedSettings: '',
+      readText: () => text,
+      remoteJournal: CLUSTER,
+    }
     const said: string[] = []
     assert.throws(
       () => parseInvocation(context),

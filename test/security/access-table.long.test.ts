@@ -78,8 +78,8 @@ const TABLE: readonly Row[] = [
   { route: '/health', path: '/health', get: 200, others: {} },
   { route: '/openapi.json', path: '/openapi.json', get: 200, others: {} },
   { route: '/swagger', path: '/swagger', get: 301, others: {} },
-  { route: '/swagger/', path: '/swagger/', get: 200, others: {} },
-  { route: '/swagger/assets/:name', path: '/swagger/assets/swagger-ui.min.css', get: 200, others: {} },
+  { path: '/swagger/', get: 200, others: {} },
+  { path: '/swagger/assets/swagger-ui.min.css', get: 200, others: {} },
   { path: '/', get: 200, others: {} },
   { path: '/collections.html', get: 200, others: {} },
   { path: '/client/index.js', get: 200, others: {} },
@@ -89,7 +89,7 @@ const TABLE: readonly Row[] = [
   { path: '/events/2/item', ...READ },
 ]
 /** Those that the app has; a table may know of more. */
-const registered = new Set((await registeredRoutes()).keys())
+const registered = new Set((await registeredRoutes({ after })).keys())
 const ROWS = TABLE.filter(({ route }) => route === undefined || registered.has(route))
 
 test('the table has a row for every route', () => {

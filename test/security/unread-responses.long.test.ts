@@ -19,7 +19,7 @@ const STALL_SECONDS = 8
 const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`
 const KINDS: readonly (readonly [string, (n: number) => string])[] = [
   ['the description', () => get('/openapi.json')],
-  ['a page, on the hot path', () => get('/api/things')],
+  ['a page, through the fast front', () => get('/api/things')],
   ['a page, through Koa', () => get('/api/things', `${KOA_LINE}\r\n`)],
   ['texts that are nowhere', (n) => get(`/api/things?q=zz${n}`)],
   ['a static file', () => get('/')],

@@ -30,7 +30,7 @@ test('mistakes in flags, environment and file are all reported on standard error
   const { code, stdout, stderr } = await runToEnd(t, directory, flags, { Limits__PageSize: 'many' })
   assert.equal(code, 2)
   assert.equal(stdout, '')
-  for (const mistake of ['--file', '--prot', '--urls', 'stray', 'Limits.PageSize', 'EagerDataReload', 'Others']) {
+  for (const mistake of ['--file', '--prot', '--urls', 'stray', 'Limits__PageSize', 'EagerDataReload', 'Others']) {
     assert.ok(stderr.includes(mistake), `${mistake} in ${stderr}`)
   }
   assert.equal(stderr.trimEnd().split('\n').length, 7)

@@ -73,7 +73,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   segmentBytes: 16 * 1024,
   compressAfter: 'off',
   compactAt: undefined,
-  cluster: undefined,
+  remote: undefined,
   simulation: {
     delay: { enabled: false, methods: [], minMs: 0, maxMs: 0 },
     error: { enabled: false, methods: [], probability: 0 },

@@ -1,4 +1,4 @@
-/** Headers that make the hot path leave a request to Koa. */
+/** Headers that make the fast front leave a request to Koa. */
 export const THROUGH_KOA = { Origin: 'http://localhost' }
 
 /** The same, as a header line without its end. */

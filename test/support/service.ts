@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 import type { Middleware } from 'koa'
 import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
+import type { RemoteJournal } from '../../src/engine/remote-journal.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/server/service.ts'
@@ -40,6 +42,8 @@ export interface OwnServiceOptions {
   readonly wwwroot?: string
   /** Default: none. */
   readonly middleware?: readonly Middleware[]
+  /** The journal that is not in local files; default: that of a cluster. */
+  readonly remoteJournal?: RemoteJournal
   /** Where data file and journal are; default: a new one. */
   readonly directory?: string
   /** Whether to wait, with GET /health, until the store is built; default: true. */
@@ -54,12 +58,14 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const directory = options.directory ?? (await temporaryDirectory({ after: (end) => void ends.push(end) }))
   const file = join(directory, 'db.json')
   if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
+  const { remoteJournal = CLUSTER } = options
   const readSettings = () => {
     const invoked = parseInvocation({
       argv: ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
       env: {},
       absolute: (path) => resolve(directory, path),
       packagedSettings: 'none',
+      remoteJournal,
       readText: (path) => (existsSync(path) ? readFileSync(path, 'utf8') : undefined),
     })
     if (invoked.type !== 'serve') throw new Error('these flags serve nothing')
@@ -69,6 +75,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const log: string[] = []
   const failures: unknown[] = []
   const service = await start(settings, {
+    remoteJournal,
     readSettings,
     files: options.files ?? nodeFiles,
     now: options.now ?? (() => new Date()),
@@ -83,7 +90,6 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     sampleFile: join(ROOT, 'data/sensors.json'),
     wwwroot: options.wwwroot,
     pages: join(ROOT, 'wwwroot'),
-    swaggerAssets: join(ROOT, 'dist/swagger'),
     builtPages: join(ROOT, 'dist/pages'),
     descriptors: 1024,
     ownsProcess: false,

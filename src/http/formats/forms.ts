@@ -1,4 +1,4 @@
-import type { ApiRequest } from '../api.ts'
+import type { HttpRequest } from '../exchange.ts'
 import { JSON_TYPE, NDJSON_TYPE } from '../media-types.ts'
 
 export const CSV_TYPE = 'text/csv'
@@ -11,7 +11,7 @@ export const TYPES: Readonly<Record<Form, string>> = { json: JSON_TYPE, ndjson: 
 const FORMS = Object.entries(TYPES) as readonly (readonly [Form, string])[]
 
 /** The format that a request prefers, JSON by default; undefined if it accepts none. */
-export function formOf(request: ApiRequest): Form | undefined {
+export function formOf(request: HttpRequest): Form | undefined {
   const { accept } = request.headers
   if (accept === undefined || accept === '*/*' || accept === JSON_TYPE) return 'json'
   const accepted = request.accepts(Object.values(TYPES))

@@ -1,0 +1,215 @@
+import { ItemSchemas } from '../commands/item-schemas.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
+import type { Rules } from '../commands/rules.ts'
+import { CloseStack } from '../engine/close-stack.ts'
+import { connectionOf } from '../engine/data-file.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
+import { DurableProjections } from '../engine/durable-projections.ts'
+import { Engine, type EngineHealth } from '../engine/engine.ts'
+import type { Metric } from '../engine/metric.ts'
+import { rulesOf } from '../engine/rules.ts'
+import type { TokenStorage } from '../engine/token-storage.ts'
+import { lockDirectory } from '../events/directory.ts'
+import type { Position } from '../events/event.ts'
+import { directoryOf } from '../files/files.ts'
+import type { Past } from '../projections/past.ts'
+import type { Queries } from '../query/queries.ts'
+import type { Settings } from '../settings/settings.ts'
+import { textOf } from '../settings/urls.ts'
+import { tokensInBucket } from './bucket.ts'
+import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
+import { ClusterHandler } from './cluster-handler.ts'
+import { ClusterJournal } from './cluster-journal.ts'
+import { type ClusterConnection, openConnection } from './connection.ts'
+import { Election } from './election.ts'
+import { type ClusterHealth, metricsOf } from './figures.ts'
+import { unlessFull } from './leader-writes.ts'
+import { Node } from './node.ts'
+import { RecentWrites } from './recent-writes.ts'
+import type { ClusterSettings } from './settings.ts'
+
+/** Nodes of other versions know the lease by this key. */
+const LEASE_KEY = 'decider'
+/** How often a start checks whether it waits for space on the disk. */
+const CHECK_MS = 5000
+
+interface ClusterEngineParts {
+  readonly id: string
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  readonly rules: Rules
+  readonly schemas: ItemSchemas
+  readonly connection: ClusterConnection
+  readonly projections: DurableProjections
+  readonly dataFile: ClusterDataFile
+  readonly journal: ClusterJournal
+  readonly opened: CloseStack
+}
+
+/** A cluster node: the journal is in a stream, of which the node has a copy. */
+export class ClusterEngine extends Engine {
+  readonly journal: ClusterJournal
+  readonly projections: DurableProjections
+  readonly past: Past
+  readonly handler: ClusterHandler
+  readonly tokens: TokenStorage
+  readonly schemas: ItemSchemas
+  readonly metrics: readonly Metric[]
+  override readonly mayLag = true
+  override readonly warnings: readonly string[]
+  readonly #parts: ClusterEngineParts
+  readonly #node: Node
+
+  private constructor(parts: ClusterEngineParts) {
+    super()
+    const { id, settings, dependencies, rules, connection, projections, dataFile, journal, opened } = parts
+    const { now, elapsedMs, log, failed } = dependencies
+    const { stream, bucket, messenger, figures, warnings } = connection
+    this.#parts = parts
+    this.journal = journal
+    this.projections = projections
+    this.past = projections.past(journal)
+    this.schemas = parts.schemas
+    this.tokens = tokensInBucket(bucket, now)
+    this.metrics = metricsOf(figures, () => this.health().cluster)
+    this.warnings = warnings
+    const local = projections.decide(journal, rules, now)
+    const requestId = (): string => projections.mergedEdits.dataFileId as string
+    const node = new Node({
+      id,
+      urls: settings.urls.map(textOf),
+      journal,
+      stream,
+      election: new Election({ register: bucket.register(LEASE_KEY), node: id, elapsedMs }),
+      messenger,
+      elapsedMs,
+      canLead: () => projections.hasRoom,
+      log,
+      elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
+      resigning: () => dataFile.end(),
+      resigned: () => dataFile.close(),
+      failed,
+    })
+    this.#node = node
+    this.handler = new ClusterHandler({
+      idField: rules.idField,
+      local,
+      reload: () => dataFile.reload(),
+      snapshot: () => dataFile.snapshot(),
+      node,
+      messenger,
+      recent: new RecentWrites(journal),
+      journal,
+      position: () => this.views.position,
+      find: (name, key) => this.views.find(name)?.item(key),
+      hasRoom: () => projections.hasRoom,
+    })
+    projections.follow(journal, { handler: this.handler, dataFile })
+    opened.add(async () => messenger.close())
+    opened.add(() => node.close())
+  }
+
+  static async open(settings: Settings, cluster: ClusterSettings, dependencies: EngineDependencies) {
+    const { files, newId, log, failed } = dependencies
+    const id = newId()
+    const schemas = await ItemSchemas.open(settings.api.schemas)
+    const rules = rulesOf(settings, schemas, dependencies)
+    const opened = new CloseStack()
+    try {
+      const connection = await openConnection(cluster, id, files, log)
+      opened.add(() => connection.close())
+      const lock = await lockDirectory(files, settings.journal)
+      opened.add(() => lock.release())
+      const dataFileId = await dataFileIdOf(files, settings.journal)
+      const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
+      opened.add(() => projections.close())
+      await files.makeDirectory(directoryOf(await files.follow(settings.file)))
+      const dataFile = new ClusterDataFile({ settings, dependencies, projections })
+      const journal = await ClusterJournal.open({
+        ...projections.opening,
+        lock,
+        stream: connection.stream,
+        node: id,
+        figures: connection.figures,
+        lost: () => engine.#node.lost(),
+        failed: (error) => {
+          if (!engine.isClosing) failed(error)
+        },
+      })
+      opened.add(() => journal.close())
+      const { cut } = journal.replica
+      if (cut) log.warn(cut, 'a crash left the end of the copy torn; it was cut off and kept')
+      const parts = { id, settings, dependencies, rules, schemas, connection, projections, dataFile, journal, opened }
+      const engine: ClusterEngine = new ClusterEngine(parts)
+      return engine
+    } catch (error) {
+      await opened.close().catch(() => {})
+      throw error
+    }
+  }
+
+  get queries(): Queries {
+    return this.projections.queries
+  }
+
+  now(): Date {
+    return this.#parts.dependencies.now()
+  }
+
+  verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    return this.journal.replica.verify(rest)
+  }
+
+  reload(): Promise<ImportOutcome> {
+    return this.handler.reload()
+  }
+
+  snapshot(): Promise<Position> {
+    return this.handler.snapshot()
+  }
+
+  health(): EngineHealth & { readonly cluster: ClusterHealth } {
+    const { id, dataFile, connection } = this.#parts
+    const { journal, projections } = this
+    const { leader, isLeader, hasLeader, lag, peers } = this.#node
+    const { isConnected } = connection.messenger
+    const isFileCurrent = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
+    const isComplete = isFileCurrent && projections.status.state === 'current'
+    const writable = this.isStarted && isConnected && hasLeader && projections.hasRoom
+    return {
+      status: !writable ? 'unavailable' : isComplete ? 'ok' : 'degraded',
+      journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
+      cluster: {
+        role: isLeader ? 'leader' : 'follower',
+        node: id,
+        ...(leader !== undefined && { leader }),
+        isConnected,
+        lag,
+        peers,
+      },
+      ...(dataFile.status && { dataFile: dataFile.status }),
+      store: projections.status,
+    }
+  }
+
+  protected async begin(): Promise<void> {
+    const { id, rules, connection } = this.#parts
+    const { journal, projections } = this
+    await projections.catchUp(journal, rules.idField)
+    projections.begin()
+    await journal.begin()
+    await journal.caughtUp()
+    connection.messenger.serve(id, (request) => this.handler.answer(request))
+    await this.#node.start()
+  }
+
+  /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
+  protected untilServable(starting: Promise<void>): Promise<void> {
+    return unlessFull(starting, () => this.projections.hasRoom, CHECK_MS)
+  }
+
+  protected end(): Promise<void> {
+    this.projections.end()
+    return this.#parts.opened.close()
+  }
+}

@@ -1,0 +1,60 @@
+import { randomBytes } from 'node:crypto'
+import { getHeapStatistics } from 'node:v8'
+import type { KeyFields } from '../collections/natural-keys.ts'
+import type { ItemSchemas } from '../commands/item-schemas.ts'
+import type { Rules } from '../commands/rules.ts'
+import { formatPath, type Path } from '../json/paths.ts'
+import { eventTimesOf } from '../settings/collections.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { EngineDependencies } from './dependencies.ts'
+
+/** The random bytes of an id like those of json-server 1.0. */
+const ID_BYTES = 8
+
+/** The rules of the settings for writes. */
+export function rulesOf(
+  { api, dataStore, limits, collections }: Settings,
+  schemas: ItemSchemas,
+  { now }: Pick<EngineDependencies, 'now'>,
+): Rules {
+  const all = Object.entries(collections)
+  return {
+    idField: dataStore.idField,
+    upsertOnPut: api.upsertOnPut,
+    clientIdsOnPost: api.clientIdsOnPost,
+    ...(api.compatibility === 'json-server' && { newId: () => randomBytes(ID_BYTES).toString('base64url') }),
+    itemBytes: limits.bodyBytes,
+    itemValues: limits.itemValues,
+    patchOperations: limits.patchOperations,
+    heldCharacters: heldCharacters(),
+    keyFields: keyFieldsOf(collections),
+    replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
+    times: eventTimesOf(collections),
+    nowMs: () => now().getTime(),
+    received: () => now().toISOString(),
+    latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
+    hasSchema: (collection) => schemas.has(collection),
+    faultsOf: (collection, item) => schemas.faultsOf(collection, item),
+  }
+}
+
+/** The natural keys that the settings name. */
+export function keyFieldsOf(collections: Settings['collections']): KeyFields {
+  const keyed = Object.entries(collections).flatMap(([name, { key: fields, time }]) => {
+    const timePart = time ? fields?.map(formatPath).indexOf(formatPath(time.path)) : undefined
+    return fields ? [[name, { fields, timePart: timePart ?? -1 }] as const] : []
+  })
+  return new Map(keyed)
+}
+
+/** The fields of the event times that the settings name. */
+export function timesOf(collections: Settings['collections']): ReadonlyMap<string, Path> {
+  return new Map(Array.from(eventTimesOf(collections), ([name, { path }]) => [name, path]))
+}
+
+/** The share of V8's heap that the events of a restore, or of an edit of the data file, may take. */
+const HELD_SHARE = 0.25
+
+export function heldCharacters(): number {
+  return getHeapStatistics().heap_size_limit * HELD_SHARE
+}

@@ -1,0 +1,225 @@
+/**
+ * The way of every HTTP request. Koa (app.ts) and the fast front (fast-front.ts) are two entries to the same steps:
+ *
+ * | Step                    | What it does                                                                   |
+ * |-------------------------|--------------------------------------------------------------------------------|
+ * | `admit`                 | checks the host and the origin, before a failure is counted for an address      |
+ * | `authenticate`          | finds the client of the credentials                                            |
+ * | `authorize`             | checks the role that the method and the path need                              |
+ * | steps of the resource   | below `/api`: wait for a position, require the complete store, simulate errors |
+ * | route                   | makes the response                                                             |
+ * | `respond`, or `refuse`  | adds the position; makes a failure a problem document                          |
+ *
+ * Limits on connections and pending requests come before (connections.ts). The middleware of a library's user runs in
+ * Koa before `admit`, so a request that it changes is authorized as changed.
+ */
+
+import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
+import { includes, isSafe } from '../access/roles.ts'
+import type { Position } from '../events/event.ts'
+import type { Arrivals } from '../projections/arrivals.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
+import type { HttpRequest, Reply, Step } from './exchange.ts'
+import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './media-types.ts'
+import { PROBLEM_TYPE, problemOf } from './problems.ts'
+import { type SimulationSettings, simulate } from './simulation.ts'
+
+export interface PipelineOptions {
+  readonly gate: Gate
+  /** Position of the last event that readers see. */
+  readonly position: () => Position
+  readonly log: LimitedLog
+}
+
+export class Pipeline {
+  /** The steps of all paths, before those of the resource. */
+  readonly access: readonly Step[]
+  readonly #options: PipelineOptions
+
+  constructor(options: PipelineOptions) {
+    this.#options = options
+    const { gate } = options
+    this.access = [
+      (request) => admit(request, gate),
+      (request, reply) => authenticate(request, reply, gate),
+      (request) => authorize(request),
+    ]
+  }
+
+  /** Runs the steps of a request, and completes the reply. It is synchronous while they are, and never fails. */
+  run(steps: readonly Step[], request: HttpRequest, reply: Reply): void | Promise<void> {
+    const refuse = (error: unknown): void => this.#refuse(error, request, reply)
+    try {
+      const pending = inOrder(steps, request, reply)
+      if (pending) return pending.then(() => this.#respond(request, reply)).catch(refuse)
+      this.#respond(request, reply)
+    } catch (error) {
+      refuse(error)
+    }
+  }
+
+  /** Adds `Journal-Position` to every authorized response under `/api`. Writes have set their own. */
+  #respond({ path, client }: HttpRequest, reply: Reply): void {
+    const reflectsViews = path.startsWith('/api/') || path === '/api'
+    if (reflectsViews && client) reply.position ??= this.#options.position()
+  }
+
+  #refuse(error: unknown, request: HttpRequest, reply: Reply): void {
+    const { method, base, path, requestId } = request
+    const problem = problemOf(error, { method, path: base + path }, this.#options.log, requestId)
+    for (const [name, value] of Object.entries(problem.headers)) reply.set(name, value)
+    reply.set('Content-Type', PROBLEM_TYPE)
+    reply.status = problem.status
+    reply.body = problem.text
+    this.#respond(request, reply)
+  }
+}
+
+/** Runs steps in order, without a pause while they are synchronous. */
+export function inOrder(steps: readonly Step[], request: HttpRequest, reply: Reply, from = 0): void | Promise<void> {
+  for (let at = from; at < steps.length; at++) {
+    const pending = (steps[at] as Step)(request, reply)
+    if (pending) return pending.then(() => inOrder(steps, request, reply, at + 1))
+  }
+}
+
+/** The headers of every response, also of one that a library's user makes. */
+export function headersOf(requestId: string): string[] {
+  return ['X-Request-Id', requestId, 'X-Content-Type-Options', 'nosniff', 'Vary', 'Origin']
+}
+
+/**
+ * Rejects requests of forbidden origins before any failure is counted for the address. Safe requests are not rejected,
+ * since browsers withhold their responses, unless they carry a token in the URL.
+ */
+function admit(request: HttpRequest, { hosts, origins }: Gate): void {
+  const { headers, method } = request
+  if (!hosts.accepts(headers.host)) {
+    throw new Refusal(
+      'Misdirected',
+      `This server does not answer to the host ${JSON.stringify(headers.host)}; see the setting Http.Hosts.`,
+    )
+  }
+  if (!origins.isForeign(headers) || (isSafe(method) && tokenInQuery(request) === undefined)) return
+  const page = headers.origin === undefined ? 'another site' : JSON.stringify(headers.origin)
+  throw new Refusal('Forbidden', `Pages of ${page} are not allowed to do this; see the setting Cors.Origins.`)
+}
+
+/** The path that uses credentials without requiring them. */
+const OPTIONAL = /^\/health\/?$/
+
+function authenticate(request: HttpRequest, reply: Reply, gate: Gate): void | Promise<void> {
+  const { neededRole, path, headers } = request
+  if (neededRole === undefined && !OPTIONAL.test(path)) return
+  // Caches know about Authorization, but not about API keys and tokens in the URL.
+  if (gate.access) reply.set('Cache-Control', 'private, no-cache')
+  const credentials = credentialsOf(headers, tokenInQuery(request))
+  const admitted = gate.admit(credentials, () => addressOf(request, gate))
+  const enter = (one: Awaited<typeof admitted>): void => {
+    if (!isRefused(one)) request.client = one
+    else if (neededRole !== undefined) throw accessRefusal(one, reply, gate)
+  }
+  if (admitted instanceof Promise) return admitted.then(enter)
+  enter(admitted)
+}
+
+function authorize(request: HttpRequest): void {
+  const { neededRole } = request
+  if (neededRole === undefined) return
+  const { role } = request.principal
+  if (!includes(role, neededRole)) {
+    throw new Refusal('Forbidden', `The role ${role} does not allow this; ${neededRole} is needed.`)
+  }
+}
+
+/** The refusal of credentials; sets its headers. */
+export function accessRefusal(refused: RefusedAccess, reply: Reply, { access }: Gate): Refusal {
+  if (refused.refused === 'TooManyRequests') {
+    reply.set('Retry-After', String(refused.waitSeconds))
+    return new Refusal(
+      'TooManyRequests',
+      `Too many passwords, or too many wrong ones, came from this address; try again in ${refused.waitSeconds} s.`,
+    )
+  }
+  for (const challenge of access?.challenges() ?? []) reply.append('WWW-Authenticate', challenge)
+  return new Refusal('Unauthenticated', `Credentials are required, by one of: ${access?.schemes.join(', ')}.`)
+}
+
+/** The client's address, by which failures are counted. */
+export function addressOf({ remoteAddress, headers }: HttpRequest, gate: Gate): string {
+  return gate.addressOf(remoteAddress, headers)
+}
+
+/** The query parameter for the token of EventSource, which cannot set headers. */
+export const ACCESS_TOKEN = 'access_token'
+
+function tokenInQuery(request: HttpRequest): string | undefined {
+  if (!/^\/events\/?$/.test(request.path) || request.accepts(EVENT_MEDIA_TYPES) !== EVENT_STREAM) return undefined
+  return new URLSearchParams(request.querystring).get(ACCESS_TOKEN) ?? undefined
+}
+
+export interface ApiStepsOptions extends WaitingOptions {
+  readonly building: () => BuildProgress
+  readonly simulation: SimulationSettings
+}
+
+/** The steps of the resources below `/api`, before their routes. */
+export function apiSteps(options: ApiStepsOptions): readonly Step[] {
+  const { building, simulation } = options
+  const isSimulating = simulation.delay.enabled || simulation.error.enabled
+  const requireBuilt: Step = () => checkBuilt(building())
+  return [waitForPosition(options), requireBuilt, ...(isSimulating ? [simulate(simulation)] : [])]
+}
+
+/** Progress of building the store from the journal; undefined when it is complete. */
+export type BuildProgress = { readonly position: Position; readonly of: Position } | undefined
+
+/** The refusal of what needs the complete store. */
+export function checkBuilt(building: BuildProgress): void {
+  if (!building) return
+  const { position, of } = building
+  const most = Math.max(position, of)
+  throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${most} events.`)
+}
+
+/** Every event wakes each waiting request, so their number is limited. */
+const MOST_WAITING = 1000
+
+export interface WaitingOptions {
+  readonly position: () => Position
+  readonly arrivals: Arrivals
+  /** Highest waiting time. */
+  readonly waitSeconds: number
+}
+
+/** Makes reads wait for `Wait-For-Position`, so that a client reads its own write at any node of a cluster. */
+export function waitForPosition({ position, arrivals, waitSeconds }: WaitingOptions): Step {
+  let waiting = 0
+  return ({ method, headers }) => {
+    const header = headers['wait-for-position']
+    if (header === undefined || !isSafe(method)) return
+    const wanted = parsePosition(header)
+    if (position() < wanted) return until(wanted)
+  }
+
+  async function until(wanted: Position): Promise<void> {
+    if (waiting === MOST_WAITING) throw lagging(wanted)
+    waiting++
+    try {
+      if (!(await arrivals.waitUntil(() => position() >= wanted, waitSeconds))) throw lagging(wanted)
+    } finally {
+      waiting--
+    }
+  }
+
+  function lagging(wanted: Position): Refusal {
+    return new Refusal('Lagging', `Position ${wanted} is not available yet; the current one is ${position()}.`)
+  }
+}
+
+function parsePosition(header: string | readonly string[]): Position {
+  const text = String(header)
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new Refusal('Invalid', `Wait-For-Position must be a position, not ${JSON.stringify(text)}.`)
+}
