@@ -13,7 +13,7 @@ import type { Progress } from '../projections/journal-fold.ts'
 import { storedState } from '../projections/store-fold.ts'
 import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { Views } from '../projections/views.ts'
-import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
+import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ENDLESS } from '../runtime/turns.ts'
@@ -186,7 +186,7 @@ class Comparison {
     let wanted = 0
     let found = 0
     for (let place = 0; place < places; place++) {
-      for (const key of keysAt(indexedOf(items.itemAt(place, HIGHEST)), index, place)) {
+      for (const key of keysAt(items.itemAt(place, HIGHEST), index, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
         if ((await keys.seek(bytes, ENDLESS)).key?.equals(bytes)) found++

@@ -120,7 +120,7 @@ export class MessagePacker {
       const { draft, texts } = waiting
       const recorded = record(draft)
       const { position, time } = recorded
-      const encoded = encodeWrite({ position, previous, flush, time }, draft, texts, this.#recordBytes)
+      const encoded = [...encodeWrite({ position, previous, flush, time }, draft, texts, this.#recordBytes)]
       const bytes = sizeOf(encoded)
       if (writes.length > 0 && size + bytes > this.#messageBytes) break
       queue.shift()

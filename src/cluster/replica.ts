@@ -35,8 +35,13 @@ export class Replica extends SegmentLog {
       await this.beginSegment('edit')
     }
     await writeAll(this.file, Buffer.concat(lines.map(({ bytes }) => bytes)), this.size)
-    for (const { bytes, position } of lines) this.note(position, this.size, this.size + bytes.length)
-    this.advance(next, time)
+    let end = this.size
+    const starts: [Position, number][] = []
+    for (const { bytes, position } of lines) {
+      starts.push([position, end])
+      end += bytes.length
+    }
+    this.advance({ starts, end, next, time })
   }
 
   override async close(): Promise<void> {

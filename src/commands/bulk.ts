@@ -1,3 +1,4 @@
+import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
@@ -14,7 +15,7 @@ import { deletionOf } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
 /** The ids of the items that match filters at one position. */
-export interface Selection {
+export interface SelectedItems {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
   /** Whether an item that was written since matches. */
@@ -22,14 +23,14 @@ export interface Selection {
 }
 
 /** Finds the items of a collection that match filters; undefined if the collection does not exist. */
-export type SelectItems = (command: DeleteItems) => Promise<Selection | undefined>
+export type SelectItems = (command: DeleteItems) => Promise<SelectedItems | undefined>
 
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDependents' }>
 
 const NONE: NotCreatedItems = new Map()
 
-/** The deletions by filters that a command amounts to. */
+/** The deletions by filters of which a command consists. */
 export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
   if (command.type === 'DeleteItems') return [command]
   if (command.type !== 'DeleteItemWithDependents') return []
@@ -42,7 +43,7 @@ export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
   }))
 }
 
-/** Whether the decision lists items, which is possible only while no event is being flushed. */
+/** Whether the decision lists items: then the handler waits for pending flushes first. */
 export function listsItems({ type }: BulkCommand): boolean {
   return type !== 'CreateItems' && type !== 'CreateCollection'
 }
@@ -52,7 +53,7 @@ export async function decideBulk(
   command: BulkCommand,
   accepted: AcceptedState,
   rules: Rules,
-  selected: readonly (Selection | undefined)[],
+  selected: readonly (SelectedItems | undefined)[],
   turn: Turn,
 ): Promise<BulkDecision> {
   switch (command.type) {
@@ -76,12 +77,10 @@ export async function decideBulk(
 async function decideDeleteItems(
   { collection: name }: DeleteItems,
   accepted: AcceptedState,
-  { position, ids, matches }: Selection,
+  { position, ids, matches }: SelectedItems,
   turn: Turn,
 ): Promise<Deletions> {
-  const collection = accepted.collection(name)
-  if (!collection.exists) throw unknown(name)
-  if (collection.isObject) throw isSingle(name)
+  const collection = existingList(name, accepted)
   const deletions = new Deletions()
   for (const id of ids) {
     if (turn.isOver) await turn.next()
@@ -92,12 +91,12 @@ async function decideDeleteItems(
   return deletions
 }
 
-/** The items that refer to one, then that one itself. */
+/** Deletes the items that refer to an item, then the item itself. */
 async function decideDeleteWithDependents(
   { dependents, seconds: _, ...item }: DeleteItemWithDependents,
   accepted: AcceptedState,
   rules: Rules,
-  selected: readonly (Selection | undefined)[],
+  selected: readonly (SelectedItems | undefined)[],
   turn: Turn,
 ): Promise<Deletions> {
   const decision = decide({ ...item, type: 'DeleteItem' }, accepted, rules)
@@ -109,7 +108,7 @@ async function decideDeleteWithDependents(
       const found = id === undefined ? undefined : collection.get(keyOf(id))
       if (!isItem(found) || (name === item.collection && found.key === item.key)) continue
       const reference = own(parseText(found.text) as JsonObject, field)
-      // The filter also selects what is written in another way: another spelling of an instant, or an array that holds the id.
+      // The filter also selects other spellings of an instant, and arrays that hold the id.
       const isReference = reference !== null && typeof reference !== 'object' && String(reference) === item.key
       if (isReference) deletions.add(name, found)
     }
@@ -126,9 +125,7 @@ function decideCreateCollection(name: string, accepted: AcceptedState): readonly
 }
 
 async function decideRemoveCollection(name: string, accepted: AcceptedState, turn: Turn): Promise<Deletions> {
-  const collection = accepted.collection(name)
-  if (!collection.exists) throw unknown(name)
-  if (collection.isObject) throw isSingle(name)
+  const collection = existingList(name, accepted)
   const deletions = new Deletions()
   for (const item of collection.items()) {
     deletions.add(name, item)
@@ -136,6 +133,13 @@ async function decideRemoveCollection(name: string, accepted: AcceptedState, tur
   }
   deletions.push({ type: 'CollectionRemoved', collection: name })
   return deletions
+}
+
+function existingList(name: string, accepted: AcceptedState): CollectionState {
+  const collection = accepted.collection(name)
+  if (!collection.exists) throw unknown(name)
+  if (collection.isObject) throw isSingle(name)
+  return collection
 }
 
 function unknown(collection: string): Refusal {
@@ -171,11 +175,11 @@ class Deletions extends IndexedList<DomainEvent> {
   }
 
   at(index: number): DomainEvent | undefined {
-    const place = index < 0 ? this.length + index : index
-    const id = this.#ids.at(place)
-    if (id === undefined) return this.#last[place - this.#ids.length]
-    const before = { revision: this.#revisions.at(place) as number, position: this.#positions.at(place) as number }
-    const collection = this.#collections.findLast(({ first }) => first <= place)
+    const at = index < 0 ? this.length + index : index
+    const id = this.#ids.at(at)
+    if (id === undefined) return this.#last[at - this.#ids.length]
+    const before = { revision: this.#revisions.at(at) as number, position: this.#positions.at(at) as number }
+    const collection = this.#collections.findLast(({ first }) => first <= at)
     return deletionOf(collection?.name as string, { id, ...before })
   }
 }

@@ -5,18 +5,18 @@ import type { Fault, RefusalCode } from '../runtime/errors.ts'
 /** Entity tags of a conditional request (RFC 9110 §13.1), `*` for any. */
 export type Tags = '*' | readonly string[]
 
-export interface Conditions {
+export interface Preconditions {
   readonly ifMatch?: Tags | undefined
   readonly ifNoneMatch?: Tags | undefined
 }
 
-export interface OnItem extends Conditions {
+export interface OnItem extends Preconditions {
   readonly collection: string
   readonly key: string
 }
 
 export type Patch =
-  /** Another value in place of the one that there is. */
+  /** Replaces the whole value. */
   | { readonly type: 'value'; readonly value: JsonValue }
   | { readonly type: 'merge'; readonly document: JsonObject }
   | { readonly type: 'operations'; readonly operations: readonly PatchOperation[] }
@@ -27,7 +27,7 @@ export type Command =
   | (OnItem & {
       readonly type: 'ReplaceItem'
       readonly item: JsonObject
-      /** The item stays as it is unless the other one has a later event time. */
+      /** The item is only replaced by one with a later event time. */
       readonly onlyIfNewer?: boolean
     })
   | (OnItem & {
@@ -73,7 +73,7 @@ export type BulkCommand =
     }
   | (OnItem & {
       readonly type: 'DeleteItemWithDependents'
-      /** Whose items are deleted with it: those whose `field` is its id. */
+      /** The items that are deleted with it: those whose `field` is its id. */
       readonly dependents: readonly Dependents[]
       /** As in DeleteItems. */
       readonly seconds?: number

@@ -1,6 +1,5 @@
 import { keyOf } from '../collections/item.ts'
-import type { AcceptedState } from '../collections/overlay.ts'
-import { Overlay } from '../collections/overlay.ts'
+import { type AcceptedState, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
 import { firstAt } from '../json/paths.ts'
@@ -12,8 +11,8 @@ import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
 import { withDefault } from './event-times.ts'
 import { withId } from './item-event.ts'
+import { holderOf } from './key-conflicts.ts'
 import { latestItems } from './latest-items.ts'
-import { holderOf } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>

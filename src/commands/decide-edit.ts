@@ -61,7 +61,7 @@ class EditDecider implements EditDecision {
     this.#isThere = now.exists
     const first = this.events.length
     if (edit.isRemoved) {
-      // With everything that is in it now.
+      // Items that others added meanwhile are deleted with it.
       if (now.exists) await this.#remove(edit, now)
       return
     }
@@ -96,7 +96,7 @@ class EditDecider implements EditDecision {
 
   /**
    * Items without an id get the integers after the highest one, including those of the file, except integers that exist
-   * as text. Returns these.
+   * as text. Returns the assigned ids.
    */
   async #items(edit: CollectionEdit, now: CollectionState): Promise<readonly ItemId[]> {
     const assigned: ItemId[] = []

@@ -19,12 +19,12 @@ import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Command } from './command.ts'
-import { checkConditions } from './conditions.ts'
 import { checkTime, validTime, withReceipt } from './event-times.ts'
 import { applyPatch, innerValueOf } from './inner-value.ts'
 import { deletionOf, stamp, withId } from './item-event.ts'
+import { checkKey, holderOf, isDuplicate, keyConflict } from './key-conflicts.ts'
 import { LatestItems } from './latest-items.ts'
-import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
+import { checkPreconditions } from './preconditions.ts'
 import type { Rules } from './rules.ts'
 
 /** The events of a command on an item, or the item if the command does not change it. */
@@ -43,7 +43,7 @@ export function isEvents(decision: Decision): decision is readonly DomainEvent[]
   return Array.isArray(decision)
 }
 
-/** Every rule of an item lives here: given what is so, what may happen next? */
+/** Contains all rules about an item. Natural keys and event times have theirs in files of their own. */
 export function decideItem(command: Command, accepted: AcceptedState, rules: Rules): Decision {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
@@ -58,7 +58,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
     case 'ReplaceItem': {
       const before = collection.get(command.key)
       const body = withReceipt(command.item, collection.name, rules)
-      checkConditions(command, () => tagsOf(before))
+      checkPreconditions(command, () => tagsOf(before))
       if (!isItem(before)) {
         if (command.key === OBJECT_ID) return createObject(collection, body, rules)
         if (collection.isObject) throw isSingle(collection.name)
@@ -76,7 +76,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
     case 'PatchItem': {
       const before = collection.get(command.key)
       const inner = isItem(before) && command.inside && innerValueOf(before.text, command.inside, rules.idField)
-      checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
+      checkPreconditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes, values: rules.itemValues }
       const patched = inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
@@ -89,7 +89,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
     }
     case 'DeleteItem': {
       const before = collection.get(command.key)
-      checkConditions(command, () => tagsOf(before))
+      checkPreconditions(command, () => tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
       return [deletionOf(collection.name, before)]
     }
@@ -108,7 +108,7 @@ function createDuplicateKey(holder: Item, body: JsonObject, collection: Collecti
   return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
 }
 
-/** Whether an item has a later valid event time than the one that it is to replace, or that one has none. */
+/** Whether an item has a later event time than the existing one; also if the existing one has no valid event time. */
 function isNewer(item: JsonObject, before: Item, collection: string, rules: Rules): boolean {
   const rule = rules.times.get(collection)
   const then = rule && validTime(before.value, rule, rules.nowMs())

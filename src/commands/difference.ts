@@ -6,7 +6,15 @@ import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { type CollectionEdit, type Edit, type EditedItem, type EditKind, type HeldCharacters, isSame } from './edit.ts'
+import {
+  type CollectionEdit,
+  type Edit,
+  type EditedItem,
+  type EditKind,
+  type HeldCharacters,
+  isSame,
+  NO_ITEMS_OF_FILE,
+} from './edit.ts'
 import { IdIndex } from './merged-order.ts'
 
 export type BaseItems = Pick<CollectionItems, 'size' | 'places' | 'itemAt' | 'seek' | 'placeOf' | 'item'>
@@ -27,7 +35,7 @@ export interface DifferenceOptions {
   readonly isCheck?: boolean
 }
 
-/** Places between two looks at the turn. */
+/** Places between two checks of the turn. */
 const STEP_PLACES = 65_536
 
 /** Compares the items of a file with its base, one after the other. Memory holds the items that differ. */
@@ -88,11 +96,8 @@ export class Difference {
 
 function removedCollection(name: string, base: Base): CollectionEdit {
   const before = base.get(name)
-  return {
-    ...{ name, isRemoved: true, isObject: false, wasThere: true, edited: [], removed: [] },
-    ...{ isReordered: false, order: undefined, hasUnnamed: false, nextId: 0, isAdded: () => false },
-    before: (id) => before?.item(keyOf(id)),
-  }
+  const item = (id: ItemId): Item | undefined => before?.item(keyOf(id))
+  return { ...NO_ITEMS_OF_FILE, name, isRemoved: true, isObject: false, wasThere: true, before: item }
 }
 
 export class CollectionDifference {
@@ -154,6 +159,7 @@ export class CollectionDifference {
   #find(id: ItemId, index: number, isExpected: boolean): number | undefined {
     const base = this.#base as BaseItems
     const place = isExpected ? this.#place : (base.placeOf(id) as number)
+    // Most files have the order of the base, so the next item is probably the one after this.
     this.#place = base.seek(place + 1)
     const earlier = this.#indexes[place] as number
     if (earlier > 0) return earlier - 1
@@ -191,13 +197,14 @@ export class CollectionDifference {
 
   get #edit(): Omit<CollectionEdit, 'edited' | 'removed' | 'isReordered' | 'order'> {
     return {
-      ...{ name: this.name, isRemoved: false, isObject: this.isObject, wasThere: this.#base !== undefined },
-      ...{
-        hasUnnamed: this.#hasUnnamed,
-        nextId: this.#nextId,
-        isAdded: (id) => this.#added.has(id),
-        before: (id) => this.#whole?.item(keyOf(id)),
-      },
+      name: this.name,
+      isRemoved: false,
+      isObject: this.isObject,
+      wasThere: this.#base !== undefined,
+      hasUnnamed: this.#hasUnnamed,
+      nextId: this.#nextId,
+      isAdded: (id) => this.#added.has(id),
+      before: (id) => this.#whole?.item(keyOf(id)),
     }
   }
 
@@ -229,6 +236,7 @@ export class CollectionDifference {
   }
 
   async #isReordered(turn: Turn): Promise<boolean> {
+    // Without new or moved items before them, the items of the base have the indexes 0, 1, 2… in the file.
     let next = 1
     for (let place = 0; place < this.#indexes.length; place++) {
       if (place % STEP_PLACES === 0 && turn.isOver) await turn.next()

@@ -49,6 +49,17 @@ export interface CollectionEdit {
   readonly isAdded: (id: ItemId) => boolean
 }
 
+/** The edit of a collection of which no item was read. */
+export const NO_ITEMS_OF_FILE = {
+  edited: [],
+  removed: [],
+  isReordered: false,
+  order: undefined,
+  hasUnnamed: false,
+  nextId: 0,
+  isAdded: () => false,
+} satisfies Partial<CollectionEdit>
+
 export function isSame(a: string | undefined, b: string | undefined, kind: EditKind): boolean {
   if (a === b) return true
   return kind !== 'restore' && a !== undefined && b !== undefined && equal(parseText(a), parseText(b))

@@ -72,7 +72,7 @@ export function withDefault(item: JsonObject, path: Path, value: () => JsonValue
 
 function withValue(object: JsonObject, [name = '', ...rest]: Path, value: JsonValue): JsonObject {
   const inner = own(object, name) ?? {}
-  // There is no place for it within another value.
+  // Only an object can have the member.
   if (rest.length > 0 && !isObject(inner)) return object
   const changed: Record<string, JsonValue> = { ...object }
   put(changed, name, rest.length > 0 ? withValue(inner as JsonObject, rest, value) : value)

@@ -1,6 +1,14 @@
 import type { CollectionLookup, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { isLarge, type Journal, lastPosition, type Origin, type Projection, type Recorded } from '../events/journal.ts'
+import {
+  isLarge,
+  type Journal,
+  lastPosition,
+  type Origin,
+  type Projection,
+  type Recorded,
+  recordAt,
+} from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
@@ -11,9 +19,9 @@ import { notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
 import { decideEdit } from './decide-edit.ts'
 import type { Edit } from './edit.ts'
-import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests, recordedOutcome } from './idempotency-keys.ts'
+import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests } from './idempotency-keys.ts'
+import { checkKeys } from './key-conflicts.ts'
 import { latestItems } from './latest-items.ts'
-import { checkKeys } from './natural-keys.ts'
 import { type BulkOutcome, type MergeOutcome, type Outcome, outcomeOf, type RestoreOutcome } from './outcome.ts'
 import { decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
@@ -26,15 +34,6 @@ interface HandlerOptions {
   readonly idempotencyKeys?: Pick<IdempotencyKeys, 'find'>
   /** Finds items for deletions by filter; without it there are none. */
   readonly select?: SelectItems
-}
-
-interface LongDecision {
-  /** The name of the decision, which holds the lock. */
-  readonly holder: string
-  readonly origin: Origin
-  readonly isDryRun?: boolean
-  /** Whether it lists items, which is possible only while no event is being flushed. */
-  readonly isListing?: boolean
 }
 
 /**
@@ -70,7 +69,7 @@ export class CommandHandler implements Projection {
     return this.#requests.run(
       origin,
       () => this.#write(command, origin),
-      ({ position }) => recordedOutcome(this.#journal, position),
+      async ({ position }) => outcomeOf(await recordAt(this.#journal, position)),
     )
   }
 
@@ -89,8 +88,7 @@ export class CommandHandler implements Projection {
    * import wrote.
    */
   async merge(edit: Edit, origin: Origin, latestWritten = new Set<string>()): Promise<MergeOutcome> {
-    const long = { holder: 'an edit of the data file', origin }
-    const { position, edited, events, conflicts } = await this.#decideAlone(long, async (state, turn) => {
+    const { position, edited, events, conflicts } = await this.#decideAlone({ origin }, async (state, turn) => {
       const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Invalid', turn)
       const edited = events.length
@@ -102,7 +100,7 @@ export class CommandHandler implements Projection {
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
   restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    return this.#decideAlone({ holder: 'a restore', origin, isDryRun }, async (state, turn) => {
+    return this.#decideAlone({ origin, isDryRun }, async (state, turn) => {
       const events = await decideRestore(restoration, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Conflict', turn)
       return { events }
@@ -129,19 +127,19 @@ export class CommandHandler implements Projection {
     const deletions = deletionsIn(command)
     // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
     const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one))) : []
-    const long = { holder: command.type, origin, isDryRun, isListing: listsItems(command) }
-    return this.#decideAlone(long, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
+    const options = { origin, isDryRun, isListing: listsItems(command) }
+    return this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
   }
 
   /**
-   * Decides in turns of the event loop while all other decisions wait. It holds the lock until a large write is durable,
-   * because the overlay does not have its events.
+   * Decides in turns of the event loop while all other decisions wait. With `isListing` it waits for pending flushes
+   * first, because the accepted state cannot list items whose events are not durable.
    */
   #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
-    { holder, origin, isDryRun = false, isListing = true }: LongDecision,
+    { origin, isDryRun = false, isListing = true }: DecisionOptions,
     decide: (state: Overlay, turn: Turn) => Promise<Decision>,
   ): Promise<Decision & { readonly position: Position }> {
-    return this.#lock.hold(holder, async (release) => {
+    return this.#lock.hold(async (release) => {
       if (isListing) await this.#accepted.flushed?.catch(() => {})
       const decided = await this.#accepted.decideInTurns((state) => this.#turns.run((turn) => decide(state, turn)))
       const { head, events } = decided
@@ -150,6 +148,7 @@ export class CommandHandler implements Projection {
         await this.#accepted.flushed
         return { ...decided, position: head }
       }
+      // The accepted state does not get the events of a large write, so the lock is held until they are durable.
       const appended = isLarge(events)
         ? await this.#accepted.appendLarge(events, origin)
         : this.#accepted.append(events, origin)
@@ -168,33 +167,33 @@ export class CommandHandler implements Projection {
   }
 }
 
+interface DecisionOptions {
+  readonly origin: Origin
+  readonly isDryRun?: boolean
+  readonly isListing?: boolean
+}
+
 /** Held by a decision that takes several turns of the event loop: until then, the accepted state does not change. */
 export class DecisionLock {
-  #held: { readonly holder: string; readonly released: Promise<void> } | undefined
+  #released: Promise<void> | undefined
 
-  /** The name of the decision that holds the lock, such as `CreateItems`; undefined while it is free. */
-  get holder(): string | undefined {
-    return this.#held?.holder
-  }
-
-  /** Resolves when the holder releases the lock, which another one may hold by then; undefined while it is free. */
+  /** Resolves when the decision releases the lock, which another one may hold by then; undefined while it is free. */
   get released(): Promise<void> | undefined {
-    return this.#held?.released
+    return this.#released
   }
 
   /** `work` may release the lock before its end. */
-  async hold<Result>(holder: string, work: (release: () => void) => Promise<Result>): Promise<Result> {
-    while (this.#held) await this.#held.released
+  async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
+    while (this.#released) await this.#released
     let resolve = (): void => {}
     const released = new Promise<void>((resolved) => {
       resolve = resolved
     })
-    const held = { holder, released }
     const release = (): void => {
-      if (this.#held === held) this.#held = undefined
+      if (this.#released === released) this.#released = undefined
       resolve()
     }
-    this.#held = held
+    this.#released = released
     try {
       return await work(release)
     } finally {

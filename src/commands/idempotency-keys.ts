@@ -6,7 +6,46 @@ import { Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { type Outcome, outcomeOf } from './outcome.ts'
+
+interface PendingRequest {
+  readonly request: string
+  readonly outcome: Promise<unknown>
+}
+
+/** Executes each request with an Idempotency-Key once. */
+export class IdempotentRequests {
+  readonly #completed: Pick<IdempotencyKeys, 'find'> | undefined
+  readonly #now: () => Date
+  readonly #pending = new Map<string, PendingRequest>()
+
+  constructor(completed: Pick<IdempotencyKeys, 'find'> | undefined, now: () => Date) {
+    this.#completed = completed
+    this.#now = now
+  }
+
+  /** `repeat` returns the outcome of an earlier execution. */
+  run<T>(origin: Origin, execute: () => Promise<T>, repeat: (first: CompletedRequest) => Promise<T>): Promise<T> {
+    if (origin.key === undefined) return execute()
+    const key = scopedKeyOf(origin)
+    const pending = this.#pending.get(key)
+    // The same request has an outcome of the same type.
+    if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
+    const completed = this.#completed?.find(origin, this.#now())
+    if (completed) return conflictOf(origin, completed) ?? repeat(completed)
+    const outcome = execute()
+    this.#pending.set(key, { request: origin.request ?? '', outcome })
+    const done = () => this.#pending.delete(key)
+    outcome.then(done, done)
+    return outcome
+  }
+}
+
+function conflictOf(origin: Origin, first: { readonly request: string }): Promise<never> | undefined {
+  if (origin.request === first.request) return undefined
+  return Promise.reject(
+    new Refusal('Unprocessable', 'This Idempotency-Key was used with another request; a new request needs a new key.'),
+  )
+}
 
 /** A request with an Idempotency-Key whose write is durable. */
 interface CompletedRequest {
@@ -89,12 +128,6 @@ function scopedKeyOf({ actor, key }: Origin): string {
   return `${actor}\n${key}`
 }
 
-/** The outcome of a command on an item, whose event has this position. */
-export async function recordedOutcome(journal: Pick<Journal, 'read'>, position: Position): Promise<Outcome> {
-  for await (const recorded of journal.read(position, position)) return outcomeOf(recorded)
-  throw lacking(position)
-}
-
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
 
@@ -113,55 +146,13 @@ export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Po
       last = recorded
       for (const event of recorded.events) events.push(event)
     }
-    if (!last || lastPosition(last) !== position) throw lacking(position)
+    if (!last || lastPosition(last) !== position) {
+      throw new Error(`the journal has no event at position ${position}`)
+    }
     if (begins > from || from === 1) return events
   }
 }
 
-function lacking(position: Position): Error {
-  return new Error(`the journal holds no event at position ${position}`)
-}
-
 function isOfWrite(a: Recorded, b: Recorded): boolean {
   return a.requestId === b.requestId && a.key === b.key && a.actor === b.actor && a.time === b.time
-}
-
-interface PendingRequest {
-  readonly request: string
-  readonly outcome: Promise<unknown>
-}
-
-/** Executes each request with an Idempotency-Key once. */
-export class IdempotentRequests {
-  readonly #completed: Pick<IdempotencyKeys, 'find'> | undefined
-  readonly #now: () => Date
-  readonly #pending = new Map<string, PendingRequest>()
-
-  constructor(completed: Pick<IdempotencyKeys, 'find'> | undefined, now: () => Date) {
-    this.#completed = completed
-    this.#now = now
-  }
-
-  /** `repeat` returns the outcome of an earlier execution. */
-  run<T>(origin: Origin, execute: () => Promise<T>, repeat: (first: CompletedRequest) => Promise<T>): Promise<T> {
-    if (origin.key === undefined) return execute()
-    const key = scopedKeyOf(origin)
-    const pending = this.#pending.get(key)
-    // The same request has an outcome of the same type.
-    if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
-    const completed = this.#completed?.find(origin, this.#now())
-    if (completed) return conflictOf(origin, completed) ?? repeat(completed)
-    const outcome = execute()
-    this.#pending.set(key, { request: origin.request ?? '', outcome })
-    const done = () => this.#pending.delete(key)
-    outcome.then(done, done)
-    return outcome
-  }
-}
-
-function conflictOf(origin: Origin, first: { readonly request: string }): Promise<never> | undefined {
-  if (origin.request === first.request) return undefined
-  return Promise.reject(
-    new Refusal('Unprocessable', 'This Idempotency-Key was used with another request; a new request needs a new key.'),
-  )
 }

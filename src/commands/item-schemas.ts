@@ -53,7 +53,7 @@ export class ItemSchemas {
 
 /** Without schemas, ajv is not loaded. Compiling one takes tens of milliseconds, so requests are served in between. */
 async function compile(schema: JsonValue): Promise<ItemSchema['faultsOf']> {
-  const { compileSchema } = await import('./schemas.ts')
+  const { compileSchema } = await import('./schema-compiler.ts')
   await new Promise(setImmediate)
   return compileSchema(schema)
 }

@@ -13,7 +13,7 @@ import { stamp, withId } from './item-event.ts'
 import type { EventTimeRule, Latest, Rules } from './rules.ts'
 
 /** A reading that may become the latest item of its id. */
-interface Candidate {
+interface LatestCandidate {
   readonly in: string
   readonly id: ItemId
   readonly time: EventTimeRule
@@ -35,7 +35,7 @@ export class LatestItems {
   /** The latest items that were written themselves, which takes precedence. */
   readonly #written: Set<string>
   readonly #targets: ReadonlySet<string>
-  readonly #newest = new Map<string, Candidate>()
+  readonly #newest = new Map<string, LatestCandidate>()
   /** The last event that created or removed each collection. */
   readonly #lives = new Map<string, DomainEvent>()
 
@@ -51,11 +51,11 @@ export class LatestItems {
   add(event: DomainEvent): void {
     if (existsAfter(event) !== undefined) this.#lives.set(event.collection, event)
     if (!isItemEvent(event)) return
-    if (this.#targets.has(event.collection)) this.#written.add(nameOf(event.collection, event.id))
+    if (this.#targets.has(event.collection)) this.#written.add(targetKey(event.collection, event.id))
     const latest = this.#rules.latest.get(event.collection)
     const candidate = latest && 'item' in event ? candidateOf(event, latest, this.#accepted, this.#rules) : undefined
     if (!candidate) return
-    const name = nameOf(candidate.in, candidate.id)
+    const name = targetKey(candidate.in, candidate.id)
     const known = this.#newest.get(name)
     if (!known || isAfter(candidate, known)) this.#newest.set(name, candidate)
   }
@@ -116,26 +116,26 @@ function candidateOf(
   latest: Latest,
   accepted: AcceptedState,
   rules: Rules,
-): Candidate | undefined {
+): LatestCandidate | undefined {
   const time = rules.times.get(event.collection)
   const reading = event.item.value
   const id = firstAt(reading, latest.by)
   const instant = time && validTime(reading, time, rules.nowMs())
   if (!instant || id === undefined || faultOfId(id) !== undefined) return undefined
   const before = isCreation(event) ? undefined : accepted.collection(event.collection).get(keyOf(event.id))
-  const source = nameOf(event.collection, event.id)
+  const source = targetKey(event.collection, event.id)
   const corrects = isItem(before) ? before : undefined
   return { in: latest.in, id: id as ItemId, time, instant, reading, source, corrects }
 }
 
 /** For readings with the same time, the first one stays unless the other is a correction of it. */
-function isAfter(a: Candidate, b: Candidate): boolean {
+function isAfter(a: LatestCandidate, b: LatestCandidate): boolean {
   const order = compareInstants(a.instant, b.instant)
   return order > 0 || (order === 0 && a.source === b.source)
 }
 
 /** The event that makes a reading the latest item; undefined when it is not newer than that. */
-function latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules): DomainEvent | undefined {
+function latestItem(candidate: LatestCandidate, accepted: AcceptedState, rules: Rules): DomainEvent | undefined {
   const { in: name, id, time, instant, reading, corrects } = candidate
   const before = accepted.collection(name).get(keyOf(id))
   if (!isItem(before)) {
@@ -179,6 +179,6 @@ function latestText(reading: JsonObject, id: ItemId, rules: Rules): string {
   return JSON.stringify(withId(reading, id, rules))
 }
 
-function nameOf(collection: string, id: ItemId): string {
+function targetKey(collection: string, id: ItemId): string {
   return `${collection}\n${keyOf(id)}`
 }

@@ -16,23 +16,23 @@ export async function mergedOrder(
   turn: Turn,
 ): Promise<readonly ItemId[] | undefined> {
   const present = await idsAfter(collection, events, first, turn)
-  const places = new IdIndex()
-  for (let place = 0; place < present.length; place++) {
+  const indexes = new IdIndex()
+  for (let index = 0; index < present.length; index++) {
     if (turn.isOver) await turn.next()
-    places.set(present.at(place) as ItemId, place)
+    indexes.set(present.at(index) as ItemId, index)
   }
   const ordered = new ChunkedList<ItemId>()
   const isInFile = new Uint8Array(present.length)
   for (const id of file) {
     if (turn.isOver) await turn.next()
-    const place = places.get(id)
-    if (place === undefined) continue
-    isInFile[place] = 1
+    const index = indexes.get(id)
+    if (index === undefined) continue
+    isInFile[index] = 1
     ordered.push(id)
   }
-  for (let place = 0; place < present.length; place++) {
+  for (let index = 0; index < present.length; index++) {
     if (turn.isOver) await turn.next()
-    if (isInFile[place] === 0) ordered.push(present.at(place) as ItemId)
+    if (isInFile[index] === 0) ordered.push(present.at(index) as ItemId)
   }
   for (let at = 0; at < present.length; at++) {
     if (turn.isOver) await turn.next()

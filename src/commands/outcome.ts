@@ -9,9 +9,9 @@ import type { MergeConflict } from './decide-edit.ts'
 export interface Outcome {
   /** The position of the write's last event, or of the state that was read if nothing was written. */
   readonly position: Position
-  /** Undefined when nothing was written, as the item is to stay as it is. */
+  /** Undefined when the command changes nothing. */
   readonly event: ItemEvent | undefined
-  /** The item as it is then; undefined after a deletion. */
+  /** The item after the command; undefined after a deletion. */
   readonly item: Item | undefined
 }
 
@@ -29,7 +29,7 @@ export interface BulkOutcome extends RestoreOutcome {
 export interface MergeOutcome {
   /** Position of the last event before the edit's first event. */
   readonly basis: Position
-  /** Number of events with what the file has; latest items follow. */
+  /** Number of events of the edit; those of latest items follow. */
   readonly edited: number
   /** Number of all events. */
   readonly events: number

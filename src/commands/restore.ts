@@ -8,7 +8,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { decideEdit } from './decide-edit.ts'
 import { type BaseItems, Difference } from './difference.ts'
-import { type CollectionEdit, type Edit, type EditKind, HeldCharacters } from './edit.ts'
+import { type CollectionEdit, type Edit, type EditKind, HeldCharacters, NO_ITEMS_OF_FILE } from './edit.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
@@ -24,7 +24,7 @@ export type Restoration =
   | {
       /**
        * After a `reset`, the next id of each list is one above the highest integer id of its items. An `import` is a reset
-       * to what the first import of a data file with these items would make of it.
+       * to the state after the first import of a data file with these items.
        */
       readonly type: 'collections' | 'reset' | 'import'
       readonly collections: RestoredCollections
@@ -82,7 +82,7 @@ async function imported(collections: RestoredCollections, rules: Rules, turn: Tu
   )
 }
 
-/** A collection that is removed begins anew, too. */
+/** The ids of a removed collection begin anew, too. */
 async function idResets(
   names: Iterable<string>,
   { collections }: Edit,
@@ -109,11 +109,14 @@ function editOfItem(
   const now = isItem(found) ? found : undefined
   if (now?.text === item?.text) return { collections: [], kind: 'restore' }
   const change: CollectionEdit = {
-    ...{ name, isRemoved: !item && key === OBJECT_ID, isObject: key === OBJECT_ID, wasThere: collection.exists },
+    ...NO_ITEMS_OF_FILE,
+    name,
+    isRemoved: !item && key === OBJECT_ID,
+    isObject: key === OBJECT_ID,
+    wasThere: collection.exists,
     edited: item ? [{ index: 0, id: item.id, text: item.text }] : [],
     removed: now && !item ? [now.id] : [],
     before: () => now,
-    ...{ isReordered: false, order: undefined, hasUnnamed: false, nextId: 0, isAdded: () => false },
   }
   return { collections: [change], kind: 'restore' }
 }
@@ -132,10 +135,10 @@ async function editOf(
   }
   const held = new HeldCharacters(heldCharacters, tooMany)
   const difference = new Difference({ base, idField, held, kind, keeps: 'ids' })
-  for (const [name, former] of collections) {
-    if (!former) continue
-    const compared = difference.collection(name, isObjectIn(former))
-    for (const { id, text } of former.items()) {
+  for (const [name, past] of collections) {
+    if (!past) continue
+    const compared = difference.collection(name, isObjectIn(past))
+    for (const { id, text } of past.items()) {
       if (turn.isOver) await turn.next()
       compared.add(id, text)
     }
@@ -143,16 +146,16 @@ async function editOf(
   return difference.end(turn)
 }
 
-function isObjectIn(former: RestoredCollection): boolean {
-  for (const { id } of former.items()) return id === OBJECT_ID
+function isObjectIn(past: RestoredCollection): boolean {
+  for (const { id } of past.items()) return id === OBJECT_ID
   return false
 }
 
 function tooMany(): Refusal {
   const why = 'More items would change in one write than fit into memory.'
   const instead = 'Restore one collection after the other, or one item.'
-  const past = '"recollect replay --to <position> --out <file>" writes a past state, of all collections.'
-  return new Refusal('Unprocessable', `${why} ${instead} ${past}`)
+  const replay = '"recollect replay --to <position> --out <file>" writes a past state, of all collections.'
+  return new Refusal('Unprocessable', `${why} ${instead} ${replay}`)
 }
 
 function otherKind({ name, isObject }: CollectionState): Refusal {

@@ -1,4 +1,4 @@
-import type { DeleteItems, Selection } from '../commands/bulk.ts'
+import type { DeleteItems, SelectedItems } from '../commands/bulk.ts'
 import { receipts } from '../commands/event-times.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
@@ -201,7 +201,7 @@ export class DurableProjections extends Projections {
     await this.views.onceRoom(() => this.#opened.store.transaction(() => this.#opened.store.set(key, Buffer.from(id))))
   }
 
-  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<Selection | undefined> {
+  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<SelectedItems | undefined> {
     const collection = this.views.find(name)
     if (!collection) return undefined
     const { queryParameters: parameters, pageSize } = this.#options.settings.limits

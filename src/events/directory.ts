@@ -4,8 +4,8 @@ import { type Checkpoint, checkpointMismatch } from './checkpoint.ts'
 import type { Recorded } from './journal.ts'
 import { type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
 import { encodeHeader } from './record-writer.ts'
-import { isSegment, type Segment, segmentName } from './segment.ts'
-import { type Torn, walk } from './walk.ts'
+import { isSegment, type Segment, segmentAt, segmentName } from './segment.ts'
+import { type Torn, type Walk, walk } from './walk.ts'
 
 export interface DirectoryOptions {
   readonly files: Files
@@ -37,15 +37,12 @@ export async function journalExists(files: Files, directory: string): Promise<bo
 }
 
 /** A locked directory of segments, read to its end. */
-export interface OpenDirectory {
+export interface OpenDirectory extends Pick<Walk, 'segments' | 'next' | 'time' | 'lastOffset'> {
   readonly id: string
   /** Undefined if the caller holds the lock. */
   readonly lock: JournalLock | undefined
-  readonly segments: Segment[]
+  /** The file of the last segment. */
   readonly file: OpenFile
-  readonly next: ChainState
-  readonly time: string
-  readonly lastOffset: number | undefined
   readonly cut: Cut | undefined
 }
 
@@ -121,10 +118,5 @@ export async function beginSegment(
   await writeNew(files, `${path}.tmp`, [header.bytes])
   await files.rename(`${path}.tmp`, path)
   await files.syncDirectory(directory)
-  return {
-    path,
-    first: next.position,
-    size: header.bytes.length,
-    index: { positions: [], offsets: [] },
-  }
+  return segmentAt(directory, next.position, header.bytes.length)
 }

@@ -2,11 +2,20 @@ import { setImmediate } from 'node:timers/promises'
 import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { Batch, type Write } from './batch.ts'
 import { type OpenDirectory, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { type Draft, isLarge, type Journal, JournalFigures, lastPosition, nextTime, type Recorded } from './journal.ts'
-import { type EncodedLine, encodeEvents } from './record-writer.ts'
+import {
+  type Draft,
+  isLarge,
+  type Journal,
+  JournalFigures,
+  lastPosition,
+  nextTime,
+  type Recorded,
+  recordedOf,
+} from './journal.ts'
+import type { ChainState } from './record-format.ts'
+import { type EncodedLine, encodeEvents, encodeWrite } from './record-writer.ts'
 import type { Sized } from './segment.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
@@ -21,32 +30,46 @@ export interface FileJournalOptions extends SegmentLogOptions {
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
 }
 
-interface QueuedWrite extends Write {
+interface QueuedWrite {
+  readonly draft: Draft
+  /** Its events as JSON; undefined for a large write, whose events are encoded while they are written. */
+  readonly texts: readonly string[] | undefined
   readonly resolve: (recorded: Recorded) => void
   readonly reject: (error: unknown) => void
-}
-
-/** Writes that are durable and not published yet. */
-interface Flushed {
-  readonly writes: readonly QueuedWrite[]
-  readonly batch: Batch
 }
 
 const DISK_FULL = 'The disk is full. Nothing was stored; reading goes on.'
 const STORED_UNSEEN =
   'The disk became full. The journal has the write, and it will be seen when there is room. Sent again without its Idempotency-Key, it would happen twice.'
 const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
+const UNUSABLE = 'The journal cannot be written to any more; the server is ending.'
 const CANNOT_WRITE = 'the journal cannot be written, writes are refused'
 /** How often to check for space while writes wait for it. */
-const LOOK_MS = 500
+const SPACE_CHECK_MS = 500
 /** How long a full disk is reported. Clients may wait for the end of the report before they write again. */
 const FULL_MS = 5000
 
-/** The journal in a directory of segments; docs/journal.md describes the format and the rules. */
+/**
+ * The journal in a directory of segments; docs/journal.md describes the format and the rules.
+ *
+ * | State | `writable` | An append | A flush | Next state |
+ * |---|---|---|---|---|
+ * | writable | yes | is queued | writes the queue, then publishes it | full: no space or no descriptor; unusable: any other error |
+ * | full | no | is rejected while `hasRoom` is false, otherwise queued | is tried, as space may be free again | writable: after a flush, or FULL_MS; unusable: as above |
+ * | unusable | no | is rejected | none | none: the content of the disk is unknown until the journal is opened again |
+ *
+ * | A write is | Counted by | When it fails |
+ * |---|---|---|
+ * | queued | `#accepted` | it is rejected with all writes behind it, as these were decided on top of it |
+ * | being written | `#accepted` | its bytes are cut off durably and it is rejected with the queue; if that fails, the journal is unusable |
+ * | durable | `next` | while the store has no room, it is rejected as `OutcomeUnknown`, stays in the journal, and is published later; if `project` or a follower throws, the journal is unusable |
+ * | published | `head` | never: it is resolved |
+ */
 export class FileJournal extends SegmentLog implements Journal, Sized {
   readonly figures = new JournalFigures()
   readonly #options: FileJournalOptions
   #head: Position
+  /** The position of the last queued event. */
   #accepted: Position
   #queue: QueuedWrite[] = []
   /** The writes of the current or last flush. */
@@ -95,7 +118,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = isLarge(draft.events) ? undefined : encodeEvents(draft.events)
+    const texts = isLarge(draft.events) ? undefined : [...encodeEvents(draft.events)]
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => {
       this.#queue.push({ draft, texts, resolve, reject })
@@ -106,9 +129,10 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   async #flushAll(): Promise<void> {
     // Requests of one turn of the event loop share the first flush.
     await setImmediate()
-    let flushed: Flushed | undefined
+    let flushed: Batch | undefined
     while (flushed || this.#queue.length > 0) {
-      if (flushed) this.#keep(flushed)
+      // The batch is durable, and the next one follows it.
+      if (flushed) this.advance(flushed)
       const writes = this.#take()
       this.#inFlight = writes
       // The next flush runs while the previous batch is published.
@@ -121,27 +145,26 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 
   /** The writes of the next flush; a large write is flushed alone. */
   #take(): readonly QueuedWrite[] {
-    const large = this.#queue.findIndex(({ texts }) => !texts)
+    const large = this.#queue.findIndex(isLargeWrite)
     return this.#queue.splice(0, large < 0 ? this.#queue.length : Math.max(1, large))
   }
 
   /** Undefined if they failed. */
-  async #flush(writes: readonly QueuedWrite[]): Promise<Flushed | undefined> {
+  async #flush(writes: readonly QueuedWrite[]): Promise<Batch | undefined> {
     try {
       this.#checkRoom(writes)
       if (this.isFull) await this.beginSegment('log')
       const { size } = this
       const time = nextTime(this.time, this.#options.now())
       const batch = new Batch(writes, this.next, time, size)
-      const lines = batch.lines()
       const began = performance.now()
-      await writeLines(this.file, lines, size, batch.isLarge)
+      await writeLines(this.file, batch.lines(), size, writes.some(isLargeWrite) ? LARGE_WRITE_BYTES : WRITE_BYTES)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
       figures.flushWrites.note(writes.length)
       figures.events += batch.next.position - batch.next.flush
       figures.bytes += batch.end - size
-      return { writes, batch }
+      return batch
     } catch (error) {
       await this.#refuse(writes, error)
       return undefined
@@ -150,20 +173,17 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 
   /** Waits until readers see a batch. On a full disk, its writes fail with 504 and later ones with 507. */
   async #withRoom(writes: readonly QueuedWrite[], projected: Promise<void>): Promise<void> {
-    const looking = setInterval(() => {
+    const checking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return
       for (const { reject } of [...writes, ...this.#inFlight]) reject(new Refusal('OutcomeUnknown', STORED_UNSEEN))
-      const refused = this.#queue
-      this.#queue = []
-      this.#noteFull(refused.length, noRoom())
-      const [first] = refused
+      const [first] = this.#queue
       if (first) this.#accepted = first.draft.expected - 1
-      for (const { reject } of refused) reject(new Refusal('DiskFull', DISK_FULL))
-    }, LOOK_MS)
+      this.#noteFull(this.#rejectAll([], new Refusal('DiskFull', DISK_FULL)), noRoom())
+    }, SPACE_CHECK_MS)
     try {
       await projected
     } finally {
-      clearInterval(looking)
+      clearInterval(checking)
     }
   }
 
@@ -191,13 +211,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     this.#options.log.error({ err: error, path: this.#options.directory, refused: this.#refused }, CANNOT_WRITE)
   }
 
-  /** The next batch follows this one. */
-  #keep({ batch }: Flushed): void {
-    for (const [at, offset] of batch.starts) this.note(at, offset, batch.end)
-    this.advance(batch.next, batch.time)
-  }
-
-  async #publish({ writes, batch: { recorded } }: Flushed): Promise<void> {
+  async #publish({ writes, recorded }: Batch): Promise<void> {
     if (this.#unusable) {
       // The previous batch could not be published meanwhile.
       for (const { reject } of writes) reject(this.#unusable)
@@ -214,8 +228,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
         for (const follower of this.#followers) follower(write)
       }
     } catch (error) {
-      if (error instanceof Refusal) this.#refuseAll(writes, error)
-      else this.#fail(writes, error)
+      this.#fail(writes, error)
       return
     }
     for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
@@ -237,26 +250,23 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
       return
     }
     const refusal = isShortOfFiles ? new Refusal('Unavailable', TOO_MANY_FILES) : new Refusal('DiskFull', DISK_FULL)
-    const refused = [...batch, ...this.#queue]
-    this.#queue = []
     this.#accepted = this.next.position - 1
-    this.#noteFull(refused.length, error)
-    for (const write of refused) write.reject(refusal)
+    this.#noteFull(this.#rejectAll(batch, refusal), error)
   }
 
+  /** Makes the journal unusable. A `Refusal` is the end of the server while its disk is full, and needs no alarm. */
   #fail(batch: readonly QueuedWrite[], error: unknown): void {
-    this.#options.failed(error)
-    this.#refuseAll(
-      batch,
-      new Refusal('Unavailable', 'The journal cannot be written to any more; the server is ending.'),
-    )
+    if (!(error instanceof Refusal)) this.#options.failed(error)
+    this.#unusable = error instanceof Refusal ? error : new Refusal('Unavailable', UNUSABLE)
+    this.#rejectAll(batch, this.#unusable)
   }
 
-  #refuseAll(batch: readonly QueuedWrite[], why: Refusal): void {
-    this.#unusable = why
-    const refused = [...batch, ...this.#queue]
+  /** Rejects a batch and the queue behind it. Returns the number of writes. */
+  #rejectAll(batch: readonly QueuedWrite[], why: Refusal): number {
+    const rejected = [...batch, ...this.#queue]
     this.#queue = []
-    for (const write of refused) write.reject(why)
+    for (const { reject } of rejected) reject(why)
+    return rejected.length
   }
 
   override read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
@@ -268,6 +278,10 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
     await super.close()
   }
+}
+
+function isLargeWrite({ texts }: QueuedWrite): boolean {
+  return texts === undefined
 }
 
 function noRoom(): Error {
@@ -285,9 +299,8 @@ async function writeLines(
   file: OpenFile,
   lines: Iterable<EncodedLine>,
   offset: number,
-  isLarge: boolean,
+  together: number,
 ): Promise<void> {
-  const together = isLarge ? LARGE_WRITE_BYTES : WRITE_BYTES
   let at = offset
   let gathered: Buffer[] = []
   let size = 0
@@ -319,4 +332,40 @@ async function writeWhole(file: OpenFile, bytes: Buffer, offset: number): Promis
     await file.sync()
   }
   throw Object.assign(new Error(`There is no room for ${bytes.length} bytes.`), { code: 'ENOSPC' })
+}
+
+/** Writes that become durable together, as lines of a segment. */
+class Batch {
+  /** The writes whose lines were created. */
+  readonly recorded: Recorded[] = []
+  /** The offset of each record in the segment. */
+  readonly starts: (readonly [Position, number])[] = []
+  readonly writes: readonly QueuedWrite[]
+  /** The time of all its events. */
+  readonly time: string
+  /** The chain values, and the end of the segment, after the lines created so far. */
+  readonly next: { position: Position; previous: string; readonly flush: Position }
+  end: number
+
+  constructor(writes: readonly QueuedWrite[], { position, previous }: ChainState, time: string, end: number) {
+    this.writes = writes
+    this.time = time
+    this.next = { position, previous, flush: position }
+    this.end = end
+  }
+
+  /** Creates the lines once, one by one, so that those of a large write are never in memory all at once. */
+  *lines(): Generator<EncodedLine> {
+    for (const { draft, texts } of this.writes) {
+      const start = { ...this.next, time: this.time }
+      for (const line of encodeWrite(start, draft, texts ?? encodeEvents(draft.events))) {
+        this.starts.push([line.position, this.end])
+        this.end += line.bytes.length
+        this.next.previous = line.crc
+        yield line
+      }
+      this.recorded.push(recordedOf(draft, this.time))
+      this.next.position += draft.events.length
+    }
+  }
 }

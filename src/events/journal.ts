@@ -2,74 +2,6 @@ import type { List } from '../runtime/chunked-list.ts'
 import { Histogram } from '../runtime/histogram.ts'
 import type { DomainEvent, Position } from './event.ts'
 
-/** The writer of a write, and the identity of its request. */
-export interface Origin {
-  readonly actor: string
-  readonly requestId: string
-  /** The client's Idempotency-Key. */
-  readonly key?: string
-  /** SHA-256 of the request with the key, to tell a retry from another request. */
-  readonly request?: string
-}
-
-const PART = ':part'
-
-/** The key of all writes of a data file's edit but the last one, which has the key itself (docs/journal.md, J24). */
-export function partKey(key: string): string {
-  return key + PART
-}
-
-export function isPartKey(key: string): boolean {
-  return key.endsWith(PART)
-}
-
-/** A write to be appended as a unit: all of its events become durable, or none. */
-export interface Draft extends Origin {
-  /** The position that the first event will have. */
-  readonly expected: Position
-  readonly events: List<DomainEvent>
-}
-
-/** Durable events: those of one write, or a part of them. */
-export interface Recorded extends Origin {
-  /** Position of the first event. */
-  readonly position: Position
-  /** ISO 8601, UTC, milliseconds. Never decreases; positions define the order, times do not. */
-  readonly time: string
-  readonly events: List<DomainEvent>
-}
-
-export function recordedOf({ expected, actor, requestId, key, request, events }: Draft, time: string): Recorded {
-  const position = expected
-  if (key === undefined) return { position, time, actor, requestId, events }
-  return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
-}
-
-/** A write with more events, or that reorders more items, is large: it is stored and sent in parts. */
-export const MANY_EVENTS = 2048
-/** The same holds for a write of several items with more characters in total. */
-const MANY_CHARACTERS = 2 * 1024 * 1024
-
-export function isLarge(events: List<DomainEvent>): boolean {
-  if (events.length > MANY_EVENTS) return true
-  let characters = 0
-  for (const event of events) {
-    if (event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS) return true
-    if ('item' in event) characters += event.item.text.length
-  }
-  return events.length > 2 && characters > MANY_CHARACTERS
-}
-
-/** The events, each with its own position. */
-export function* positioned({ position, events }: Recorded): Generator<readonly [Position, DomainEvent]> {
-  let at = position
-  for (const event of events) yield [at++, event]
-}
-
-export function lastPosition(recorded: Recorded): Position {
-  return recorded.position + recorded.events.length - 1
-}
-
 /** An append-only log of events. Its guarantees are those that a distributed log can give. */
 export interface Journal {
   /** The UUID of the journal. */
@@ -94,31 +26,30 @@ export interface Journal {
   close(): Promise<void>
 }
 
-/** The events of a record between two positions, both inclusive. */
-export function slice<R extends Recorded>(recorded: R, from: Position, to: Position): R {
-  if (recorded.position >= from && lastPosition(recorded) <= to) return recorded
-  const first = Math.max(recorded.position, from)
-  const events = recorded.events.slice(first - recorded.position, to - recorded.position + 1)
-  return { ...recorded, position: first, events }
+/** A write to be appended as a unit: all of its events become durable, or none. */
+export interface Draft extends Origin {
+  /** The position that the first event will have. */
+  readonly expected: Position
+  readonly events: List<DomainEvent>
 }
 
-/** `time = max(last time, now)`: times never decrease, even if the clock is set back. */
-export function nextTime(last: string, now: Date): string {
-  const time = now.toISOString()
-  return time > last ? time : last
+/** Durable events: those of one write, or a part of them. */
+export interface Recorded extends Origin {
+  /** Position of the first event. */
+  readonly position: Position
+  /** ISO 8601, UTC, milliseconds. Never decreases; positions define the order, times do not. */
+  readonly time: string
+  readonly events: List<DomainEvent>
 }
 
-const FLUSH_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
-const FLUSH_WRITES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
-
-/** Metrics of a journal since it was opened. */
-export class JournalFigures {
-  events = 0
-  bytes = 0
-  readonly flushSeconds = new Histogram(FLUSH_SECONDS)
-  readonly flushWrites = new Histogram(FLUSH_WRITES)
-  /** Writes that failed for lack of space. */
-  refusedForSpace = 0
+/** The writer of a write, and the identity of its request. */
+export interface Origin {
+  readonly actor: string
+  readonly requestId: string
+  /** The client's Idempotency-Key. */
+  readonly key?: string
+  /** SHA-256 of the request with the key, to tell a retry from another request. */
+  readonly request?: string
 }
 
 /** State that is computed from the journal. */
@@ -134,4 +65,79 @@ export interface StoredProjection {
    * again with the same events.
    */
   store(event: DomainEvent, position: Position, write: Recorded): void
+}
+
+/** The event at a position, with the origin and the time of its write. */
+export async function recordAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
+  for await (const recorded of journal.read(position, position)) return recorded
+  throw new Error(`the journal has no event at position ${position}`)
+}
+
+/** The events, each with its own position. */
+export function* positioned({ position, events }: Recorded): Generator<readonly [Position, DomainEvent]> {
+  let at = position
+  for (const event of events) yield [at++, event]
+}
+
+export function lastPosition(recorded: Recorded): Position {
+  return recorded.position + recorded.events.length - 1
+}
+
+/** The events of a record between two positions, both inclusive. */
+export function slice<R extends Recorded>(recorded: R, from: Position, to: Position): R {
+  if (recorded.position >= from && lastPosition(recorded) <= to) return recorded
+  const first = Math.max(recorded.position, from)
+  const events = recorded.events.slice(first - recorded.position, to - recorded.position + 1)
+  return { ...recorded, position: first, events }
+}
+
+export function recordedOf({ expected, actor, requestId, key, request, events }: Draft, time: string): Recorded {
+  const position = expected
+  if (key === undefined) return { position, time, actor, requestId, events }
+  return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
+}
+
+/** A write with more events, or that reorders more items, is large: it is stored and sent in parts. */
+export const MANY_EVENTS = 2048
+/** The same holds for a write of several items with more characters in total. */
+const MANY_CHARACTERS = 2 * 1024 * 1024
+
+export function isLarge(events: List<DomainEvent>): boolean {
+  if (events.length > MANY_EVENTS) return true
+  let characters = 0
+  for (const event of events) {
+    if (event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS) return true
+    if ('item' in event) characters += event.item.text.length
+  }
+  return events.length > 2 && characters > MANY_CHARACTERS
+}
+
+/** `time = max(last time, now)`: times never decrease, even if the clock is set back. */
+export function nextTime(last: string, now: Date): string {
+  const time = now.toISOString()
+  return time > last ? time : last
+}
+
+const PART = ':part'
+
+/** The key of all writes of a data file's edit but the last one, which has the key itself (docs/journal.md, J24). */
+export function partKey(key: string): string {
+  return key + PART
+}
+
+export function isPartKey(key: string): boolean {
+  return key.endsWith(PART)
+}
+
+const FLUSH_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
+const FLUSH_WRITES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
+
+/** Metrics of a journal since it was opened. */
+export class JournalFigures {
+  events = 0
+  bytes = 0
+  readonly flushSeconds = new Histogram(FLUSH_SECONDS)
+  readonly flushWrites = new Histogram(FLUSH_WRITES)
+  /** Writes that failed for lack of space. */
+  refusedForSpace = 0
 }

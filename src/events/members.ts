@@ -48,8 +48,7 @@ export class MemberTable {
 
   /** Bytes of the file. */
   get fileSize(): number {
-    const tables = Math.ceil(this.#ends.length / TABLE_ROWS)
-    return this.#membersSize + this.#ends.length * ROW_BYTES + tables * AROUND_BYTES + FOOTER_BYTES
+    return this.#membersSize + trailerBytes(this.#ends.length)
   }
 
   get #membersSize(): number {
@@ -97,10 +96,8 @@ export class MemberTable {
     const footer = await readFully(file, FOOTER_BYTES, size - FOOTER_BYTES)
     const count = footer.readUInt32LE(PAYLOAD)
     const membersSize = footer.readUIntLE(PAYLOAD + 10, 6)
-    const trailerBytes = size - membersSize
-    const tables = Math.ceil(count / TABLE_ROWS)
-    if (trailerBytes !== count * ROW_BYTES + tables * AROUND_BYTES + FOOTER_BYTES) return undefined
-    const trailer = await readFully(file, trailerBytes, membersSize)
+    if (size !== membersSize + trailerBytes(count)) return undefined
+    const trailer = await readFully(file, size - membersSize, membersSize)
     const table = new MemberTable()
     for (let row = 0; row < count; row++) {
       const at = Math.floor(row / TABLE_ROWS) * AROUND_BYTES + PAYLOAD + row * ROW_BYTES
@@ -114,6 +111,11 @@ export class MemberTable {
     this.#textEnds.push(this.size + textLength)
     this.#crcs.push(crc)
   }
+}
+
+/** Bytes of the table of so many members. */
+function trailerBytes(members: number): number {
+  return members * ROW_BYTES + Math.ceil(members / TABLE_ROWS) * AROUND_BYTES + FOOTER_BYTES
 }
 
 /** Where the payload of an empty member's subfield begins. */

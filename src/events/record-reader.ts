@@ -8,6 +8,68 @@ import { type DomainEvent, isEventType, type Position } from './event.ts'
 import { FORMAT, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES, type SegmentHeader } from './record-format.ts'
 import { readSome, type SegmentText } from './segment-text.ts'
 
+const FIRST_BYTES = 64 * 1024
+const READ_BYTES = 256 * 1024
+
+/** Reads the lines of a segment, from one offset up to another, and stops at damage. */
+export class LineReader {
+  readonly #text: SegmentText
+  readonly #size: number
+  #stop: Stop
+  #damage: string | undefined
+
+  constructor(text: SegmentText, offset: number, size: number) {
+    this.#text = text
+    this.#size = size
+    this.#stop = { offset, kind: 'cut' }
+  }
+
+  /** The offset after the last whole line that was read. */
+  get offset(): number {
+    return this.#stop.offset
+  }
+
+  /** Why there is no whole line at that offset; undefined at the end. */
+  get damage(): string | undefined {
+    return this.#damage
+  }
+
+  /** The lines in batches, one for each read. The consumer must take all lines of a batch before the next. */
+  async *read(): AsyncGenerator<Iterable<ScannedLine>, void> {
+    let together = FIRST_BYTES
+    while (this.offset < this.#size) {
+      const from = this.offset
+      const wanted = Math.min(together, this.#size - from)
+      const { bytes, damage } = await readSome(this.#text, wanted, from)
+      yield this.#lines(bytes)
+      const isAll = bytes.length < wanted || from + wanted === this.#size
+      this.#damage = damage?.message ?? this.#whyNoLineAt(from, isAll)
+      if (this.#damage !== undefined) return
+      together = this.offset === from ? together * 2 : READ_BYTES
+    }
+  }
+
+  *#lines(bytes: Buffer): Generator<ScannedLine, void> {
+    this.#stop = yield* scan(bytes, this.offset)
+  }
+
+  /** @param isAll whether no more bytes can be read from that offset */
+  #whyNoLineAt(offset: number, isAll: boolean): string | undefined {
+    const { kind, offset: end } = this.#stop
+    if (kind !== 'damaged' && (end > offset || (kind === 'cut' && !isAll))) return undefined
+    return kind === 'end' ? `the segment ends here, and not at offset ${this.#size}` : 'the record is damaged'
+  }
+}
+
+/**
+ * The lines of a message.
+ * @throws {Corruption} when a line is damaged
+ */
+export function* linesOf(bytes: Buffer): Generator<ScannedLine, void> {
+  const { offset, kind } = yield* scan(bytes, 0)
+  if (kind !== 'end') throw new Corruption(`the line at byte ${offset} is damaged`)
+}
+
 export interface RecordLine {
   readonly record: JournalRecord
   /** crc32 of the rest, 8 hex digits. */
@@ -72,68 +134,6 @@ function* scan(bytes: Buffer, base: number): Generator<ScannedLine, Stop> {
     at = frame.end
   }
   return { offset: base + at, kind: 'end' }
-}
-
-/**
- * The lines of a message.
- * @throws {Corruption} when a line is damaged
- */
-export function* linesOf(bytes: Buffer): Generator<ScannedLine, void> {
-  const { offset, kind } = yield* scan(bytes, 0)
-  if (kind !== 'end') throw new Corruption(`the line at byte ${offset} is damaged`)
-}
-
-const FIRST_BYTES = 64 * 1024
-const READ_BYTES = 256 * 1024
-
-/** Reads the lines of a segment, from one offset up to another, and stops at damage. */
-export class LineReader {
-  readonly #text: SegmentText
-  readonly #size: number
-  #stop: Stop
-  #damage: string | undefined
-
-  constructor(text: SegmentText, offset: number, size: number) {
-    this.#text = text
-    this.#size = size
-    this.#stop = { offset, kind: 'cut' }
-  }
-
-  /** The offset after the last whole line that was read. */
-  get offset(): number {
-    return this.#stop.offset
-  }
-
-  /** Why there is no whole line at that offset; undefined at the end. */
-  get damage(): string | undefined {
-    return this.#damage
-  }
-
-  /** The lines in batches, one for each read. The consumer must take all lines of a batch before the next. */
-  async *read(): AsyncGenerator<Iterable<ScannedLine>, void> {
-    let together = FIRST_BYTES
-    while (this.offset < this.#size) {
-      const from = this.offset
-      const wanted = Math.min(together, this.#size - from)
-      const { bytes, damage } = await readSome(this.#text, wanted, from)
-      yield this.#lines(bytes)
-      const isAll = bytes.length < wanted || from + wanted === this.#size
-      this.#damage = damage?.message ?? this.#whyNoLineAt(from, isAll)
-      if (this.#damage !== undefined) return
-      together = this.offset === from ? together * 2 : READ_BYTES
-    }
-  }
-
-  *#lines(bytes: Buffer): Generator<ScannedLine, void> {
-    this.#stop = yield* scan(bytes, this.offset)
-  }
-
-  /** @param isAll whether no more bytes can be read from that offset */
-  #whyNoLineAt(offset: number, isAll: boolean): string | undefined {
-    const { kind, offset: end } = this.#stop
-    if (kind !== 'damaged' && (end > offset || (kind === 'cut' && !isAll))) return undefined
-    return kind === 'end' ? `the segment ends here, and not at offset ${this.#size}` : 'the record is damaged'
-  }
 }
 
 /** The result of checking a frame: valid, cut off by the end of the bytes, or damaged. */
@@ -254,7 +254,7 @@ function decodeRecord(bytes: Buffer, start: number, end: number): JournalRecord 
   return decodeOne(record) ?? decodeSeveral(record) ?? decodeAny(record)
 }
 
-/** A record of a single event with an item, the most frequent kind. */
+/** A record of a single event with an item, the most frequent kind. It takes 2.8 µs, `decodeSeveral` 5.4. */
 function decodeOne(record: Buffer): JournalRecord | undefined {
   const item = record.indexOf(ITEM)
   if (item < 0 || record.indexOf(NEXT_EVENT) >= 0 || record.indexOf(CLOSE, record.length - CLOSE.length) < 0)

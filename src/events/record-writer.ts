@@ -60,26 +60,15 @@ export function encodeEvent(event: DomainEvent): string {
   return `{"type":"${type}","collection":${quoted(collection)},"id":${idText},"revision":${revision},"prior":${prior},"item":${item.text}}`
 }
 
-export function encodeEvents(events: Iterable<DomainEvent>): readonly string[] {
-  const texts: string[] = []
-  for (const event of events) texts.push(encodeEvent(event))
-  return texts
+export function* encodeEvents(events: Iterable<DomainEvent>): Generator<string> {
+  for (const event of events) yield encodeEvent(event)
 }
 
-/** Encodes one write as chained lines; `texts` are its events as JSON. */
-export function encodeWrite(
-  start: RecordStart,
-  origin: Origin,
-  texts: readonly string[],
-  recordBytes = RECORD_BYTES,
-): readonly EncodedRecord[] {
-  const [first = ''] = texts
-  if (texts.length === 1) return [encodeRecord(start, whoOf(origin), first, false)]
-  return [...encodingWrite(start, origin, texts, recordBytes)]
-}
-
-/** `encodeWrite` for very many events: holds one line at a time, with a limited number of bytes. */
-export function* encodingWrite(
+/**
+ * Encodes one write as chained lines; `texts` are its events as JSON. It holds one line at a time, so that a write may have
+ * any number of events.
+ */
+export function* encodeWrite(
   start: RecordStart,
   origin: Origin,
   texts: Iterable<string>,

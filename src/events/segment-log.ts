@@ -5,7 +5,7 @@ import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type O
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { bytesAfter, note, type Segment } from './segment.ts'
+import { addToIndex, bytesAfter, type Segment } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
 
@@ -23,6 +23,18 @@ export interface SegmentStatus {
   readonly compressed: boolean
 }
 
+/** Complete writes in the last segment. */
+interface Written {
+  /** The position and the offset of each record. */
+  readonly starts: Iterable<readonly [Position, number]>
+  /** The offset after them. */
+  readonly end: number
+  /** The chain values of the next record. */
+  readonly next: ChainState
+  /** Time of their last event. */
+  readonly time: string
+}
+
 /** The segments of a locked journal directory, and the open file of the last one. */
 export class SegmentLog {
   readonly id: string
@@ -33,7 +45,8 @@ export class SegmentLog {
   readonly #segments: Segment[]
   readonly #compression: Compression | undefined
   readonly #reader: SegmentReader
-  #file: OpenFile
+  /** The file of the last segment. */
+  protected file: OpenFile
   #next: ChainState
   #time: string
   /** Offset of the last record in the last segment; undefined while that has none. */
@@ -51,15 +64,10 @@ export class SegmentLog {
     this.#segments = segments
     this.#reader = new SegmentReader(files, segments)
     this.#compression = compress && new Compression(segments, { files, ...compress })
-    this.#file = file
+    this.file = file
     this.#next = next
     this.#time = time
     this.#lastOffset = lastOffset
-  }
-
-  /** The file of the last segment. */
-  protected get file(): OpenFile {
-    return this.#file
   }
 
   /** Bytes of complete writes in the last segment. */
@@ -86,15 +94,13 @@ export class SegmentLog {
     return this.#time === '' ? Number.NEGATIVE_INFINITY : Date.parse(this.#time)
   }
 
-  /** Called for each record that was written at the end. */
-  protected note(position: Position, offset: number, end: number): void {
-    note(this.#last, position, offset)
-    this.#lastOffset = offset
+  /** Called when complete writes were written at the end of the last segment. */
+  protected advance({ starts, end, next, time }: Written): void {
+    for (const [position, offset] of starts) {
+      addToIndex(this.#last, position, offset)
+      this.#lastOffset = offset
+    }
     this.#last.size = end
-  }
-
-  /** Called when complete writes were written. */
-  protected advance(next: ChainState, time: string): void {
     this.#next = next
     this.#time = time
   }
@@ -104,10 +110,10 @@ export class SegmentLog {
     const { files, directory } = this.#options
     const segment = await beginSegment(files, directory, this.id, this.#next)
     const file = await files.open(segment.path, how)
-    const full = this.#file
+    const full = this.file
     this.#segments.push(segment)
     this.#lastOffset = undefined
-    this.#file = file
+    this.file = file
     this.#compression?.sealed()
     await full.close()
   }
@@ -145,7 +151,7 @@ export class SegmentLog {
 
   async close(): Promise<void> {
     await this.#compression?.end()
-    await this.#file.close()
+    await this.file.close()
     await this.#lock?.release()
   }
 

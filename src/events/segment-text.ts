@@ -9,7 +9,7 @@ export function compressedPath(path: string): string {
 }
 
 /** A segment to open. Its file is plain or compressed, under different names, and may be compressed at any time. */
-export interface SegmentPlace {
+export interface SegmentFile {
   /** The path of the plain file, even if only the compressed one exists. */
   readonly path: string
   /** The position of its first event. */
@@ -40,32 +40,36 @@ class DamagedText extends Corruption {
  * Opens a segment's file. If a crash has left both, the plain one is used.
  * @param inflated Caches the members of compressed segments.
  */
-export async function openSegment(files: Files, place: SegmentPlace, inflated?: InflatedMembers): Promise<SegmentText> {
+export async function openSegment(
+  files: Files,
+  segment: SegmentFile,
+  inflated?: InflatedMembers,
+): Promise<SegmentText> {
   const plain = async (): Promise<SegmentText | undefined> => {
-    const file = await openIfThere(files, place.path)
-    return file && { ...file, path: place.path, file }
+    const file = await openIfThere(files, segment.path)
+    return file && { ...file, path: segment.path, file }
   }
   // The file may be compressed, and so renamed, between two attempts.
   const text =
-    (place.members ? undefined : await plain()) ?? (await openCompressed(files, place, inflated)) ?? (await plain())
-  if (!text) throw new Corruption(`${place.path}, position ${place.first} and on: the segment is missing.`)
+    (segment.members ? undefined : await plain()) ?? (await openCompressed(files, segment, inflated)) ?? (await plain())
+  if (!text) throw new Corruption(`${segment.path}, position ${segment.first} and on: the segment is missing.`)
   return text
 }
 
 async function openCompressed(
   files: Files,
-  place: SegmentPlace,
+  segment: SegmentFile,
   inflated: InflatedMembers | undefined,
 ): Promise<SegmentText | undefined> {
-  const path = compressedPath(place.path)
+  const path = compressedPath(segment.path)
   const file = await openIfThere(files, path)
   if (!file) return undefined
   try {
-    const members = place.members ?? (await MemberTable.read(file))
+    const members = segment.members ?? (await MemberTable.read(file))
     if (!members)
-      throw new Corruption(`${path}, position ${place.first} and on: the table of its gzip members is damaged.`)
-    place.members = members
-    return new CompressedText(path, file, place.first, members, inflated)
+      throw new Corruption(`${path}, position ${segment.first} and on: the table of its gzip members is damaged.`)
+    segment.members = members
+    return new CompressedText(path, file, segment.first, members, inflated)
   } catch (error) {
     await file.close()
     throw error

@@ -1,6 +1,6 @@
 import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
-import type { SegmentPlace } from './segment-text.ts'
+import type { SegmentFile } from './segment-text.ts'
 
 /** A segment, or the beginning of one. */
 export interface SegmentSpan {
@@ -11,7 +11,7 @@ export interface SegmentSpan {
 }
 
 /** All offsets and sizes refer to the text, whether the file is plain or compressed. */
-export interface Segment extends SegmentPlace {
+export interface Segment extends SegmentFile {
   /** Durable bytes. */
   size: number
   /** The offsets of some records, in ascending order, at most INDEX_BYTES apart. */
@@ -36,7 +36,7 @@ export async function segmentsIn(files: Files, directory: string): Promise<reado
 }
 
 /** Adds a record to the sparse index, if the last one there is far enough away. */
-export function note(segment: Segment, position: Position, offset: number): void {
+export function addToIndex(segment: Segment, position: Position, offset: number): void {
   const { positions, offsets } = segment.index
   const last = offsets.at(-1)
   if (last === undefined || offset - last >= INDEX_BYTES) {
@@ -45,21 +45,14 @@ export function note(segment: Segment, position: Position, offset: number): void
   }
 }
 
-export function segmentAt(
-  directory: string,
-  { first, size, index }: Pick<SegmentSpan, 'first' | 'size'> & Partial<SegmentSpan>,
-): Segment {
+export function segmentAt(directory: string, first: Position, size: number, index?: SegmentSpan['index']): Segment {
   const { positions = [], offsets = [] } = index ?? {}
-  return {
-    path: `${directory}/${segmentName(first)}`,
-    first,
-    size,
-    index: { positions: [...positions], offsets: [...offsets] },
-  }
+  const path = `${directory}/${segmentName(first)}`
+  return { path, first, size, index: { positions: [...positions], offsets: [...offsets] } }
 }
 
 /** Removes the records from an offset on from the index. */
-export function forget(segment: Segment, from: number): void {
+export function removeFromIndex(segment: Segment, from: number): void {
   const { positions, offsets } = segment.index
   while ((offsets.at(-1) ?? -1) >= from) {
     offsets.pop()

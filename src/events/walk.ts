@@ -6,7 +6,7 @@ import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import { type ChainState, DIGITS, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES } from './record-format.ts'
 import { DAMAGED_HEADER, LineReader, parseHeader, parseRecord, readFrame, type ScannedLine } from './record-reader.ts'
-import { forget, note, type Segment, segmentAt, segmentsIn } from './segment.ts'
+import { addToIndex, removeFromIndex, type Segment, segmentAt, segmentsIn } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
 export interface Walk {
@@ -53,13 +53,14 @@ export async function walk(files: Files, directory: string, visit?: Visit, optio
   const firsts = until ? until.segments.map(({ first }) => first) : await segmentsIn(files, directory)
   for (const [index, first] of firsts.entries()) {
     progress(index, firsts.length)
-    const segment = segmentAt(directory, known[index] ?? { first, size: 0 })
+    const span = known[index]
+    const segment = segmentAt(directory, span?.first ?? first, span?.size ?? 0, span?.index)
     const isLast = !until && index === firsts.length - 1
     if (index < known.length - 1) await walker.pass(segment)
     else await walker.read(segment, until?.segments[index]?.size, isLast)
   }
   progress(firsts.length, firsts.length)
-  return walker.walk
+  return walker
 }
 
 /**
@@ -78,16 +79,16 @@ export async function checkUpTo(
   throw new Corruption(`${directory}: its records up to position ${position - 1} are not those of the checkpoint.`)
 }
 
-class Walker {
+class Walker implements Walk {
+  id: string | undefined
+  readonly segments: Segment[] = []
+  time: string
+  lastOffset: number | undefined
+  torn: Torn | undefined
   readonly #files: Files
   readonly #visit: Visit | undefined
   readonly #options: WalkOptions
-  readonly #segments: Segment[] = []
   readonly #chain: Chain
-  #id: string | undefined
-  #time: string
-  #lastOffset: number | undefined
-  #torn: Torn | undefined
   /** The offset of the incomplete write, and its records. */
   #begun: number | undefined
   #parts: JournalRecord[] = []
@@ -98,26 +99,19 @@ class Walker {
     this.#visit = visit
     this.#options = options
     this.#chain = new Chain(from?.next)
-    this.#id = (from ?? until)?.journal
-    this.#time = from?.time ?? ''
-    this.#lastOffset = from?.lastOffset
+    this.id = (from ?? until)?.journal
+    this.time = from?.time ?? ''
+    this.lastOffset = from?.lastOffset
   }
 
-  get walk(): Walk {
-    return {
-      id: this.#id,
-      segments: this.#segments,
-      next: this.#chain.next,
-      time: this.#time,
-      lastOffset: this.#lastOffset,
-      torn: this.#torn,
-    }
+  get next(): ChainState {
+    return this.#chain.next
   }
 
   /** Adds a segment that the checkpoint describes, unread. */
   async pass(segment: Segment): Promise<void> {
     await (await openSegment(this.#files, segment)).close()
-    this.#segments.push(segment)
+    this.segments.push(segment)
   }
 
   /** Reads a segment from where the checkpoint ends, up to a size or its end. Only the last one may be torn. */
@@ -128,7 +122,7 @@ class Walker {
     } finally {
       await text.close()
     }
-    this.#segments.push(segment)
+    this.segments.push(segment)
   }
 
   async #read(text: SegmentText, segment: Segment, size: number, isLast: boolean): Promise<void> {
@@ -159,14 +153,14 @@ class Walker {
 
   #begin(text: SegmentText, segment: Segment, line: ScannedLine): void {
     const { journal, first, previous } = this.#parse(text, 0, () => parseHeader(line.bytes))
-    if (journal !== (this.#id ?? journal)) {
+    if (journal !== (this.id ?? journal)) {
       throw this.#corrupt(text, 0, `the segment belongs to another journal, ${journal}`)
     }
     if (first !== segment.first || previous !== this.#chain.next.previous) {
       throw this.#corrupt(text, 0, 'the segment does not follow the one before it')
     }
-    this.#id = journal
-    this.#lastOffset = undefined
+    this.id = journal
+    this.lastOffset = undefined
   }
 
   #take(text: SegmentText, segment: Segment, line: ScannedLine): void {
@@ -174,13 +168,13 @@ class Walker {
     const record = this.#parse(text, offset, () => line.record())
     const wrong = this.#chain.add(record, line.crc)
     if (wrong !== undefined) throw this.#corrupt(text, offset, wrong)
-    note(segment, record.position, offset)
-    this.#lastOffset = offset
+    addToIndex(segment, record.position, offset)
+    this.lastOffset = offset
     this.#begun ??= offset
     if (this.#visit) this.#parts.push(record)
     if (record.more) return
     this.#visit?.(writeOf(this.#parts))
-    this.#time = record.time
+    this.time = record.time
     this.#begun = undefined
     this.#parts = []
   }
@@ -198,11 +192,11 @@ class Walker {
     const offset = this.#begun ?? segment.size
     if (offset === size) return
     const { bytes } = await readText(text, size - offset, offset)
-    this.#torn = { segment, offset, bytes, why: this.#begun === undefined ? 'a torn tail' : 'an unfinished write' }
+    this.torn = { segment, offset, bytes, why: this.#begun === undefined ? 'a torn tail' : 'an unfinished write' }
     if (this.#begun === undefined) return
     this.#chain.cutOff()
-    this.#lastOffset = undefined
-    forget(segment, offset)
+    this.lastOffset = undefined
+    removeFromIndex(segment, offset)
     segment.size = offset
   }
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
+import { type Journal, lastPosition, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import { Abandoned, type Asker, type Semaphore } from '../runtime/turns.ts'
 import type { History } from './history.ts'
@@ -74,9 +74,7 @@ export async function checkReadable(
   from: Position,
 ): Promise<void> {
   const position = Math.min(Math.max(1, from), journal.head)
-  await searches.run(async () => {
-    for await (const _ of journal.read(position, position)) return
-  })
+  if (position > 0) await searches.run(() => recordAt(journal, position))
 }
 
 /** The events found in one turn, and where the next turn continues; undefined at the end. */
@@ -107,14 +105,14 @@ async function searchForATurn(
   return { found, next: undefined }
 }
 
-/** Range of the number of events read at a time, newest first. */
-const STRETCH = { least: 64, most: 8192 }
+/** Fewest and most events in a range. */
+const RANGE = { least: 64, most: 8192 }
 /** Highest total length of the items held at a time; a single longer one is possible. */
 const HELD_CHARACTERS = 2 ** 24
 
 /**
- * `search` in descending order from a position. Reads stretches of events, longer ones the fewer match. Matches of a
- * stretch are held as far as there is room; the older part is read again.
+ * `search` in descending order from a position. Reads ranges of positions, longer ones the fewer events match. Matches
+ * of a range are held as far as there is room; the older part is read again.
  */
 export async function* newestFirst(
   source: SearchSource,
@@ -124,9 +122,10 @@ export async function* newestFirst(
   held = HELD_CHARACTERS,
 ): AsyncGenerator<FoundEvent> {
   const lowest = Math.max(1, filter.from)
-  let stretch = STRETCH.least
+  // All matches after `to` were yielded.
+  let length = RANGE.least
   for (let to = head; to >= lowest; ) {
-    const from = Math.max(lowest, to - stretch + 1)
+    const from = Math.max(lowest, to - length + 1)
     const found: FoundEvent[] = []
     let characters = 0
     let left = from - 1
@@ -141,8 +140,8 @@ export async function* newestFirst(
       }
     }
     yield* found.reverse()
-    const isMuch = found.length * 4 > stretch || left >= from
-    stretch = isMuch ? STRETCH.least : Math.min(STRETCH.most, stretch * 2)
+    const isMuch = found.length * 4 > length || left >= from
+    length = isMuch ? RANGE.least : Math.min(RANGE.most, length * 2)
     to = left
   }
 }

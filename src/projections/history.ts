@@ -1,5 +1,5 @@
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded, type StoredProjection } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
@@ -27,7 +27,7 @@ export class History implements StoredProjection {
     const exists = event.type === 'IdsReset' ? this.existed(event.collection, position) : existsAfter(event)
     if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
-    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), bytesOf(position))
+    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), positionBytes(position))
     if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
   }
 
@@ -67,7 +67,7 @@ export class History implements StoredProjection {
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
       for (const position of positions) {
-        const found = await eventAt(journal, position)
+        const found = await recordAt(journal, position)
         const { prior } = found.events.at(0) as ItemEvent
         if (prior >= Math.max(1, from) && prior !== before) throw this.#lostEvent(collection, key, prior)
         yield found
@@ -152,7 +152,7 @@ function keyPosition({ key }: Row): Position {
   return positionOf(key, key.length - POSITION_BYTES)
 }
 
-function bytesOf(position: Position): Buffer {
+function positionBytes(position: Position): Buffer {
   const bytes = Buffer.allocUnsafe(POSITION_BYTES)
   putPosition(bytes, 0, position)
   return bytes
@@ -172,13 +172,13 @@ const MOST_CHARACTERS = 1024 * 1024
 const READS_AT_ONCE = 8
 
 /** An event of an item, its position, and its time in milliseconds since 1970. */
-export type FoundEvent = readonly [Position, ItemEvent, number]
+export type EventOfItem = readonly [Position, ItemEvent, number]
 
 /** The events of items at ascending positions, which are not always found in this order. Close positions are read together. */
 export async function* itemEventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
-): AsyncGenerator<FoundEvent> {
+): AsyncGenerator<EventOfItem> {
   for (let wanted = positions; wanted.length > 0; ) {
     const left: Position[] = []
     for (const together of readTogether(runsOf(wanted))) {
@@ -221,8 +221,8 @@ function* readTogether(runs: readonly (readonly Position[])[]): Generator<readon
 async function eventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
-): Promise<readonly FoundEvent[]> {
-  const found: FoundEvent[] = []
+): Promise<readonly EventOfItem[]> {
+  const found: EventOfItem[] = []
   let characters = 0
   for await (const recorded of journal.read(positions[0] as Position, positions.at(-1) as Position)) {
     for (const [position, event] of positioned(recorded)) {
@@ -238,12 +238,7 @@ async function eventsAt(
   return found
 }
 
-async function eventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
-  for await (const recorded of journal.read(position, position)) return recorded
-  throw new Error(`the journal has no event at position ${position}`)
-}
-
 async function itemEventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<ItemEvent> {
-  const { events } = await eventAt(journal, position)
+  const { events } = await recordAt(journal, position)
   return events.at(0) as ItemEvent
 }

@@ -1,5 +1,5 @@
 import type { Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import { type Journal, recordAt } from '../events/journal.ts'
 import { readInstant } from '../json/instant.ts'
 import { Refusal } from '../runtime/errors.ts'
 
@@ -23,8 +23,9 @@ export async function momentOf(text: string, what: string, journal: Source, now:
   const named = await readText(text, what, journal, now)
   const position = 'position' in named ? named.position : await positionAt(journal, named.ms)
   if ('ms' in named && position > 0) return { position, ms: named.ms }
-  const ms = journal.head === 0 ? now().getTime() : await timeAt(journal, Math.max(1, position))
-  return { position, ms }
+  if (journal.head === 0) return { position, ms: now().getTime() }
+  const { time } = await recordAt(journal, Math.max(1, position))
+  return { position, ms: Date.parse(time) }
 }
 
 async function readText(
@@ -55,13 +56,9 @@ export async function positionAt(journal: Source, ms: number): Promise<Position>
   let high = journal.head
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
-    if ((await timeAt(journal, middle)) <= ms) low = middle
+    const { time } = await recordAt(journal, middle)
+    if (Date.parse(time) <= ms) low = middle
     else high = middle - 1
   }
   return low
-}
-
-async function timeAt(journal: Source, position: Position): Promise<number> {
-  for await (const { time } of journal.read(position, position)) return Date.parse(time)
-  throw new Error(`the journal has no event at position ${position}`)
 }

@@ -5,7 +5,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
-import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
+import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
@@ -19,17 +19,15 @@ import { type History, itemEventsAt } from './history.ts'
 /** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
-/** Rows, or events, read between two pauses: a few lookups for each. */
+/** Rows read at a time: a few lookups for each. */
 const ROWS = 32
 
-export interface FormerOptions {
+export interface PastSources {
   readonly store: Store
   readonly journal: Pick<Journal, 'read'>
   readonly history: History
   /** The indexes of the present collection. */
   readonly indexes: readonly StoredIndex[]
-  /** Awaited now and then; rejects when nobody waits for the result any more. */
-  readonly rest: () => Promise<void>
 }
 
 /**
@@ -77,14 +75,21 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   }
 
   /** The collection right after an event; undefined if too much has changed since, or its order has. */
-  static async at(collection: Collection, at: Position, options: FormerOptions): Promise<PastSnapshot | undefined> {
+  static async at(
+    collection: Collection,
+    at: Position,
+    sources: PastSources,
+    turn: Turn,
+  ): Promise<PastSnapshot | undefined> {
     if (at < collection.facts.ordered) return undefined
     const now = collection.held()
     try {
       const places = placesAt(now, at)
-      const since = await changedSince(now, at, places, options)
-      if (since)
-        return new PastSnapshot(at, now, places, lastOf(now, at, places, since, options), since, options.indexes)
+      const since = await changedSince(now, at, places, sources, turn)
+      if (since) {
+        const last = lastOf(now, at, places, since, sources)
+        return new PastSnapshot(at, now, places, last, since, sources.indexes)
+      }
     } catch (error) {
       now.release()
       throw error
@@ -103,6 +108,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
   placeOf(id: ItemId): number | undefined {
     const place = this.#now.placeOf(id)
+    // An item that was deleted and created again has another place, beyond those of the past.
     if (place !== undefined && place < this.places) return place
     this.#goneByKey ??= new Map(this.#gone.map((gone) => [(this.#changed.get(gone) as Item).key, gone]))
     return this.#goneByKey.get(keyOf(id))
@@ -121,6 +127,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   async nth(nth: number, turn: Turn): Promise<number> {
     if (nth >= this.size) return this.places
     if (nth === 0) return this.seek(0)
+    // The present does not count the deleted items. `goneBefore` of them come before the nth item.
     this.#ranksOfGone ??= await this.#rankGone(turn)
     const goneBefore = lowerBound(this.#ranksOfGone, nth)
     const isGone = this.#ranksOfGone[goneBefore] === nth
@@ -142,12 +149,13 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     const without: string[] = []
     const added: string[] = []
     for (const [place, item] of this.#changed) {
-      for (const key of keysAt(indexedOf(this.#now.itemAt(place)), index, place)) without.push(key)
-      for (const key of keysAt(indexedOf(item), index, place)) added.push(key)
+      for (const key of keysAt(this.#now.itemAt(place), index, place)) without.push(key)
+      for (const key of keysAt(item, index, place)) added.push(key)
       if (turn.isOver) await turn.next()
     }
+    // The present keys of items that were there then, except those of changed items, which have their earlier keys.
     const tree = index.tree.at(this.#now.at, this.places)
-    const keys = MergedTree.of(tree, await bytesOf(without, turn), await bytesOf(added, turn))
+    const keys = MergedTree.of(tree, await sortedKeys(without, turn), await sortedKeys(added, turn))
     this.#keys.set(index, keys)
     return keys
   }
@@ -160,6 +168,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
 /** The number of places at a position, as places are assigned in order. */
 function placesAt(now: PinnedCollection, at: Position): number {
+  // The places before `low` had been assigned by then; those from `high` on had not.
   let low = 0
   let high = now.places
   while (low < high) {
@@ -184,7 +193,8 @@ async function changedSince(
   now: PinnedCollection,
   at: Position,
   places: number,
-  { store, journal, history, rest }: FormerOptions,
+  { store, journal, history }: PastSources,
+  turn: Turn,
 ): Promise<Since | undefined> {
   const { name } = now
   const { table } = now.facts
@@ -192,7 +202,8 @@ async function changedSince(
   /** The places of the changed items, by the positions of their earlier versions. */
   const versions = new Map<Position, number>()
   const seen = new Set<number>()
-  // Rows move only to higher positions, when items change again.
+  // There is one row for each changed place, at the position of its last change. All rows before `start` were read. As a row moves to
+  // a higher position when its item changes again, none is missed, and one may come twice.
   for (let start = at + 1, isLast = false; !isLast; ) {
     const key = Buffer.from(numberedKey(TAG.changed, table, start))
     const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, HIGHEST)), { limit: ROWS })
@@ -202,7 +213,9 @@ async function changedSince(
       if (place >= places || seen.has(place)) continue
       seen.add(place)
       const { id, position, prior, isTombstone } = now.metadataAt(place)
+      // It changed only after the present was pinned.
       if (position <= at) continue
+      // An item that changed once since then knows its event before; of others, the history does.
       const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
       if (version === undefined)
         throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
@@ -211,14 +224,13 @@ async function changedSince(
     }
     if (versions.size > MOST_CHANGED) return undefined
     isLast = rows.length < ROWS
-    await rest()
+    if (turn.isOver) await turn.next()
   }
   const changed = new Map<number, Item>()
   let characters = 0
-  let read = 0
   const ascending = Array.from(Float64Array.from(versions.keys()).sort())
   for await (const [position, event, timeMs] of itemEventsAt(journal, ascending)) {
-    if (++read % ROWS === 0) await rest()
+    if (turn.isOver) await turn.next()
     if (!('item' in event))
       throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
     changed.set(versions.get(position) as number, new Item(event.id, event.item, event.revision, position, timeMs))
@@ -234,7 +246,7 @@ function lastOf(
   at: Position,
   places: number,
   { changed }: Since,
-  { store, history }: FormerOptions,
+  { store, history }: PastSources,
 ): Position {
   const { table, ordered } = now.facts
   const first = Buffer.from(numberedKey(TAG.changed, table, 0))
@@ -247,6 +259,6 @@ function lastOf(
   return last
 }
 
-async function bytesOf(keys: string[], turn: Turn): Promise<readonly Buffer[]> {
+async function sortedKeys(keys: string[], turn: Turn): Promise<readonly Buffer[]> {
   return Array.from(await mergeSort(keys, turn), (key) => Buffer.from(key, 'latin1'))
 }

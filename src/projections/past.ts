@@ -1,14 +1,13 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Collection } from '../collections/collection.ts'
 import { Item, isItem } from '../collections/item.ts'
 import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import { type Journal, recordAt } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { Abandoned, type Asker, Semaphore } from '../runtime/turns.ts'
+import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { PastSnapshot } from './past-snapshot.ts'
 import { Views } from './views.ts'
@@ -25,7 +24,7 @@ const CACHED_MS = 30_000
 const MOST_MS = 300_000
 /** Approximate memory of an item besides its text. */
 const ITEM_BYTES = 120
-/** States computed at a time, since each reads the journal and holds its progress. */
+/** States that are computed at a time, since each reads the journal and holds its progress. */
 const MADE_AT_ONCE = 2
 
 const STAYING: Asker = { isGone: () => false }
@@ -58,7 +57,14 @@ interface CollectionFilter {
 /**
  * Reads the past. An item is read from the journal, at a position from its history. A collection is derived from the
  * present and the changes since; if there are too many of them, or its order changed, it is folded again. States are
- * cached for a while.
+ * cached for a while:
+ *
+ * | State | In `#states` | Next state |
+ * |---|---|---|
+ * | computed | yes | read, by those who waited for it; none, if it fails or all who waited are gone |
+ * | read | until it is too old for new readers | unused, when its last reader releases it |
+ * | unused | yes | read again; released, CACHED_MS after its last use, or earlier if the states take too much room |
+ * | released | no | none: the store keeps no replaced rows for it |
  */
 export class Past {
   readonly #journal: Pick<Journal, 'read'>
@@ -67,6 +73,7 @@ export class Past {
   /** The least recently used first. */
   readonly #states = new Map<string, CachedState>()
   readonly #computing = new Semaphore(MADE_AT_ONCE)
+  readonly #turns = new Turns()
   #forgetting: NodeJS.Timeout | undefined
 
   constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
@@ -151,46 +158,38 @@ export class Past {
       if (asker.isGone()) throw new Abandoned()
       ids.delete(key)
       if (prior === 0) continue
-      for await (const { events } of this.#journal.read(prior, prior)) {
-        const [event] = events
-        if (!event || !isItemEvent(event) || !('item' in event)) continue
-        const { text } = event.item
-        if (matches(parseText(text) as JsonObject)) ids.set(key, event.id)
-      }
+      const event = (await recordAt(this.#journal, prior)).events.at(0)
+      if (!event || !('item' in event)) continue
+      if (matches(parseText(event.item.text) as JsonObject)) ids.set(key, event.id)
     }
     return true
   }
 
   #begin(key: string, now: Collection, at: Position, asker: Asker): CachedState {
     const askers = [asker]
-    const checkAsked = (): void => {
-      if (!askers.every((one) => one.isGone())) return
-      // Later requests start again.
-      this.#states.delete(key)
-      throw new Abandoned()
+    const isGone = (): boolean => {
+      const areAllGone = askers.every((one) => one.isGone())
+      // The computation ends, so that later requests start another one.
+      if (areAllGone) this.#states.delete(key)
+      return areAllGone
     }
-    const computed = this.#computing.run(() => {
-      checkAsked()
-      return this.#compute(now, at, checkAsked)
-    })
+    const computed = this.#computing.run(() =>
+      this.#turns.run((turn) => this.#compute(now, at, { isGone }, turn), { isGone }),
+    )
     return { key, computed, askers, share: 0, readers: 0, usedMs: 0, begunMs: performance.now() }
   }
 
-  /** `checkAsked` throws when the computation must stop. */
-  async #compute(now: Collection, at: Position, checkAsked: () => void): Promise<ComputedState> {
-    const former = await PastSnapshot.at(now, at, {
+  async #compute(now: Collection, at: Position, asker: Asker, turn: Turn): Promise<ComputedState> {
+    const sources = {
       store: this.#views.store,
       journal: this.#journal,
       history: this.#history,
       indexes: this.#views.indexes.of(now.facts.table),
-      rest: async () => {
-        checkAsked()
-        await setImmediate()
-      },
-    })
-    if (former) return { snapshot: former, share: former.characters / CACHED_CHARACTERS }
+    }
+    const past = await PastSnapshot.at(now, at, sources, turn)
+    if (past) return { snapshot: past, share: past.characters / CACHED_CHARACTERS }
     try {
-      return await this.#fold(now.name, at, checkAsked)
+      return await this.#fold(now.name, at, asker)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
         throw new Corruption(`The directory ${this.#views.store.directory} was removed.`)
@@ -201,7 +200,7 @@ export class Past {
   }
 
   /** Folds the state from the journal into a temporary store. */
-  async #fold(name: string, at: Position, checkAsked: () => void): Promise<ComputedState> {
+  async #fold(name: string, at: Position, asker: Asker): Promise<ComputedState> {
     const views = Views.temporary(this.#views.store.directory, {
       wants: ({ collection }) => collection === name,
     })
@@ -209,7 +208,7 @@ export class Past {
     const journal = this.#journal
     const writes = async function* () {
       for await (const recorded of journal.read(1, at)) {
-        checkAsked()
+        if (asker.isGone()) throw new Abandoned()
         for (const event of recorded.events) {
           if (event.collection === name && 'item' in event) bytes += ITEM_BYTES + event.item.text.length
         }

@@ -56,14 +56,12 @@ export class StoreFold {
   readonly #observers: readonly TableObserver[]
   /** The last committed state. */
   #state: StoredState
-  #applied: Position = 0
-  #visible: Position = 0
-  #names: Position = 0
-  #next = 0
+  /** The state after the events that were stored since. */
+  #now: { -readonly [Key in keyof StoredState]: StoredState[Key] }
   readonly #numbers = new Map<string, number>()
   /** By number of the collection. */
   readonly #writers = new Map<number, CollectionWriter>()
-  /** Drafts with changes that are not visible yet. */
+  /** Those with changes that are not visible yet. */
   readonly #touched = new Map<number, CollectionWriter>()
   #pin: Pin | undefined
   /** Position of the last event that readers see. */
@@ -73,6 +71,7 @@ export class StoreFold {
     this.#options = options
     this.#observers = [options.indexes, options.naturalKeys]
     this.#state = storedState(options.store)
+    this.#now = { ...this.#state }
     this.#shown = this.#state.visible
     this.#beginAgain()
   }
@@ -90,6 +89,7 @@ export class StoreFold {
    * it can be repeated after a failure. `isRead`: there are readers.
    */
   *store(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
+    // Between two transactions readers see the state before the batch.
     if (isRead && this.#takesSeveral(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
     const steps = this.#steps(batch)
     while (!this.#transaction(steps)) yield
@@ -119,7 +119,7 @@ export class StoreFold {
           microseconds += step.value ?? 0
         }
         for (const [number, writer] of this.#touched) writer.save(number)
-        state = { applied: this.#applied, visible: this.#visible, names: this.#names, next: this.#next }
+        state = { ...this.#now }
         indexes.save(state.applied)
         store.set(tableKey(TAG.state, 0), Buffer.from(JSON.stringify(state)))
         save(state)
@@ -139,23 +139,25 @@ export class StoreFold {
     const { projections, wants } = this.#options
     for (const recorded of batch) {
       const last = lastPosition(recorded)
-      if (last <= this.#applied) continue
+      // An earlier attempt has stored it, or, further below, a part of it.
+      if (last <= this.#now.applied) continue
       const timeMs = Date.parse(recorded.time)
       let position = recorded.position - 1
       for (const event of recorded.events) {
         position++
-        if (position <= this.#applied || wants?.(event) === false) continue
+        if (position <= this.#now.applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.ordering(keysOf(event.ids), this.#next++, position)) yield MICROSECONDS.changed.item
-        } else if (existsAfter(event) !== undefined) this.#names = position
+          for (const _ of writer.ordering(itemKeys(event.ids), this.#now.next++, position))
+            yield MICROSECONDS.changed.item
+        } else if (existsAfter(event) !== undefined) this.#now.names = position
         evolve(writer.facts, writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
-        this.#applied = position
+        this.#now.applied = position
         if (position < last) yield this.#microsecondsOf(event, writer)
       }
-      this.#applied = last
-      this.#visible = last
+      this.#now.applied = last
+      this.#now.visible = last
       const event = recorded.events.at(-1)
       yield event ? this.#microsecondsOf(event, this.#writerOf(event.collection)) : 0
     }
@@ -164,11 +166,8 @@ export class StoreFold {
   /** Resets to the last committed state. */
   #beginAgain(): void {
     const { store } = this.#options
-    const { applied, visible, names, next } = this.#state
-    this.#applied = applied
-    this.#visible = visible
-    this.#names = names
-    this.#next = next
+    const { applied } = this.#state
+    this.#now = { ...this.#state }
     this.#writers.clear()
     this.#touched.clear()
     this.#numbers.clear()
@@ -178,6 +177,7 @@ export class StoreFold {
       this.#writers.set(number, writer)
       if (applied > this.#shown) this.#touched.set(number, writer.withUnknownChanges())
     }
+    // The last process ended within a large write, or this one failed within it: readers do not see its part.
     if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)
   }
 
@@ -204,7 +204,7 @@ export class StoreFold {
   #writerOf(name: string): CollectionWriter {
     let number = this.#numbers.get(name)
     if (number === undefined) {
-      number = this.#next++
+      number = this.#now.next++
       this.#numbers.set(name, number)
       const none = { exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
       const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
@@ -219,6 +219,6 @@ export class StoreFold {
   }
 }
 
-function* keysOf(ids: readonly ItemId[]): Generator<string> {
+function* itemKeys(ids: readonly ItemId[]): Generator<string> {
   for (const id of ids) yield keyOf(id)
 }

@@ -26,7 +26,7 @@ export class StoredCheckpoint {
    * In a transaction. Segments that are stored already are not written again. The stored state is read each time, as
    * the previous transaction may have been rolled back.
    */
-  save({ segments, ...place }: Checkpoint): void {
+  save({ segments, ...end }: Checkpoint): void {
     const last = segments.at(-1) as SegmentSpan
     const stored = this.#stored()
     const from = segments.findLastIndex(({ first }) => first === stored?.first)
@@ -39,7 +39,7 @@ export class StoredCheckpoint {
       this.#store.set(numberedKey(TAG.record, 0, position), recordOf(position, offsets[at] as number))
     }
     const text = JSON.stringify({
-      ...place,
+      ...end,
       first: last.first,
       size: last.size,
       records: positions.length,
@@ -50,7 +50,7 @@ export class StoredCheckpoint {
   load(): Checkpoint | undefined {
     const stored = this.#stored()
     if (!stored) return undefined
-    const { first, size, records: _, ...place } = stored
+    const { first, size, records: _, ...end } = stored
     const prefix = tableKey(TAG.segment, 1)
     const segments: SegmentSpan[] = []
     for (const { key, value } of this.#store.rows(prefix, prefixEnd(prefix))) {
@@ -61,7 +61,7 @@ export class StoredCheckpoint {
       positions: records.map(({ value }) => positionOf(value)),
       offsets: records.map(({ value }) => positionOf(value, POSITION_BYTES)),
     }
-    return { ...place, segments: [...segments, { first, size, index }] }
+    return { ...end, segments: [...segments, { first, size, index }] }
   }
 
   #stored(): Stored | undefined {

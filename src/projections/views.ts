@@ -28,7 +28,19 @@ export interface ViewsOptions {
   readonly times?: ReadonlyMap<string, Path>
 }
 
-/** The collections as GET reads them: the fold of every durable event, in the store. */
+/**
+ * The collections as GET reads them: the fold of every durable event, in the store.
+ *
+ * | A write is | By | `applied` | `position` | Who sees it |
+ * |---|---|---|---|---|
+ * | durable | the journal, which then calls `put` | before it | before it | nobody |
+ * | being stored | `put`, in several transactions if it is large | within it | before it | stored projections and indexes, in the same transactions |
+ * | stored | the last transaction | its last event | before it | nobody else |
+ * | visible | `apply` | its last event | its last event | GET and queries, then the projections after the views |
+ *
+ * A transaction that fails leaves the phase as it was, and is repeated. A process that ends while a write is being stored
+ * continues with the rest of it at its next start; until then readers see the state before it.
+ */
 export class Views implements Projection {
   readonly store: Store
   readonly indexes: StoredIndexes
@@ -199,11 +211,6 @@ export class Views implements Projection {
     this.#replayed = []
     for (const _ of this.#fold.store(batch, false));
     this.apply()
-  }
-
-  /** All collections in the order of creation, including removed ones. */
-  ever(): Iterable<Collection> {
-    return this.#collections.values()
   }
 
   /** The collection, also if it was removed: its ids are remembered. */

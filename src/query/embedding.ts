@@ -18,7 +18,7 @@ export interface Related {
   readonly collection: string
   /** The member of the item that refers to the other one by its id. */
   readonly field: string
-  /** Whether many items refer to the one that shows them; false: it refers to one of them. */
+  /** Whether an item shows the many items that refer to it; false: it shows the one to which it refers. */
   readonly isMany: boolean
 }
 
@@ -29,7 +29,7 @@ export interface RelatedSnapshot extends Related {
 
 export type Each = (item: JsonObject, place: number) => void
 
-/** Tells of each item that is wanted, in any order. */
+/** Calls `each` with every wanted item, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>
 
 export type { Item }
@@ -38,7 +38,7 @@ export interface ItemText {
   readonly text: string
 }
 
-/** Characters of a page with what is embedded in it. */
+/** Highest number of characters of a page with its embedded items. */
 const MOST_CHARACTERS = 2 ** 25
 /** Items whose children are found together by their keys. */
 const FOUND_TOGETHER = 64

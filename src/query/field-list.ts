@@ -10,21 +10,21 @@ import { type Conditions, filterOf, meetsConditions } from './filter.ts'
 import { scanTimeout } from './parameter.ts'
 import type { PresentCollection, Queries } from './queries.ts'
 
-/** Fields that are remembered, of all collections together. */
+/** Highest number of remembered fields, of all collections together. */
 const MOST_FIELDS = 1000
-/** Fields of one collection that no item has: each written item is searched for them. */
+/** Highest number of absent fields of a collection: each written item is searched for them. */
 const MOST_ABSENT = 16
-/** Characters of a field whose items are looked for. */
+/** A longer field, in characters, is not searched for. */
 const MOST_CHARACTERS = 256
-/** In a collection of more items they are looked for behind the answers. */
+/** A collection with more items is searched in the background, after the response. */
 const FEW_ITEMS = 20_000
 /** Highest number of concurrent searches, and the longest time of each; fields that were not searched stay unknown. */
 const MOST_SEARCHES = 2
 const SEARCH_SECONDS = 60
-/** A longer item, or a write of more items, is not searched: what was known to be absent is looked for again. */
+/** A longer item, or a write of more events, is not searched. Fields that were absent are then searched for again. */
 const LONG_TEXT = 64 * 1024
 const MANY_EVENTS = 256
-/** Fields of the first items, among which one that resembles a misspelt one is looked for. */
+/** A misspelt field is compared with so many fields of so many first items. */
 const SAMPLED_ITEMS = 32
 const SAMPLED_FIELDS = 200
 
@@ -33,15 +33,15 @@ interface Field {
   /** The last name of the path as the text of an item has it. */
   readonly quoted: string
   readonly conditions: Conditions
-  /** Undefined while it is being looked for. */
+  /** Undefined while it is being searched for. */
   isPresent: boolean | undefined
-  /** A field of the same collection that it may have been meant to be; null until that was looked for. */
+  /** A field of the same collection that resembles it; null until one was searched for. */
   similar: string | undefined | null
 }
 
 /**
- * Which of the fields that queries name any item of a collection has. Each is looked for in all items once; from then on every write
- * says whether it is still absent. A field that was once there stays known.
+ * Knows which fields of queries occur in a collection. Each is searched for in all items once; from then on every write tells
+ * whether it is still absent. A field that occurred once counts as present for ever.
  */
 export class FieldList implements Projection {
   readonly #queries: Pick<Queries, 'hold'>
@@ -173,7 +173,7 @@ export class FieldList implements Projection {
     for (const [name, { isPresent }] of fields) if (!isPresent) this.#remove(collection, name)
   }
 
-  /** Forgets the one that was asked for first of too many. */
+  /** Forgets the absent field that was queried first, if there are too many. */
   #limitAbsent(collection: string): void {
     const absent = [...(this.#fields.get(collection) ?? [])].filter(([, { isPresent }]) => isPresent === false)
     const [first] = absent

@@ -6,6 +6,32 @@ import { type Path, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { RECEIVED } from './parameter.ts'
 
+/** The conditions of a query: all filters must match, and any of the folded texts must occur if there are any. */
+export interface Conditions {
+  readonly filters: readonly Filter[]
+  readonly mentioned: readonly string[]
+}
+
+/** Whether an item meets all conditions. */
+export function meetsConditions(item: JsonObject, { filters, mentioned }: Conditions): boolean {
+  for (const filter of filters) if (!itemMatches(item, filter)) return false
+  return mentioned.length === 0 || mentionsAny(item, mentioned)
+}
+
+/** One parameter: any of the operands may match; with `ne`, none may be equal. */
+export interface Filter {
+  readonly path: Path
+  /** The path is that of event times, which are compared as instants. */
+  readonly isTime: boolean
+  readonly operator: Exclude<Operator, 'in'>
+  readonly operands: readonly Operand[]
+  /** The length of the longest operand's text. */
+  readonly longest: number
+  readonly keys: OperandKeys
+  /** Matches the JSON text of each matching item; undefined if there is no such expression. */
+  readonly trace: RegExp | undefined
+}
+
 /** The suffixes of filters; `in` is `eq` with several values. `like`, `istartswith` and `iendswith` ignore case. */
 export const OPERATORS = [
   'eq',
@@ -27,90 +53,6 @@ export type Operator = (typeof OPERATORS)[number]
 
 /** The operators that compare in order. */
 export const RANGES: readonly Operator[] = ['gt', 'gte', 'lt', 'lte']
-
-/** Folds case, by both conversions, as some letters have two forms in one case: σ and ς, K and the kelvin sign. */
-export function fold(text: string): string {
-  return text.toLowerCase().toUpperCase()
-}
-
-/** One parameter: any of the operands may match; with `ne`, none may be equal. */
-export interface Filter {
-  readonly path: Path
-  /** The path is that of event times, which are compared as instants. */
-  readonly isTime: boolean
-  readonly operator: Exclude<Operator, 'in'>
-  readonly operands: readonly Operand[]
-  /** The length of the longest operand's text. */
-  readonly longest: number
-  readonly keys: OperandKeys
-  /** Matches the JSON text of each matching item; undefined if there is no such expression. */
-  readonly trace: RegExp | undefined
-}
-
-/** The order keys of all interpretations, so that many operands cost no more than a few. */
-interface OperandKeys {
-  readonly all: ReadonlySet<string>
-  /** By rank; undefined if no text is a value of that type. */
-  readonly lowest: readonly (string | undefined)[]
-  readonly highest: readonly (string | undefined)[]
-  /** The length of the longest key: the rest of an item's value makes no difference. */
-  readonly most: number
-}
-
-const FOLDED: ReadonlySet<Operator> = new Set(['like', 'istartswith', 'iendswith'])
-
-export function filterOf(path: Path, operator: Operator, values: readonly string[], isTime = false): Filter {
-  const isFolded = FOLDED.has(operator)
-  const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(fold) : values
-  // A long list of the same text, such as commas alone, would cost tens of milliseconds.
-  const operands = Array.from(new Set(texts), (text) => operandOf(text, isTime))
-  let keys: OperandKeys | undefined
-  let trace: RegExp | undefined | null = null
-  return {
-    path,
-    isTime,
-    operator: operator === 'in' ? 'eq' : operator,
-    operands,
-    longest: operands.reduce((most, { text }) => Math.max(most, text.length), 0),
-    get trace() {
-      if (trace === null) trace = isTime ? undefined : traceOf(path, operator, operands)
-      return trace
-    },
-    get keys() {
-      keys ??= keysOf(operands)
-      return keys
-    },
-  }
-}
-
-function keysOf(operands: readonly Operand[]): OperandKeys {
-  const all = new Set<string>()
-  const lowest: string[] = []
-  const highest: string[] = []
-  let most = 0
-  for (const key of operands.flatMap((one) => one.keys)) {
-    const rank = rankOfKey(key)
-    all.add(key)
-    most = Math.max(most, key.length)
-    const low = lowest[rank]
-    const high = highest[rank]
-    if (low === undefined || key < low) lowest[rank] = key
-    if (high === undefined || key > high) highest[rank] = key
-  }
-  return { all, lowest, highest, most }
-}
-
-/** The conditions of a query: all filters must match, and any of the folded texts must occur if there are any. */
-export interface Conditions {
-  readonly filters: readonly Filter[]
-  readonly mentioned: readonly string[]
-}
-
-/** Whether an item meets all conditions. */
-export function meetsConditions(item: JsonObject, { filters, mentioned }: Conditions): boolean {
-  for (const filter of filters) if (!itemMatches(item, filter)) return false
-  return mentioned.length === 0 || mentionsAny(item, mentioned)
-}
 
 /** Whether any value at the filter's path matches. */
 function itemMatches(item: JsonValue, filter: Filter): boolean {
@@ -141,17 +83,17 @@ function valueMatches(
       return typeof value === 'string' && operands.some(({ text }) => value.includes(text))
     case 'like': {
       if (value === null || isArray(value) || isObject(value)) return false
-      const folded = fold(String(value))
+      const folded = foldCase(String(value))
       return operands.some(({ text }) => folded.includes(text))
     }
     case 'istartswith': {
       if (typeof value !== 'string') return false
-      const begin = fold(value.slice(0, longest))
+      const begin = foldCase(value.slice(0, longest))
       return operands.some(({ text }) => begin.startsWith(text))
     }
     case 'iendswith': {
       if (typeof value !== 'string') return false
-      const end = fold(value.slice(-longest))
+      const end = foldCase(value.slice(-longest))
       return operands.some(({ text }) => end.endsWith(text))
     }
     default:
@@ -183,6 +125,16 @@ function keyCompares(operator: Comparison, key: string, keys: OperandKeys): bool
   return COMPARISONS[operator](key, { lowest, highest, all: keys.all })
 }
 
+/** The order keys of all interpretations, so that many operands cost no more than a few. */
+interface OperandKeys {
+  readonly all: ReadonlySet<string>
+  /** By rank; undefined if no text is a value of that type. */
+  readonly lowest: readonly (string | undefined)[]
+  readonly highest: readonly (string | undefined)[]
+  /** The length of the longest key: the rest of an item's value makes no difference. */
+  readonly most: number
+}
+
 const COMPARISONS = {
   eq: (key: string, { all }: Pick<OperandKeys, 'all'>) => all.has(key),
   ne: (key: string, { all }: Pick<OperandKeys, 'all'>) => !all.has(key),
@@ -201,8 +153,57 @@ function mentionsAny(item: JsonObject, folded: readonly string[]): boolean {
 function isMentioned(value: JsonValue, folded: readonly string[]): boolean {
   if (isArray(value)) return value.some((element) => isMentioned(element, folded))
   if (isObject(value)) return Object.keys(value).some((name) => isMentioned(value[name] as JsonValue, folded))
-  const text = fold(String(value))
+  const text = foldCase(String(value))
   return folded.some((one) => text.includes(one))
+}
+
+/** Folds case, by both conversions, as some letters have two forms in one case: σ and ς, K and the kelvin sign. */
+export function foldCase(text: string): string {
+  return text.toLowerCase().toUpperCase()
+}
+
+const FOLDED: ReadonlySet<Operator> = new Set(['like', 'istartswith', 'iendswith'])
+
+export function filterOf(path: Path, operator: Operator, values: readonly string[], isTime = false): Filter {
+  const isFolded = FOLDED.has(operator)
+  const texts =
+    operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(foldCase) : values
+  // A long list of the same text, such as commas alone, would cost tens of milliseconds.
+  const operands = Array.from(new Set(texts), (text) => operandOf(text, isTime))
+  let keys: OperandKeys | undefined
+  let trace: RegExp | undefined | null = null
+  return {
+    path,
+    isTime,
+    operator: operator === 'in' ? 'eq' : operator,
+    operands,
+    longest: operands.reduce((most, { text }) => Math.max(most, text.length), 0),
+    get trace() {
+      if (trace === null) trace = isTime ? undefined : traceOf(path, operator, operands)
+      return trace
+    },
+    get keys() {
+      keys ??= operandKeys(operands)
+      return keys
+    },
+  }
+}
+
+function operandKeys(operands: readonly Operand[]): OperandKeys {
+  const all = new Set<string>()
+  const lowest: string[] = []
+  const highest: string[] = []
+  let most = 0
+  for (const key of operands.flatMap((one) => one.keys)) {
+    const rank = rankOfKey(key)
+    all.add(key)
+    most = Math.max(most, key.length)
+    const low = lowest[rank]
+    const high = highest[rank]
+    if (low === undefined || key < low) lowest[rank] = key
+    if (high === undefined || key > high) highest[rank] = key
+  }
+  return { all, lowest, highest, most }
 }
 
 /** Highest number of values for a trace. */

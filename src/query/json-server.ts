@@ -14,7 +14,7 @@ export interface Relation {
   readonly name: string
 }
 
-/** Items of a page where json-server 0.17 and 1.0 are told no size. */
+/** Items of a page without a given size, as in json-server 0.17 and 1.0. */
 const PAGE_SIZE = 10
 
 /** In the order in which they are tried: `_page` alone is 1.0's, `_limit` alone counts items. */
@@ -60,7 +60,7 @@ export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, DEPENDENT
 
 const MOST_RELATIONS = 8
 
-/** json-server 1.0 has these behind a colon. There the three for text ignore case. */
+/** The operators of json-server 1.0, which follow a colon. Its three for text ignore case. */
 const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['eq', 'eq'],
   ['ne', 'ne'],
@@ -74,7 +74,7 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['endsWith', 'iendswith'],
 ])
 
-/** The field and the operator of `views:gt`; undefined where no known operator stands behind a colon. */
+/** The field and the operator of `views:gt`; undefined without a known operator after a colon. */
 export function colonOperator(name: string): { readonly field: string; readonly operator: Operator } | undefined {
   const colon = name.lastIndexOf(':')
   const operator = colon > 0 ? OPERATORS.get(name.slice(colon + 1)) : undefined

@@ -85,7 +85,7 @@ type PageRow = Pick<Item, 'text'> & Partial<Pick<Item, 'timeMs'>>
  * The text of a page.
  * @throws {Refusal} when it would exceed the highest number of characters.
  */
-export async function textOf(
+export async function pageText(
   items: readonly PageRow[],
   fields: Selection | undefined,
   turn: Turn,

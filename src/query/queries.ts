@@ -10,13 +10,12 @@ import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
 import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
-import { AccessPaths } from './index/access.ts'
 import { IndexAdvisor } from './index/advisor.ts'
 import { findPage, matches, type PageItems } from './index/finder.ts'
-import { type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
+import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
-import { type PageText, textOf } from './page-text.ts'
+import { type PageText, pageText } from './page-text.ts'
 import type { Query } from './query.ts'
 import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
@@ -48,7 +47,6 @@ export type PresentCollection = Collection
 export type QuerySource = Collection | CollectionSnapshot
 
 type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
-type Answering<Result> = (snapshot: CollectionSnapshot, plan: IndexPlan | undefined) => Promise<Result>
 
 export interface PageItemsAt extends PageItems, State {}
 export interface PageTextAt extends PageText, State {}
@@ -86,17 +84,11 @@ export class Queries implements Projection {
 
   /** The requested page as text. Throws when the client has disconnected. */
   answer(source: QuerySource, query: Query, asker?: Asker): Promise<PageTextAt> {
-    return this.#turns.run(
-      (turn) => this.#led(source, query, (of, plan) => answerOf(of, query, plan, turn), turn),
-      asker,
-    )
+    return this.#execute(source, query, answerOf, asker)
   }
 
   find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItemsAt> {
-    return this.#turns.run(
-      (turn) => this.#led(source, query, (of, plan) => findPage(of, query, plan, turn), turn),
-      asker,
-    )
+    return this.#execute(source, query, findPage, asker)
   }
 
   /** The texts of items, of which `fields` are shown, with related ones in them: at most so many in all. */
@@ -142,54 +134,34 @@ export class Queries implements Projection {
   }
 
   async #matching({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
-    const plan = await this.#planOf(snapshot, query, this.#presentOf(snapshot), turn)
-    await matches(snapshot, query, plan, each, turn)
+    await matches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
   }
 
-  /** Queries of the past do not count towards the indexes of the present. */
-  #presentOf(snapshot: CollectionSnapshot): Collection | undefined {
-    return snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
-  }
-
-  /** Creates an answer with the most helpful index, if any. */
-  async #led<Result>(
+  #execute<Result>(
     source: QuerySource,
     query: Query,
-    answer: Answering<Result>,
-    turn: Turn,
+    execute: (snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined, turn: Turn) => Promise<Result>,
+    asker: Asker | undefined,
   ): Promise<Result & State> {
-    if (!(source instanceof Collection)) return this.#ledIn(source, query, answer, this.#presentOf(source), turn)
-    const snapshot = this.hold(source)
-    try {
-      return await this.#ledIn(snapshot, query, answer, source, turn)
-    } finally {
-      snapshot.release()
-    }
+    return this.#turns.run(async (turn) => {
+      const snapshot = source instanceof Collection ? this.hold(source) : source
+      try {
+        const plan = await this.#planOf(snapshot, query, turn)
+        turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
+        const { at, position, exists } = snapshot
+        return { ...(await execute(snapshot, query, plan, turn)), at, position, exists }
+      } finally {
+        if (snapshot !== source) snapshot.release()
+      }
+    }, asker)
   }
 
-  async #ledIn<Result>(
-    snapshot: CollectionSnapshot,
-    query: Query,
-    answer: Answering<Result>,
-    now: Collection | undefined,
-    turn: Turn,
-  ): Promise<Result & State> {
-    const { at, position, exists } = snapshot
-    const plan = await this.#planOf(snapshot, query, now, turn)
-    turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
-    return { ...(await answer(snapshot, plan)), at, position, exists }
-  }
-
-  /** `now` is the collection if its present is read; only such queries influence its indexes. */
-  async #planOf(
-    snapshot: CollectionSnapshot,
-    query: Query,
-    now: Collection | undefined,
-    turn: Turn,
-  ): Promise<IndexPlan | undefined> {
-    const accessPaths = AccessPaths.of(query)
+  /** The most helpful index, if any. Queries of the past do not count towards the indexes of the present. */
+  async #planOf(snapshot: CollectionSnapshot, query: Query, turn: Turn): Promise<IndexPlan | undefined> {
+    const accessPaths = new AccessPaths(query)
     const plan = await planOf(snapshot, accessPaths, turn)
-    if (now) this.#advisor.note(now, accessPaths, plan)
+    const present = snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
+    if (present) this.#advisor.note(present, accessPaths, plan)
     return plan
   }
 }
@@ -203,7 +175,7 @@ async function answerOf(
   const { grouping } = query
   if (grouping) return groupText(snapshot, query, grouping, plan, turn)
   const { items, total } = await findPage(snapshot, query, plan, turn)
-  return { text: await textOf(items, query.fields, turn), total }
+  return { text: await pageText(items, query.fields, turn), total }
 }
 
 /** About how many items, or the time of as many, a query takes. */

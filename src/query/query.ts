@@ -6,7 +6,7 @@ import {
   type Conditions,
   type Filter,
   filterOf,
-  fold,
+  foldCase,
   isComparison,
   OPERATORS,
   type Operator,
@@ -58,12 +58,12 @@ export interface Query {
 /** Each may make a long key of an item, which is not interrupted. */
 const MAX_SORT_FIELDS = 8
 
-/** Highest number of filters, and of those of one field: each may look at all values of an item. */
+/** Highest number of filters, in total and of one field: each may visit all values of an item. */
 const MAX_FILTERS = 32
 const MAX_FIELD_FILTERS = 4
-/** Highest number of texts that are looked for anywhere: one takes up to 7 ms in an item of 1 MiB. */
+/** Highest number of texts that are searched in all values: one takes up to 7 ms in an item of 1 MiB. */
 const MAX_SEARCHED = 4
-/** Longest of these, in UTF-16 units. V8 needs linear time for at most 250. */
+/** Highest length of such a text, in UTF-16 units. V8 needs linear time for at most 250. */
 const MAX_SEARCHED_UNITS = 200
 /** Highest number of texts that others are to begin or end with. */
 const MAX_ENDS = 10
@@ -190,7 +190,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   const paging = new Map<string, string>()
   const fields: Path[] = []
   for (const { name, value } of parameters) {
-    if (name === 'q') mentioned.push(fold(value))
+    if (name === 'q') mentioned.push(foldCase(value))
     else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
     else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
     else if (PAGING.has(name)) {

@@ -1,10 +1,9 @@
 import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
-import { AccessPaths } from './index/access.ts'
-import { candidatesOf, following, PlaceSet } from './index/finder.ts'
-import { Matching } from './index/matcher.ts'
+import { candidatesOf, Matching, PlaceSet } from './index/candidates.ts'
+import { following } from './index/finder.ts'
 import { inOrder } from './index/ordered-scan.ts'
-import { type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
+import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { SortEntry } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
 
@@ -14,7 +13,7 @@ const INDEX_PLACES = 4096
 const SCANNED_PLACES = 1024
 /** Places sorted at a time. */
 const SORTED_PLACES = 100_000
-/** Places visited between two looks at the turn. */
+/** Places visited between two checks of the turn. */
 const STEP = 256
 
 /** The conditions and order of a query. */
@@ -47,27 +46,10 @@ export class ResultCursor {
   }
 
   async #begin(turn: Turn): Promise<NextPart> {
-    const { filters, mentioned, sort } = this.#query
-    if (filters.length + mentioned.length + sort.length === 0) return this.#asTheyStand()
-    const plan = await planOf(this.#snapshot, AccessPaths.of(this.#query), turn)
+    const plan = await planOf(this.#snapshot, new AccessPaths(this.#query), turn)
     if (plan?.isInOrder) return this.#byIndex(plan)
-    if (sort.length > 0) return this.#sorted(plan)
+    if (this.#query.sort.length > 0) return this.#sorted(plan)
     return this.#scanned(plan && (await this.#placesOf(plan, turn)))
-  }
-
-  #asTheyStand(): NextPart {
-    const { items } = this.#snapshot
-    let from = 0
-    return async (turn: Turn) => {
-      const part: number[] = []
-      for (let place = items.seek(from); place < items.places; place = items.seek(place + 1)) {
-        part.push(place)
-        if (part.length === SCANNED_PLACES) break
-        if (part.length % STEP === 0 && turn.isOver) await turn.next()
-      }
-      from = (part.at(-1) ?? items.places) + 1
-      return part.length > 0 ? part : undefined
-    }
   }
 
   #byIndex(plan: IndexPlan): NextPart {
@@ -99,10 +81,11 @@ export class ResultCursor {
     }
   }
 
-  /** The matching items of a set of places, or of all. */
+  /** The matching items of a set of places, or of all, in the order of the collection. */
   #scanned(places: PlaceSet | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
+    const areAll = query.filters.length + query.mentioned.length === 0
     const seek = (place: number): number => (places ? (places.from(place) ?? items.places) : items.seek(place))
     let from = 0
     return async (turn: Turn) => {
@@ -112,7 +95,7 @@ export class ResultCursor {
       let place = seek(from)
       for (let scanned = 0; place < items.places && scanned < SCANNED_PLACES; scanned++) {
         if (turn.isOver) await turn.next()
-        if (matching.valueAt(place)) part.push(place)
+        if (areAll || matching.valueAt(place)) part.push(place)
         place = seek(place + 1)
       }
       from = place

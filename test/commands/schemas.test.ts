@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ItemSchemas } from '../../src/commands/item-schemas.ts'
-import { compileSchema } from '../../src/commands/schemas.ts'
+import { compileSchema } from '../../src/commands/schema-compiler.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 
 test('inherited members of an item are neither present nor of a wrong type', () => {

@@ -4,7 +4,7 @@ import type { Position } from '../../src/events/event.ts'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { Past } from '../../src/projections/past.ts'
-import { AccessPaths } from '../../src/query/index/access.ts'
+import { AccessPaths } from '../../src/query/index/plan.ts'
 import { Queries, type QuerySource } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { collectionOf } from '../support/collections.ts'
@@ -108,7 +108,7 @@ class World {
   /** Builds the index that a question would get by itself, or any other. */
   async index(search: string): Promise<void> {
     const { views, collection } = this.indexed
-    const { ideal } = AccessPaths.of(queryOf(search))
+    const { ideal } = new AccessPaths(queryOf(search))
     const any = this.random.pick(['time,mac,n', 'mac,time,n', 'n,mac,time', 'mac,time,n,data.t', 'mac', 'time'])
     const paths = this.random.chance(0.7) && ideal.length > 0 ? ideal : any.split(',').map(parsePath)
     const built = views.indexes.build(collection.facts.table, collection.name, paths)

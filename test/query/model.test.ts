@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { AccessPaths } from '../../src/query/index/access.ts'
+import { AccessPaths } from '../../src/query/index/plan.ts'
 import { pageLinks } from '../../src/query/paging.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
@@ -217,7 +217,7 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   const query = parseQuery(parameters, LIMITS)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const { text: body, total } = await queries.answer(collection, query)
-  const { ideal } = AccessPaths.of(query)
+  const { ideal } = new AccessPaths(query)
   if (ideal.length > 0) await views.indexes.build(collection.facts.table, collection.name, ideal)
   const again = await queries.answer(collection, query)
   assert.deepEqual([again.text, again.total], [body, total], search)

@@ -4,14 +4,14 @@ import { setImmediate as nextTick } from 'node:timers/promises'
 import { Item } from '../../src/collections/item.ts'
 import { Document } from '../../src/json/document.ts'
 import { selectionOf } from '../../src/json/paths.ts'
-import { LongText, textOf } from '../../src/query/page-text.ts'
+import { LongText, pageText } from '../../src/query/page-text.ts'
 import { ENDLESS } from '../../src/runtime/turns.ts'
 import { whole } from '../support/whole.ts'
 
 const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, Document.of({ id, text: 'x'.repeat(80) }), 1, id + 1))
 
 const ask = (items: readonly Item[], fields: string | undefined, most: number) =>
-  textOf(items, fields === undefined ? undefined : selectionOf([[fields]]), ENDLESS, most)
+  pageText(items, fields === undefined ? undefined : selectionOf([[fields]]), ENDLESS, most)
 
 test('a page that exceeds the longest string is rejected with a hint', async () => {
   await assert.rejects(ask(ITEMS, undefined, 500), {

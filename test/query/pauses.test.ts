@@ -7,7 +7,7 @@ import { groupText } from '../../src/query/aggregate/group-query.ts'
 import { PresentSnapshot } from '../../src/query/collection-snapshot.ts'
 import { embed, type Match } from '../../src/query/embedding.ts'
 import { findPage, matches } from '../../src/query/index/finder.ts'
-import { textOf } from '../../src/query/page-text.ts'
+import { pageText } from '../../src/query/page-text.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { NO_PAGE } from '../../src/query/result-cursor.ts'
 import type { Turn } from '../../src/runtime/turns.ts'
@@ -46,7 +46,7 @@ for (const search of ['text=x', 'text=x&sort=text', 'sort=text', 'aggregate=coun
 test('the selection of fields from a page pauses at each item', async () => {
   const items = Array.from({ length: 100 }, (_, id) => ({ text: `{"id":${id},"n":1}` }))
   const turn = new CountedTurn()
-  await textOf(items, selectionOf([['n']]), turn)
+  await pageText(items, selectionOf([['n']]), turn)
   assert.ok(turn.pauses >= 100, `${turn.pauses} pauses`)
 })
 

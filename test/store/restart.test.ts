@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
+import type { Collection } from '../../src/collections/collection.ts'
 import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { frame } from '../../src/events/record-writer.ts'
 import { segmentName } from '../../src/events/segment.ts'
@@ -77,8 +78,9 @@ async function lived(t: TestContext, random: Random): Promise<Service> {
 /** All that can be asked of the collections, their pasts and their items' histories. */
 async function told({ views, history, journal }: FileEngine): Promise<string> {
   const collections: unknown[] = []
-  for (const collection of views.ever()) {
-    const { name, exists, nextId, textIds, position, size } = collection
+  for (const name of views.namesEver()) {
+    const collection = views.any(name) as Collection
+    const { exists, nextId, textIds, position, size } = collection
     const lives = Array.from({ length: journal.head + 1 }, (_, at) => (history.existed(name, at) ? 1 : 0)).join('')
     const items: unknown[] = []
     for (const { id, key, text, revision, position: last } of collection.items()) {

@@ -76,14 +76,16 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
   }
 }
 
-/** Waits until the store is built: a server listens before, and answers 503 until then. */
+/** Waits until the server has started: it may listen before, and answers 503 until then. */
 export async function storeBuilt(url: string): Promise<void> {
   await until(`the store of ${url}`, async () => {
     const health = await fetch(`${url}/health`).then(
       (response) => response.text(),
       () => '',
     )
-    return !health.includes('"state":"building"')
+    // After the store, the data file is imported.
+    const isImporting = health.includes('"status":"unavailable"') && health.includes('"writable":true')
+    return !health.includes('"state":"building"') && !isImporting
   })
 }
 

@@ -177,7 +177,7 @@ export function isFunctionOfField(column: string): boolean {
   return name !== undefined && functionOf(name) !== undefined
 }
 
-/** The fields that a question about groups depends on. */
+/** The fields that a query for groups depends on. */
 export interface Needs {
   readonly groups: readonly Path[]
   /** Undefined if the answer does not depend on event times. */

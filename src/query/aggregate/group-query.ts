@@ -8,12 +8,11 @@ import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { matches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
 import { comparing, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
-import { type PageText, textOf } from '../page-text.ts'
+import { type PageText, pageText } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
 import { IndexOnlyScan } from './index-only-scan.ts'
-import { NewestItems } from './newest.ts'
-import { Rows, timeBounds } from './rows.ts'
+import { NewestItems, Rows, timeBounds } from './rows.ts'
 
 /** Answers a query for groups, which must have at most as many rows in total as a page may have. */
 export async function groupText(
@@ -46,7 +45,7 @@ export async function groupText(
     if (turn.isOver) await turn.next()
     texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
   }
-  return { text: await textOf(texts, undefined, turn), total: found.length }
+  return { text: await pageText(texts, undefined, turn), total: found.length }
 }
 
 /** One row for each value of a field. */
@@ -67,7 +66,7 @@ async function itemsText(
     if (turn.isOver) await turn.next()
     found.push(items.itemAt(place) as Item)
   }
-  return { text: await textOf(found, fields, turn), total: places.length }
+  return { text: await pageText(found, fields, turn), total: places.length }
 }
 
 /** Sorts by columns. */

@@ -1,24 +1,24 @@
-import { AFTER_INSTANTS, instantKey } from '../../json/order-key.ts'
+import { MISSING } from '../../json/order.ts'
+import { AFTER_INSTANTS, instantKey, type KeyPart, partEnd, RANK, readPart } from '../../json/order-key.ts'
+import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
+import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import { othersOf } from '../index/finder.ts'
-import { KeyScan } from '../index/key-scan.ts'
-import { Matching } from '../index/matcher.ts'
-import { bytesOf, type IndexPlan } from '../index/plan.ts'
-import { END } from '../index/ranges.ts'
+import { Matching, othersOf } from '../index/candidates.ts'
+import { type IndexPlan, keyBytes } from '../index/plan.ts'
+import { END, type Range } from '../index/ranges.ts'
+import { KIND } from '../index/tuples.ts'
 import type { Query } from '../query.ts'
-import type { Accumulator, Count, Scalar } from './accumulator.ts'
-import type { Aggregation, Grouping } from './aggregation.ts'
-import { COUNT, type Layout, layoutOf, Parts, READ, UNKNOWN } from './key-layout.ts'
-import type { NewestItems } from './newest.ts'
-import type { Group, Rows } from './rows.ts'
+import { type Accumulator, type Count, type Scalar, Unspelled } from './accumulator.ts'
+import { type Aggregation, type Grouping, isByTime, needsOf } from './aggregation.ts'
+import type { Group, NewestItems, Rows } from './rows.ts'
 
-/** How many keys are read between two looks at the turn. */
+/** How many keys are read between two checks of the turn. */
 const STEP = 64
-/** How many runs are begun between two looks at the turn. */
+/** How many runs are begun between two checks of the turn. */
 const RUNS = 8
-/** The keys of longer runs are counted by rank. */
+/** Keys of a run that are counted one by one. */
 const MANY = 64
 
 /** Adds an item that was read instead of its key. */
@@ -26,7 +26,7 @@ type AddItem = (item: JsonObject, place: number) => void
 /** Adds the key that was read last. */
 type AddKey = (key: Buffer, place: number) => void
 
-/** Answers a question about groups from the keys of an index. Items are read only if their keys lack a value. */
+/** Answers a query for groups from the keys of an index. Items are read only if their keys lack a value. */
 export class IndexOnlyScan {
   readonly #plan: IndexPlan
   readonly #snapshot: CollectionSnapshot
@@ -49,24 +49,15 @@ export class IndexOnlyScan {
     const parts = this.#parts
     const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
     const add = (item: JsonObject, place: number): void => rows.add(item, place)
-    const scan = await this.#scan(turn)
     let group: Group | undefined
     let prefix = ''
-    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
-      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
-      if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
-        await this.#item(scan, add, turn)
-        continue
-      }
-      const at = window ? parts.time(time) : undefined
-      if (window && at === undefined) {
-        await scan.jump(scan.prefix + END, turn)
-        continue
-      }
-      let { to } = scan
-      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
+    const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
+      const at = window ? (parts.time(time) as number) : undefined
+      // Several runs, one for each window, may have the prefix of one group.
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
+      let { to } = scan
+      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
       const cell = (): readonly Accumulator[] => {
         group ??= rows.groupOf(parts.groups())
         return rows.accumulators(group, at)
@@ -74,7 +65,31 @@ export class IndexOnlyScan {
       if (isCount) await this.#countRun(scan, to, cell(), turn)
       else await this.#readRun(scan, key, to, this.#adding(cell), add, turn)
     }
-    await this.#others(add, turn)
+    await this.#scan(window !== undefined, addRun, add, turn)
+  }
+
+  /**
+   * Calls `addRun` with the first key of each run, which leaves the cursor after the run, and `add` with the items whose keys
+   * lack a value. With `needsTime`, runs without an event time are left out.
+   */
+  async #scan(
+    needsTime: boolean,
+    addRun: (scan: KeyScan, key: Buffer) => Promise<void>,
+    add: AddItem,
+    turn: Turn,
+  ): Promise<void> {
+    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
+    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
+      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
+      if (!scan.isKnown || !this.#parts.readRun(key, scan.starts)) await this.#item(scan, add, turn)
+      else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
+      else await addRun(scan, key)
+    }
+    for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
+      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
+      const item = candidate && this.#matching.valueAt(candidate.place)
+      if (item) add(item, candidate.place)
+    }
   }
 
   /** Adds a key to accumulators, which are created by the first. */
@@ -96,15 +111,15 @@ export class IndexOnlyScan {
   /** Reads the keys of a run up to the bytes `to` after its prefix, and adds those that match. */
   async #readRun(scan: KeyScan, first: Buffer, to: string, addKey: AddKey, add: AddItem, turn: Turn): Promise<void> {
     const start = scan.starts[this.#layout.shared] as number
-    const bound = bytesOf(scan.prefix + to)
+    const bound = keyBytes(scan.prefix + to)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
       if (this.#isStep(STEP) && turn.isOver) await turn.next()
       const read = this.#parts.read(key, start)
-      if (read === UNKNOWN) {
+      if (read === 'unknown') {
         await this.#item(scan, add, turn)
         continue
       }
-      if (read === READ) addKey(key, scan.cursor.place)
+      if (read === 'matches') addKey(key, scan.cursor.place)
       scan.cursor.next()
     }
   }
@@ -115,12 +130,13 @@ export class IndexOnlyScan {
       await scan.jump(scan.prefix + to, turn)
       return
     }
-    const bound = bytesOf(scan.prefix + to)
+    const bound = keyBytes(scan.prefix + to)
     let count = 0
     do {
       count++
       scan.cursor.next()
     } while (count < MANY && isBelow(scan.cursor.key, bound))
+    // Longer runs are counted by rank.
     if (isBelow(scan.cursor.key, bound)) {
       const { tree } = this.#plan
       count += await tree.count(scan.cursor.key as Buffer, bound, turn)
@@ -133,22 +149,12 @@ export class IndexOnlyScan {
     const { shared, time, isTimed } = this.#layout
     const parts = this.#parts
     const add = (item: JsonObject, place: number): void => newest.add(item, place)
-    const scan = await this.#scan(turn)
-    for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
-      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
-      if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
-        await this.#item(scan, add, turn)
-        continue
-      }
-      if (parts.time(time) === undefined) {
-        await scan.jump(scan.prefix + END, turn)
-        continue
-      }
+    const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const group = parts.groups()[0] as Scalar
       if (isTimed && this.#layout.last === shared + 1) {
         await scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS), turn)
         await this.#lastOf(key, group, scan, newest, turn)
-        continue
+        return
       }
       const to = isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to
       const addKey: AddKey = (_, place) => {
@@ -157,13 +163,14 @@ export class IndexOnlyScan {
       }
       await this.#readRun(scan, key, to, addKey, add, turn)
     }
-    await this.#others(add, turn)
+    await this.#scan(true, addRun, add, turn)
   }
 
   /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
   async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
     const { shared, time } = this.#layout
     const { cursor } = scan
+    // The cursor is `back` keys before the next run, to which it returns.
     let latest: number | undefined
     let back = 0
     for (let isFirst = false; !isFirst; ) {
@@ -185,12 +192,6 @@ export class IndexOnlyScan {
     }
   }
 
-  #scan(turn: Turn): Promise<KeyScan> {
-    const { tree, access } = this.#plan
-    const { shared, checked } = this.#layout
-    return KeyScan.of({ tree, ranges: access.covered ?? [], shared, checked }, turn)
-  }
-
   #isStep(every: number): boolean {
     this.#steps += STEP / every
     if (this.#steps < STEP) return false
@@ -207,14 +208,6 @@ export class IndexOnlyScan {
     if (item) add(item, place)
   }
 
-  async #others(add: AddItem, turn: Turn): Promise<void> {
-    for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
-      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
-      const item = candidate && this.#matching.valueAt(candidate.place)
-      if (item) add(item, candidate.place)
-    }
-  }
-
   /** The bytes after the prefix that are above all keys with the same part as this key. */
   #partEnd(key: Buffer, { starts }: KeyScan): string {
     const { shared } = this.#layout
@@ -229,3 +222,224 @@ function isBelow(key: Buffer | undefined, bound: Buffer): boolean {
 function lower(a: string, b: string): string {
   return a < b ? a : b
 }
+
+/** How many keys are skipped one by one before the tree is searched. */
+const NEAR = 8
+
+/**
+ * A skip scan: finds the runs of `single` keys whose leading parts match the filters. A part is the order key of a
+ * value. All keys of a run share their first parts.
+ */
+class KeyScan {
+  readonly #tree: OrderedKeys
+  readonly #layout: Layout
+  /** At the first key of a run after `next`; the caller then advances it to the end of the run. */
+  cursor: KeyCursor
+  /** The offsets of the parts of the run's first key. */
+  readonly starts: number[] = [1]
+  /** The kind and the shared parts, as latin1. */
+  prefix = ''
+  /** The run ends before the prefix followed by these bytes. */
+  to = END
+  /** False if a part to be checked is an array or an object, which are not read. */
+  isKnown = true
+
+  private constructor(tree: OrderedKeys, layout: Layout, cursor: KeyCursor) {
+    this.#tree = tree
+    this.#layout = layout
+    this.cursor = cursor
+  }
+
+  static async begin(tree: OrderedKeys, layout: Layout, turn: Turn): Promise<KeyScan> {
+    return new KeyScan(tree, layout, await tree.seek(Buffer.from([KIND.single]), turn))
+  }
+
+  /** The first key of the next run, at the cursor or after it; undefined after the last run. */
+  async next(turn: Turn): Promise<Buffer | undefined> {
+    for (;;) {
+      const { key } = this.cursor
+      if (!key) return undefined
+      const beyond = this.#check(key)
+      if (beyond === undefined) return key
+      await this.jump(beyond, turn)
+      if (turn.isOver) await turn.next()
+    }
+  }
+
+  /** Moves the cursor forward to the first key that is not below these bytes. */
+  async jump(bytes: string, turn: Turn): Promise<void> {
+    const to = keyBytes(bytes)
+    for (let passed = 0; passed < NEAR; passed++) {
+      this.cursor.next()
+      const { key } = this.cursor
+      if (!key || key.compare(to) >= 0) return
+    }
+    this.cursor = await this.#tree.seek(to, turn)
+  }
+
+  /** Undefined if a key matches the filters, else the bytes up to which no key does. */
+  #check(key: Buffer): string | undefined {
+    const { filters, shared, checked } = this.#layout
+    this.isKnown = true
+    this.to = END
+    for (let index = 0; index < checked; index++) {
+      const start = this.starts[index] as number
+      const end = partEnd(key, start)
+      if (end < 0) {
+        this.isKnown = false
+        return undefined
+      }
+      this.starts[index + 1] = end
+      const wanted = filters[index]
+      if (!wanted) continue
+      const part = key.toString('latin1', start, end)
+      const range = wanted.find(({ to }) => part < to)
+      if (!range || part < range.from) return key.toString('latin1', 0, start) + (range?.from ?? END)
+      if (index === shared) this.to = range.to
+    }
+    this.prefix = key.toString('latin1', 0, this.starts[shared])
+    return undefined
+  }
+}
+
+const NONE = -1
+/** Stands for the part of a column that counts. */
+const COUNT = NONE
+
+/**
+ * Which parts of the keys of an index a query for groups needs. The parts of a key are the order keys of its
+ * values, counted from 0. A run is a sequence of keys of the same group and window.
+ */
+interface Layout {
+  readonly groups: readonly number[]
+  /** NONE if no event time is needed. */
+  readonly time: number
+  /** The event time, needed or not; NONE if the index does not have it. */
+  readonly timePart: number
+  /** By column of a row, or COUNT. */
+  readonly columns: readonly number[]
+  /** Whether a column depends on the order of event times. */
+  readonly isOrdered: boolean
+  /** Whether the event time of each key is read. */
+  readonly isTimeRead: boolean
+  /** The number of leading parts that are the same in all keys of a run. */
+  readonly shared: number
+  /** Whether the event time follows them, so that a run ends with its window. */
+  readonly isTimed: boolean
+  /** The number of leading parts whose filters are checked once for a run. */
+  readonly checked: number
+  /** The number after the last part that is read of each key. */
+  readonly last: number
+  /** By part, the ranges of its filters. */
+  readonly filters: readonly (readonly Range[] | undefined)[]
+}
+
+function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
+  const names = index.paths.map(formatPath)
+  const partOf = (path: Path | undefined): number => (path ? names.indexOf(formatPath(path)) : NONE)
+  const needs = needsOf(grouping)
+  const { covered = [] } = access
+  const groups = needs.groups.map(partOf)
+  const time = partOf(needs.time)
+  const aggregates = grouping.kind === 'rows' ? grouping.aggregates : []
+  const isOrdered = time >= 0 && aggregates.some(isByTime)
+  const isTimeRead = isOrdered || grouping.kind === 'newest'
+  const columns = aggregates.map(({ path }) => partOf(path))
+  const isTimeless = grouping.kind === 'distinct' || (grouping.kind === 'rows' && !grouping.window)
+  const fixed = covered.findIndex((ranges) => !ranges?.every(({ isPoint }) => isPoint))
+  let shared = Math.max(fixed < 0 ? covered.length : fixed, ...groups.map((part) => part + 1))
+  const isTimed = !isTimeless && time >= shared
+  if (isTimed) shared = time
+  const checked = isTimed || covered[shared] ? shared + 1 : shared
+  const lastFilter = covered.findLastIndex((ranges, part) => ranges && part >= checked)
+  const read = [...columns, isTimeRead ? time : NONE, lastFilter]
+  return {
+    groups,
+    time,
+    timePart: index.timePart,
+    columns,
+    isOrdered,
+    isTimeRead,
+    shared,
+    isTimed,
+    checked,
+    last: Math.max(shared, ...read.map((part) => part + 1)),
+    filters: covered,
+  }
+}
+
+/** The parts of the current key. */
+class Parts {
+  readonly #layout: Layout
+  readonly #parts: KeyPart[] = []
+  /** Their offsets in the key. */
+  readonly #starts: number[] = []
+  /** Whether the value of a part is needed. */
+  readonly #isRead: boolean[] = []
+
+  constructor(layout: Layout) {
+    this.#layout = layout
+    for (let part = 0; part < Math.max(layout.last, layout.checked); part++) {
+      this.#parts.push({ end: 0, rank: 0, value: null })
+      this.#starts.push(0)
+      this.#isRead.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
+    }
+  }
+
+  /** Reads the parts that are checked for a run; false if its items must be read. */
+  readRun(key: Buffer, starts: readonly number[]): boolean {
+    for (let part = 0; part < this.#layout.checked; part++) {
+      const into = this.#parts[part] as KeyPart
+      this.#starts[part] = starts[part] as number
+      readPart(key, starts[part] as number, into)
+    }
+    return this.#layout.groups.every((part) => this.#isSpelled(part))
+  }
+
+  /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
+  read(key: Buffer, start: number): 'matches' | 'fails' | 'unknown' {
+    const { shared, checked, last, filters } = this.#layout
+    let at = start
+    for (let part = shared; part < last; part++) {
+      const into = this.#parts[part] as KeyPart
+      if (!this.#isRead[part]) into.end = partEnd(key, at)
+      else if (!readPart(key, at, into)) return 'unknown'
+      if (into.end < 0) return 'unknown'
+      this.#starts[part] = at
+      const wanted = part < checked ? undefined : filters[part]
+      if (wanted) {
+        const text = key.toString('latin1', at, into.end)
+        if (!wanted.some(({ from, to }) => text >= from && text < to)) return 'fails'
+      }
+      at = into.end
+    }
+    return 'matches'
+  }
+
+  /** The value of a part of the key that was read last; undefined if it is missing. */
+  value(part: number, key: Buffer, place: number): Scalar | Unspelled | undefined {
+    const { rank, value, end } = this.#parts[part] as KeyPart
+    if (!this.#isSpelled(part)) return new Unspelled(key.toString('latin1', this.#starts[part], end), place)
+    return rank === MISSING_RANK ? undefined : value
+  }
+
+  /** Whether the key of a part has the value as the item spells it. */
+  #isSpelled(part: number): boolean {
+    const { rank } = this.#parts[part] as KeyPart
+    return rank !== RANK.instant && (part !== this.#layout.timePart || rank === MISSING_RANK)
+  }
+
+  /** The values of the groups, all of which are spelled. */
+  groups(): readonly Scalar[] {
+    return this.#layout.groups.map((part) => (this.#parts[part] as KeyPart).value)
+  }
+
+  /** The event time in a part; undefined if it has none. */
+  time(part: number): number | undefined {
+    const { rank, value } = this.#parts[part] as KeyPart
+    if (rank === RANK.instant) return value as number
+    return undefined
+  }
+}
+
+const MISSING_RANK = MISSING.charCodeAt(0)

@@ -81,13 +81,13 @@ function calendarMonths(count: number): Calendar {
 }
 
 /** A fixed offset in milliseconds, or the clock of a time zone. An unescaped plus sign has become a space. */
-function clockOf(zone: string): number | Clock {
+function clockOf(zone: string): number | LocalClock {
   const [, sign, hours, minutes = '0'] = /^([-+ ])([01]\d|2[0-3])(?::?([0-5]\d))?$/.exec(zone) ?? []
   if (sign !== undefined) return (sign === '-' ? -1 : 1) * (Number(hours) * UNITS.h + Number(minutes) * UNITS.m)
   try {
     // Luxon keeps every zone by its name for ever, so it gets one spelling of each.
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions()
-    return timeZone === 'UTC' ? 0 : new Clock(IANAZone.create(timeZone))
+    return timeZone === 'UTC' ? 0 : new LocalClock(IANAZone.create(timeZone))
   } catch {
     throw new Refusal(
       'Invalid',
@@ -129,11 +129,11 @@ const MOST_OFFSET = 16 * UNITS.h
  */
 class ZonedWindow implements Window {
   readonly #calendar: Calendar
-  readonly #clock: Clock
+  readonly #clock: LocalClock
   /** The last window found, since most instants are in the same one. */
   #known = { start: 0, end: 0 }
 
-  constructor(calendar: Calendar, clock: Clock) {
+  constructor(calendar: Calendar, clock: LocalClock) {
     this.#calendar = calendar
     this.#clock = clock
   }
@@ -158,12 +158,14 @@ class ZonedWindow implements Window {
   #find(ms: number): { start: number; end: number } {
     const calendar = this.#calendar
     const { at, before, after } = this.#clock.lastChange(ms - 2 * UNITS.d, ms)
+    // The clock was set back by at least the length of a window, so windows begin again after the change.
     if (calendar.ms <= before - after) {
       const local = calendar.start(ms + after)
       const start = local - after
       return { start: start >= at ? start : this.start(at - 1), end: calendar.next(local) - after }
     }
-    // The highest time that the clock has shown. Windows begin at whole milliseconds.
+    // The highest time that the clock has shown: one that it shows again belongs to the window that was there before.
+    // Windows begin at whole milliseconds.
     const local = calendar.start(Math.max(ms + after, at + before - 1))
     return { start: this.#firstAt(local), end: this.#endOf(ms, calendar.next(local)) }
   }
@@ -174,6 +176,7 @@ class ZonedWindow implements Window {
     if (this.#calendar.ms > UNITS.d) return end
     const { at, before, after } = this.#clock.lastChange(ms, end)
     if (this.#calendar.ms > before - after) return end
+    // A window that begins again after the change ends this one.
     const again = this.#calendar.next(this.#calendar.start(at + after - 1)) - after
     return Math.min(end, again)
   }
@@ -204,7 +207,7 @@ const DAY = 86_400_000
 const MOST_DAYS = 65_536
 
 /** The local clock of a time zone. Instants are milliseconds since 1970. No zone changes its clock twice in a day. */
-class Clock {
+class LocalClock {
   readonly #zone: Zone
   /** The change after the beginning of each UTC day, up to its end: asking for an offset takes 4 µs. */
   readonly #days = new Map<number, ClockChange>()
@@ -242,6 +245,7 @@ class Clock {
   #changeIn(from: number, to: number): ClockChange {
     const before = this.#offsetOfZone(from)
     const after = this.#offsetOfZone(to)
+    // The clock has the offset of `from` at `low`, and that of `to` at `high`.
     let low = from
     let high = to
     while (before !== after && high - low > 1) {

@@ -1,8 +1,7 @@
 import type { Collection } from '../../collections/collection.ts'
 import type { Path } from '../../json/paths.ts'
-import type { AccessPaths } from './access.ts'
-import { FEW, type IndexPlan } from './plan.ts'
-import { indexedOf, keysAt, nameOf, type StoredIndex } from './stored-index.ts'
+import { type AccessPaths, FEW, type IndexPlan } from './plan.ts'
+import { indexName, keysAt, type StoredIndex } from './stored-index.ts'
 import type { StoredIndexes } from './stored-indexes.ts'
 import { type IndexFields, KIND } from './tuples.ts'
 
@@ -76,7 +75,7 @@ export class IndexAdvisor {
       // Meanwhile a new order has given the collection another table.
       if (collection.facts.table !== table) return
       const built = indexes.build(table, collection.name, paths)
-      for (const index of indexes.of(table)) if (index.name === nameOf(paths)) index.isFixed = true
+      for (const index of indexes.of(table)) if (index.name === indexName(paths)) index.isFixed = true
       await built
     }
     this.#buildWanted(collection)
@@ -89,8 +88,8 @@ export class IndexAdvisor {
     if (plan?.isInOrder || (plan?.size ?? collection.size) <= FEW) return
     if (plan?.access.covered && accessPaths.isCoveredWellBy(plan.index.paths)) return
     const paths = accessPaths.ideal
-    if (paths.length === 0 || plan?.index.name === nameOf(paths)) return
-    const key = keyOf(collection.name, nameOf(paths))
+    if (paths.length === 0 || plan?.index.name === indexName(paths)) return
+    const key = demandKey(collection.name, indexName(paths))
     const demand = this.#demands.get(key) ?? { collection: collection.name, paths, times: 0, next: OFTEN }
     this.#demands.delete(key)
     demand.times++
@@ -108,7 +107,7 @@ export class IndexAdvisor {
     const names = new Set(existing.map(({ name }) => name))
     let wanted: Demand | undefined
     for (const demand of this.#demands.values()) {
-      const isWanted = demand.collection === name && demand.times >= demand.next && !names.has(nameOf(demand.paths))
+      const isWanted = demand.collection === name && demand.times >= demand.next && !names.has(indexName(demand.paths))
       if (isWanted && demand.times > (wanted?.times ?? 0)) wanted = demand
     }
     if (!wanted) return
@@ -144,7 +143,7 @@ export class IndexAdvisor {
 
   /** How often queries have used an index, or had to do without it before it was built. */
   #demandFor({ collection, name, uses }: StoredIndex): number {
-    return uses + (this.#demands.get(keyOf(collection, name))?.times ?? 0)
+    return uses + (this.#demands.get(demandKey(collection, name))?.times ?? 0)
   }
 
   #count(): void {
@@ -157,7 +156,7 @@ export class IndexAdvisor {
   }
 }
 
-function keyOf(collection: string, index: string): string {
+function demandKey(collection: string, index: string): string {
   return JSON.stringify([collection, index])
 }
 
@@ -170,7 +169,7 @@ function estimate(collection: Collection, fields: IndexFields) {
   for (let at = 0; at < SAMPLE; at++) {
     const place = collection.seek(Math.floor(at * places))
     const item = collection.itemAt(place)
-    const keys = keysAt(indexedOf(item), fields, place)
+    const keys = keysAt(item, fields, place)
     itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
     for (const key of keys) keyBytes += (KEY_BYTES + key.length) / FILLED
     if (keys[0]?.charCodeAt(0) !== KIND.unknown) useful++

@@ -7,13 +7,13 @@ import type { Turn } from '../../runtime/turns.ts'
 import { HIGHEST } from '../../store/bytes.ts'
 import { SpaceRetry } from '../../store/disk-space.ts'
 import type { Store } from '../../store/store.ts'
-import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
+import { keysAt, type StoredIndex } from './stored-index.ts'
 
 /** Keys sorted before they are inserted. */
 const RUN_KEYS = 50_000
 /** Highest total length of these keys, in characters. */
 const RUN_CHARACTERS = 8 * 1024 * 1024
-/** Keys inserted between two looks at the time. */
+/** Keys inserted between two checks of the time. */
 const INSERTED_AT_ONCE = 64
 /** Approximate duration of a transaction, and of a step between two turns of the event loop. */
 const STEP_MS = 4
@@ -61,10 +61,13 @@ export class IndexBuild {
 
   /** Whether the keys of the item at a place are in the index. If not yet, the change is recorded. */
   wasInserted(place: number, before: readonly string[]): boolean {
+    // It will be read later.
     if (place >= this.#to) return false
     if (place < this.#from) return true
+    // Its present keys will be read when the recorded change is applied.
     if (this.#changed.has(place)) return false
     if (this.#isRunInserted) return true
+    // The keys of the run are being sorted and inserted, with the previous ones of this place among them.
     this.#changed.set(place, before)
     return false
   }
@@ -76,11 +79,13 @@ export class IndexBuild {
       tree.clear()
       this.#index.saveFacts(undefined)
     })
+    // The tree has the keys of all places before `#from`. Those from `#to` on were not read.
     while (!this.#space.isEnded) {
       this.#from = this.#to
       this.#isRunInserted = false
       const turn = new BuildTurn()
       const keys = await mergeSort(await this.#runOf(turn), turn)
+      // The keys before `at` are committed. A transaction that finds no space is repeated, so it begins at `at` again.
       let at = 0
       while (at < keys.length && !this.#space.isEnded) {
         let next = at
@@ -93,6 +98,7 @@ export class IndexBuild {
         at = next
         await rest()
       }
+      // From now on, changes within the run go into the tree, apart from those of places that are in `#changed`.
       this.#isRunInserted = true
       if (await this.#applyChanges()) return
     }
@@ -101,6 +107,7 @@ export class IndexBuild {
   /** Applies the recorded changes. Returns whether the index is complete. */
   async #applyChanges(): Promise<boolean> {
     let isComplete = false
+    // For places in `#changed` the tree has their previous keys. A place leaves it when its present keys are committed.
     while (!this.#space.isEnded) {
       let isSettled = false
       const settled: number[] = []
@@ -115,6 +122,7 @@ export class IndexBuild {
           if (performance.now() > until) break
         }
         isSettled = settled.length === this.#changed.size
+        // In the same transaction, so that no item can be added before the index is complete.
         isComplete = isSettled && this.#table.recordAt(this.#to, HIGHEST) === undefined
         if (isComplete) this.#index.saveFacts(this.#applied())
       }
@@ -146,7 +154,7 @@ export class IndexBuild {
   }
 
   #keysOf(entry: Item | Tombstone | undefined, place: number): readonly string[] {
-    return keysAt(indexedOf(entry instanceof Item ? entry : undefined), this.#index, place)
+    return keysAt(entry instanceof Item ? entry : undefined, this.#index, place)
   }
 
   /** Calls `committed` at once after the commit: the next write may come before the promise resolves. */

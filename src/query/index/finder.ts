@@ -2,12 +2,11 @@ import type { Item } from '../../collections/item.ts'
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
-import type { KeyCursor } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Query } from '../query.ts'
-import { Matching, type Places } from './matcher.ts'
+import { candidatesOf, Matching, type Places } from './candidates.ts'
 import { inOrder } from './ordered-scan.ts'
-import { bytesOf, type IndexPlan } from './plan.ts'
+import type { IndexPlan } from './plan.ts'
 import { comparing, Firsts, type SortEntry, sortEntryOf } from './sort-keys.ts'
 
 /** The result of a query: its page, and the number of matches on all pages. */
@@ -16,7 +15,7 @@ export interface PageItems {
   readonly total: number
 }
 
-/** Keys processed between two looks at the turn. */
+/** Keys processed between two checks of the turn. */
 const STEP = 256
 
 /** Executes a query, with an index if one helps. */
@@ -88,56 +87,6 @@ async function asTheyStand(items: CollectionItems, { offset, size }: Query['page
   return { places, total: items.size }
 }
 
-/** The place of an item that may match. */
-export interface Candidate {
-  readonly place: number
-  /** Whether it certainly matches. */
-  readonly matches: boolean
-}
-
-function* all(items: CollectionItems): Generator<Candidate> {
-  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
-}
-
-/** Each item once, however many keys it has. */
-export async function candidatesOf(
-  items: CollectionItems,
-  plan: IndexPlan | undefined,
-  turn: Turn,
-): Promise<Iterable<Candidate | undefined>> {
-  if (!plan) return all(items)
-  const { tree, access, single } = plan
-  const runs: { readonly cursor: KeyCursor; readonly size: number }[] = []
-  for (const { range, size } of single) runs.push({ cursor: await tree.seek(bytesOf(range.from), turn), size })
-  const others = await othersOf(items, plan, turn)
-  return (function* () {
-    for (const { cursor, size } of runs)
-      for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
-    yield* others
-  })()
-}
-
-/** The items whose values the index does not know completely; undefined for a further key of one. */
-export async function othersOf(
-  items: CollectionItems,
-  { tree, access, others }: IndexPlan,
-  turn: Turn,
-): Promise<Iterable<Candidate | undefined>> {
-  if (others === 0) return []
-  const runs: { readonly cursor: KeyCursor; readonly end: Buffer }[] = []
-  for (const { from, to } of access.others)
-    runs.push({ cursor: await tree.seek(bytesOf(from), turn), end: bytesOf(to) })
-  return (function* () {
-    const seen = new PlaceSet(items.places)
-    for (const { cursor, end } of runs) {
-      for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
-        yield seen.add(cursor.place) ? { place: cursor.place, matches: false } : undefined
-        cursor.next()
-      }
-    }
-  })()
-}
-
 /** The page of matching items in the query's order. Candidates are scanned several times if not all fit in memory. */
 async function first(items: CollectionItems, query: Query, plan: IndexPlan | undefined, turn: Turn): Promise<Places> {
   const { page } = query
@@ -188,32 +137,4 @@ export async function following(
     if ((!last || compare(entry, last) > 0) && firsts.add(entry)) await firsts.sort(turn)
   }
   return { found: await firsts.sort(turn), total }
-}
-
-/** A bitmap of places. */
-export class PlaceSet {
-  readonly #bits: Uint32Array
-
-  constructor(places: number) {
-    this.#bits = new Uint32Array(Math.ceil(places / 32))
-  }
-
-  /** False if it was already present. */
-  add(place: number): boolean {
-    const at = place >>> 5
-    const bit = 1 << (place & 31)
-    const bits = this.#bits[at] as number
-    this.#bits[at] = bits | bit
-    return (bits & bit) === 0
-  }
-
-  /** The first place at or after `place` in the set; undefined if there is none. */
-  from(place: number): number | undefined {
-    for (let at = place >>> 5; at < this.#bits.length; at++) {
-      const left = at === place >>> 5 ? -1 << (place & 31) : -1
-      const bits = (this.#bits[at] as number) & left
-      if (bits !== 0) return at * 32 + 31 - Math.clz32(bits & -bits)
-    }
-    return undefined
-  }
 }

@@ -3,14 +3,13 @@ import { lastFrom, type Sort } from '../../json/order.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
-import { dividedAt, type Order } from './access.ts'
-import { Matching, type Places } from './matcher.ts'
-import { bytesOf, type IndexPlan } from './plan.ts'
+import { Matching, othersOf, type Places } from './candidates.ts'
+import { type IndexPlan, keyBytes, type Order } from './plan.ts'
 import { END } from './ranges.ts'
 import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, placeKey } from './tuples.ts'
 
-/** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */
+/** Keys of one tuple that are visited backwards to find its first key. */
 const MANY = 64
 
 /** The page of a query in the order of the index keys; the few items that these do not order are merged. */
@@ -25,9 +24,11 @@ export async function inOrder(items: CollectionItems, query: Query, plan: IndexP
   // Each of the others has a rank among all results: the keys before it, plus earlier others.
   let passed = 0
   while (passed < others.length && (others[passed] as Placed).before + passed < offset) passed++
+  // The next item of the page has `at` keys and `passed` of the others before it.
   let at = offset - passed
   const end = Math.min(total, offset + size)
   while (offset + places.length < end) {
+    // Keys up to the next of the others, then that one itself.
     const other = others[passed]
     const left = end - offset - places.length
     const wanted = other ? Math.min(left, other.before - at) : left
@@ -51,13 +52,12 @@ interface Run {
 
 /** The runs in the order of reading: items without a value come last, in the collection's order. */
 async function runsOf({ tree, single }: IndexPlan, { descending, sort }: Order, turn: Turn): Promise<Run[]> {
-  if (!descending) return single.map(({ range, size }) => ({ from: bytesOf(range.from), size, descending }))
+  if (!descending) return single.map(({ from, size }) => ({ from, size, descending }))
   const values: Run[] = []
   const missing: Run[] = []
-  for (const { range, prefix, size } of single) {
-    const [, rest] = dividedAt(String.fromCharCode(KIND.single) + prefix + lastFrom(sort[0] as Sort), range)
-    const from = bytesOf(range.from)
-    const middle = bytesOf(rest.from)
+  for (const { from, to, prefix, size } of single) {
+    const last = keyBytes(prefix + lastFrom(sort[0] as Sort))
+    const middle = from.compare(last) > 0 ? from : to.compare(last) < 0 ? to : last
     const count = await tree.count(from, middle, turn)
     values.push({ from, size: count, descending: true })
     missing.push({ from: middle, size: size - count, descending: false })
@@ -105,13 +105,14 @@ async function takeDown(
   turn: Turn,
 ): Promise<void> {
   const end = places.length + count
-  // Ranks are numbers of keys of the run before a key.
+  // The rank of a key is the number of keys of the run before it. The cursor is at the key of `rank`; all keys above it are
+  // in `places` already, or before the page.
   let rank = run.size - 1 - start
   let cursor = await tree.seek(run.from, turn, rank + 1)
   const above = start > 0 ? cursor.key : undefined
   cursor.previous()
   if (above && cursor.hasTupleOf(above)) {
-    // The page begins within the keys of one tuple.
+    // The page begins within the keys of one tuple: its rest, in ascending order, comes first.
     const first = await tree.count(run.from, tupleOf(above), turn)
     const next = await tree.count(run.from, aboveTuple(tupleOf(above)), turn)
     const from = first + start - (run.size - next)
@@ -129,9 +130,11 @@ async function takeDown(
       cursor.previous()
     }
     if (group.length < MANY) {
+      // All keys of the tuple were passed on the way down: they are read in reverse.
       for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
       rank -= group.length
     } else {
+      // The first key of a longer tuple is found by its rank.
       const lowest = await tree.count(run.from, tupleOf(last), turn)
       const left = Math.min(rank + 1 - lowest, end - places.length)
       await take(await tree.seek(run.from, turn, lowest), left, places, turn)
@@ -162,23 +165,13 @@ async function placedOthers(
   runs: readonly Run[],
   turn: Turn,
 ): Promise<Placed[]> {
-  const { tree, access } = plan
-  const seen = new Set<number>()
-  for (const { from, to } of access.others) {
-    const cursor = await tree.seek(bytesOf(from), turn)
-    const end = bytesOf(to)
-    for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
-      seen.add(cursor.place)
-      cursor.next()
-    }
-  }
   const matches: SortEntry[] = []
-  const order = access.order as Order
+  const order = plan.access.order as Order
   const matching = new Matching(items, query)
-  for (const place of seen) {
+  for (const candidate of await othersOf(items, plan, turn)) {
     if (turn.isOver) await turn.next()
-    const value = matching.valueAt(place)
-    if (value) matches.push(sortEntryOf(value, place, order.sort))
+    const value = candidate && matching.valueAt(candidate.place)
+    if (value) matches.push(sortEntryOf(value, candidate.place, order.sort))
   }
   matches.sort(comparing(order.sort))
   const placed: Placed[] = []
@@ -198,19 +191,19 @@ async function keysBefore(
   turn: Turn,
 ): Promise<number> {
   const isLast = sort !== undefined && (keys[0] as string) >= lastFrom(sort)
-  const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
+  const tuple = (single[0]?.prefix ?? String.fromCharCode(KIND.single)) + keys.join('')
   let count = 0
   for (const { from, size, descending } of runs) {
     if (descending && isLast) {
       count += size
       continue
     }
-    const own = Math.min(size, await tree.count(from, bytesOf(tuple + placeKey(place)), turn))
+    const own = Math.min(size, await tree.count(from, keyBytes(tuple + placeKey(place)), turn))
     count += own
     if (!descending) continue
     // Keys of higher tuples, and those of its own tuple before it.
-    const lower = Math.min(size, await tree.count(from, bytesOf(tuple), turn))
-    const notHigher = Math.min(size, await tree.count(from, aboveTuple(bytesOf(tuple)), turn))
+    const lower = Math.min(size, await tree.count(from, keyBytes(tuple), turn))
+    const notHigher = Math.min(size, await tree.count(from, aboveTuple(keyBytes(tuple)), turn))
     count += size - notHigher - lower
   }
   return count

@@ -1,9 +1,15 @@
+import type { Sort } from '../../json/order.ts'
+import { formatPath, type Path } from '../../json/paths.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { OrderedKeys } from '../../store/tree.ts'
+import { type Needs, needsOf } from '../aggregate/aggregation.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import type { Access, AccessPaths, KeyRange } from './access.ts'
+import type { Filter } from '../filter.ts'
+import { isReceived } from '../parameter.ts'
+import type { Query } from '../query.ts'
+import { END, intersect, type Range, rangesOf } from './ranges.ts'
 import type { StoredIndex } from './stored-index.ts'
-import { KIND } from './tuples.ts'
+import { KIND, MOST_PATHS, mostPart } from './tuples.ts'
 
 /** This many items may be read individually, regardless of filters and sorts. */
 export const FEW = 200
@@ -25,7 +31,7 @@ export interface IndexPlan {
   readonly tree: OrderedKeys
   readonly access: Access
   /** The ranges of the access that are not empty. */
-  readonly single: readonly Counted[]
+  readonly single: readonly CountedRange[]
   /** Number of keys whose items must be read. */
   readonly others: number
   /** Total number of keys. */
@@ -37,10 +43,45 @@ export interface IndexPlan {
 }
 
 /** A range, with the number of keys in it. */
-export interface Counted {
-  readonly range: KeyRange
-  readonly prefix: string
+interface CountedRange extends SingleRange {
   readonly size: number
+}
+
+/** How an index helps with a query. */
+interface Access {
+  /** The ranges of matching keys of the kind `single`, in order. */
+  readonly single: readonly SingleRange[]
+  /** The same for the kinds `several` and `unknown`, whose items must be read. */
+  readonly others: readonly KeyRange[]
+  /** Whether a `single` key in the ranges proves that its item matches. */
+  readonly isExact: boolean
+  /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
+  readonly order: Order | undefined
+  /**
+   * Only if `single` keys have all values that a query for groups needs: for each path of the index, the ranges of
+   * its filters.
+   */
+  readonly covered: readonly (readonly Range[] | undefined)[] | undefined
+}
+
+/** Keys of the kind `single`. */
+interface SingleRange extends KeyRange {
+  /** The beginning of its keys, as latin1: the kind, and the parts that the filters fix. */
+  readonly prefix: string
+}
+
+/** Keys of an index from `from` to before `to`. */
+interface KeyRange {
+  readonly from: Buffer
+  readonly to: Buffer
+}
+
+export interface Order {
+  /** The sorts that the keys follow after the prefix; empty for the collection's order. */
+  readonly sort: readonly Sort[]
+  readonly descending: boolean
+  /** Sorts by paths that the filters fix are left out. That is not sufficient for items with several values there. */
+  readonly leavesOut: boolean
 }
 
 /** The index with the fewest items to read; undefined if scanning all items is as good. */
@@ -61,17 +102,17 @@ export async function planOf(
 }
 
 async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, turn: Turn): Promise<IndexPlan> {
-  const single: Counted[] = []
+  const single: CountedRange[] = []
   let size = 0
-  for (const [at, range] of access.single.entries()) {
-    const within = await tree.count(bytesOf(range.from), bytesOf(range.to), turn)
-    if (within > 0) single.push({ range, prefix: access.prefixes[at] as string, size: within })
+  for (const range of access.single) {
+    const within = await tree.count(range.from, range.to, turn)
+    if (within > 0) single.push({ ...range, size: within })
     size += within
     if (turn.isOver) await turn.next()
   }
   let others = 0
   if ((await tree.count(Buffer.alloc(0), SINGLE, turn)) > 0) {
-    for (const { from, to } of access.others) others += await tree.count(bytesOf(from), bytesOf(to), turn)
+    for (const { from, to } of access.others) others += await tree.count(from, to, turn)
   }
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
   const most = access.order?.leavesOut ? 0 : FEW_OTHERS
@@ -80,6 +121,213 @@ async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, tu
   return { index, tree, access, single, others, size: size + others, cost, isInOrder }
 }
 
-export function bytesOf(key: string): Buffer {
+/** Combining several filters stops at this number of ranges. */
+const MOST_RANGES = 256
+
+/** The filters on one path. */
+interface PathFilters {
+  readonly ranges: readonly Range[]
+  /** The ranges of the first filter alone: different values of an item may match different filters. */
+  readonly ofFirst: readonly Range[]
+  readonly isExact: boolean
+  readonly isFixed: boolean
+}
+
+type UnplannedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
+
+/** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
+export class AccessPaths {
+  readonly sort: readonly Sort[]
+  readonly #paths = new Map<string, PathFilters & { readonly path: Path }>()
+  /** Number of filters in total, counting a text search as one. */
+  readonly #filters: number
+  #usable = 0
+  /** Only for a query for groups. */
+  readonly #needs: Needs | undefined
+
+  constructor({ filters, mentioned, sort, grouping }: UnplannedQuery) {
+    this.#filters = filters.length + Math.min(1, mentioned.length)
+    this.#needs = grouping && needsOf(grouping)
+    // A query for groups sorts its rows, not its items.
+    this.sort = grouping ? [] : sort
+    for (const filter of filters) this.#add(filter)
+  }
+
+  /** How an index of these paths helps; undefined if it does not. */
+  by(paths: readonly Path[]): Access | undefined {
+    if (paths.some(isReceived)) return undefined
+    let ranges: Range[] = [{ from: '', to: END, isPoint: true }]
+    let others = ranges
+    let prefixes = ['']
+    let fixed = 0
+    let covered = 0
+    let isExact = true
+    let areOthersFixed = true
+    for (const path of paths) {
+      const filters = this.#paths.get(formatPath(path))
+      if (!filters || ranges.length * filters.ranges.length > MOST_RANGES) break
+      covered++
+      isExact &&= filters.isExact
+      if (areOthersFixed && others.length * filters.ofFirst.length <= MOST_RANGES) {
+        const cut = filters.ofFirst.map((range) => cutAfter(range, mostPart(paths.length)))
+        areOthersFixed = cut.every(({ isPoint }) => isPoint)
+        others = product(others, cut)
+      } else areOthersFixed = false
+      const before = ranges
+      ranges = product(before, filters.ranges)
+      if (!filters.isFixed) {
+        prefixes = before.flatMap(({ from }) => filters.ranges.map(() => from))
+        break
+      }
+      prefixes = ranges.map(({ from }) => from)
+      fixed++
+    }
+    const order = this.#needs ? undefined : this.#orderOf(paths, fixed)
+    const coveredRanges = this.#coveredBy(paths)
+    if (covered === 0 && !order && !coveredRanges) return undefined
+    const single = String.fromCharCode(KIND.single)
+    const several = String.fromCharCode(KIND.several)
+    return {
+      single: ranges.map((range, at) => ({ ...keyRange(single, range), prefix: single + prefixes[at] })),
+      others: [
+        { from: keyBytes(String.fromCharCode(KIND.unknown)), to: keyBytes(several) },
+        ...others.map((range) => keyRange(several, range)),
+      ],
+      isExact: isExact && this.#usable === this.#filters && covered === this.#paths.size,
+      order,
+      covered: coveredRanges,
+    }
+  }
+
+  /** The paths of the most helpful index; empty if none would help. */
+  get ideal(): readonly Path[] {
+    return this.#covering ?? this.#leading
+  }
+
+  /** Whether an index of these paths, which covers a query for groups, has the best order for it. */
+  isCoveredWellBy(paths: readonly Path[]): boolean {
+    const names = paths.map(formatPath)
+    return this.#inCovering.every((path, index) => names[index] === formatPath(path))
+  }
+
+  /** The paths that an index should begin with, so that the keys of a group and window are consecutive. */
+  get #inCovering(): readonly Path[] {
+    const { groups = [], time } = this.#needs ?? {}
+    const all = [...this.#paths.values()]
+    const fixed = all.filter(({ isFixed }) => isFixed).map(({ path }) => path)
+    const ranged = all.filter(({ isFixed }) => !isFixed).map(({ path }) => path)
+    return [...new Map([...sorted(fixed), ...groups, ...(time ? [time] : []), ...sorted(ranged)].map(named)).values()]
+  }
+
+  /** The paths of the best index that covers a query for groups; undefined if there is none. */
+  get #covering(): readonly Path[] | undefined {
+    if (!this.#needs) return undefined
+    const paths = [...new Map([...this.#inCovering, ...this.#needs.values].map(named)).values()]
+    // Virtual fields are not indexed.
+    if (paths.some(isReceived)) return undefined
+    return paths.length > 0 && paths.length <= MOST_PATHS && this.#coveredBy(paths) ? paths : undefined
+  }
+
+  #coveredBy(paths: readonly Path[]): Access['covered'] {
+    if (!this.#needs || this.#usable < this.#filters) return undefined
+    const { groups, time, values, countsTimes } = this.#needs
+    if (countsTimes) return undefined
+    const names = new Set(paths.map(formatPath))
+    const isThere = (path: Path): boolean => names.has(formatPath(path))
+    const filtered = [...this.#paths.values()]
+    if (!filtered.every(({ path, isExact }) => isExact && isThere(path))) return undefined
+    if (![...groups, ...(time ? [time] : []), ...values].every(isThere)) return undefined
+    return paths.map((path) => this.#paths.get(formatPath(path))?.ranges)
+  }
+
+  get #leading(): readonly Path[] {
+    const fixed: Path[] = []
+    let ranged: Path | undefined
+    for (const name of [...this.#paths.keys()].sort()) {
+      const { path, isFixed } = this.#paths.get(name) as { path: Path; isFixed: boolean }
+      if (isFixed) fixed.push(path)
+      else ranged ??= path
+    }
+    const names = new Set(fixed.map(formatPath))
+    const rest = this.sort.filter(({ path }) => !names.has(formatPath(path)))
+    const isVirtual = rest.some(({ path }) => isReceived(path))
+    const sorted = !isVirtual && fixed.length + rest.length <= MOST_PATHS && directionOf(rest) !== undefined
+    if (sorted && rest.length > 0) return [...fixed, ...rest.map(({ path }) => path)]
+    return (ranged ? [...fixed.slice(0, MOST_PATHS - 1), ranged] : fixed).slice(0, MOST_PATHS)
+  }
+
+  #orderOf(paths: readonly Path[], fixed: number): Order | undefined {
+    const names = paths.map(formatPath)
+    const known = names.slice(0, fixed)
+    const sort = this.sort.filter(({ path }) => !known.includes(formatPath(path)))
+    const behind = names.slice(fixed)
+    if (sort.length !== behind.length || !sort.every(({ path }, index) => formatPath(path) === behind[index])) {
+      return undefined
+    }
+    const descending = directionOf(sort)
+    const leavesOut = sort.length < this.sort.length
+    return descending === undefined ? undefined : { sort, descending, leavesOut }
+  }
+
+  #add(filter: Filter): void {
+    const found = isReceived(filter.path) ? undefined : rangesOf(filter)
+    if (!found) return
+    this.#usable++
+    const { ranges, isExact } = found
+    const isFixed = ranges.every(({ isPoint }) => isPoint)
+    const name = formatPath(filter.path)
+    const known = this.#paths.get(name)
+    this.#paths.set(
+      name,
+      known
+        ? {
+            path: filter.path,
+            ranges: intersect(known.ranges, ranges),
+            ofFirst: isFixed ? ranges : known.ofFirst,
+            isExact: known.isExact && isExact,
+            isFixed: known.isFixed || isFixed,
+          }
+        : { path: filter.path, ranges, ofFirst: ranges, isExact, isFixed },
+    )
+  }
+}
+
+function named(path: Path): readonly [string, Path] {
+  return [formatPath(path), path]
+}
+
+function sorted(paths: readonly Path[]): readonly Path[] {
+  return paths
+    .map(named)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, path]) => path)
+}
+
+/**
+ * True for descending sorts, false for ascending ones; undefined for mixed or several descending ones, since missing
+ * values would come first.
+ */
+function directionOf(sort: readonly Sort[]): boolean | undefined {
+  if (sort.every(({ descending }) => !descending)) return false
+  return sort.length === 1 ? true : undefined
+}
+
+function product(before: readonly Range[], ranges: readonly Range[]): Range[] {
+  return before.flatMap(({ from }) =>
+    ranges.map((range) => ({ from: from + range.from, to: from + range.to, isPoint: range.isPoint })),
+  )
+}
+
+/** The range for truncated keys: longer keys are only known to be near. */
+function cutAfter({ from, to, isPoint }: Range, most: number): Range {
+  if (from.length <= most && to.length <= most + 1) return { from, to, isPoint }
+  return { from: from.slice(0, most), to: to.slice(0, most) + END, isPoint: false }
+}
+
+function keyRange(kind: string, { from, to }: Range): KeyRange {
+  return { from: keyBytes(kind + from), to: keyBytes(kind + to) }
+}
+
+export function keyBytes(key: string): Buffer {
   return Buffer.from(key, 'latin1')
 }

@@ -1,50 +1,13 @@
-import type { Item } from '../../collections/item.ts'
 import type { Position } from '../../events/event.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { numberedKey, TAG } from '../../store/keys.ts'
 import type { Store } from '../../store/store.ts'
 import type { StoredTree } from '../../store/stored-tree.ts'
-import { type IndexFields, keysOf, LONG_ITEM } from './tuples.ts'
+import { type IndexFields, LONG_ITEM, tupleKeys } from './tuples.ts'
 
 /** Approximate bytes of a node on disk. */
 const NODE_BYTES = 4096
-
-/** The stored properties of an index. */
-export interface IndexFacts extends Partial<Pick<IndexFields, 'timePart'>> {
-  readonly collection: string
-  readonly paths: readonly Path[]
-  /** The index is complete from this position on; undefined while it is being built. */
-  readonly since: Position | undefined
-}
-
-/** The public properties of an index. */
-export interface IndexStatus {
-  readonly collection: string
-  /** Dotted; several separated by commas. */
-  readonly path: string
-  readonly entries: number
-  /** Approximate size on disk. */
-  readonly bytes: number
-  readonly uses: number
-  /** Undefined if it is complete; otherwise the progress. */
-  readonly built?: number | undefined
-}
-
-/** The part of an item that an index uses. */
-export interface Indexed {
-  /** Undefined if the item is too long to be parsed while it is written. */
-  readonly value: JsonObject | undefined
-}
-
-export function indexedOf(item: Pick<Item, 'text' | 'value'> | undefined): Indexed | undefined {
-  return item && { value: item.text.length > LONG_ITEM ? undefined : item.value }
-}
-
-/** The keys of the item at a place; none if there is no item. */
-export function keysAt(indexed: Indexed | undefined, fields: IndexFields, place: number): readonly string[] {
-  return indexed ? keysOf(indexed.value, fields, place) : []
-}
 
 /** An index of one table: the keys of all its items, in the store. */
 export class StoredIndex implements IndexFields {
@@ -75,7 +38,7 @@ export class StoredIndex implements IndexFields {
     this.collection = collection
     this.paths = paths
     this.timePart = timePart
-    this.name = nameOf(paths)
+    this.name = indexName(paths)
     this.tree = tree
     this.#since = since
   }
@@ -99,7 +62,7 @@ export class StoredIndex implements IndexFields {
   }
 
   /** The item at a place was replaced or removed. In the same transaction. */
-  changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
+  changed(place: number, before: IndexedItem | undefined, after: IndexedItem | undefined): void {
     const old = keysAt(before, this, place)
     if (this.building && !this.building.wasInserted(place, old)) return
     this.replace(old, keysAt(after, this, place))
@@ -107,12 +70,9 @@ export class StoredIndex implements IndexFields {
 
   /** Changes the keys of a place, in the tree with `apply`. In a transaction. */
   replace(old: readonly string[], keys: readonly string[]): void {
-    const kept = keys.length < 2 ? undefined : new Set(keys)
-    const isKept = (key: string): boolean => kept?.has(key) ?? key === keys[0]
-    const had = old.length < 2 ? undefined : new Set(old)
-    const wasHad = (key: string): boolean => had?.has(key) ?? key === old[0]
-    for (const key of old) if (!isKept(key)) this.#change(key, false)
-    for (const key of keys) if (!wasHad(key)) this.#change(key, true)
+    // The removal and the insertion of the same key cancel each other.
+    for (const key of old) this.#change(key, false)
+    for (const key of keys) this.#change(key, true)
   }
 
   /** Makes the changes in the tree. In a transaction. */
@@ -161,6 +121,38 @@ export class StoredIndex implements IndexFields {
   }
 }
 
-export function nameOf(paths: readonly Path[]): string {
+/** The stored properties of an index. */
+export interface IndexFacts extends Partial<Pick<IndexFields, 'timePart'>> {
+  readonly collection: string
+  readonly paths: readonly Path[]
+  /** The index is complete from this position on; undefined while it is being built. */
+  readonly since: Position | undefined
+}
+
+/** The public properties of an index. */
+export interface IndexStatus {
+  readonly collection: string
+  /** Dotted; several separated by commas. */
+  readonly path: string
+  readonly entries: number
+  /** Approximate size on disk. */
+  readonly bytes: number
+  readonly uses: number
+  /** Undefined if it is complete; otherwise the progress. */
+  readonly built?: number | undefined
+}
+
+/** The keys of the item at a place; none if there is no item. */
+export function keysAt(item: IndexedItem | undefined, fields: IndexFields, place: number): readonly string[] {
+  return item ? tupleKeys(item.text.length > LONG_ITEM ? undefined : item.value, fields, place) : []
+}
+
+export interface IndexedItem {
+  readonly text: string
+  /** Undefined if the item is too long to be parsed while it is written. */
+  readonly value: JsonObject | undefined
+}
+
+export function indexName(paths: readonly Path[]): string {
   return paths.map(formatPath).join(',')
 }

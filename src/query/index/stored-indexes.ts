@@ -6,13 +6,27 @@ import { numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../../store
 import type { Store } from '../../store/store.ts'
 import { NodeCache, StoredTree } from '../../store/stored-tree.ts'
 import { IndexBuild } from './build.ts'
-import { type IndexFacts, indexedOf, nameOf, StoredIndex } from './stored-index.ts'
-import type { IndexFields } from './tuples.ts'
+import { type IndexedItem, type IndexFacts, indexName, StoredIndex } from './stored-index.ts'
+import { type IndexFields, LONG_ITEM } from './tuples.ts'
 
 /** How often to check whether an index to be removed is still being read. */
 const READERS_MS = 100
 
-/** The indexes in the store, updated in the transactions that change their items. */
+/**
+ * The indexes in the store, updated in the transactions that change their items.
+ *
+ * | State | Stored | Readable | A change of an item | Next state |
+ * |---|---|---|---|---|
+ * | building | facts without `since` | never | goes into the tree if its old keys are there, else `IndexBuild` applies it or reads it later | complete: with the last transaction of the build; dropped: by `drop`, or by the next start |
+ * | complete | facts with `since` | as of `since` and later | goes into the tree | dropped: by `drop` |
+ * | dropped | facts | by those who already read it | is left out | removed, when its last reader has ended |
+ *
+ * | Call in a transaction | Its changes are | `rollBack` |
+ * |---|---|---|
+ * | `changed` | collected | forgets them |
+ * | `save` | applied to the tree, and written to the store | forgets the new nodes |
+ * | `commit`, after it | what readers at its position and later ones see | is no longer possible |
+ */
 export class StoredIndexes implements TableObserver {
   readonly #store: Store
   readonly #cache = new NodeCache()
@@ -66,8 +80,7 @@ export class StoredIndexes implements TableObserver {
   }
 
   changed({ table, place, before, after }: TableChange): void {
-    // Parsed once for all indexes.
-    const [old, now] = [indexedOf(before), indexedOf(after)]
+    const [old, now] = [parsed(before), parsed(after)]
     for (const index of this.of(table)) index.changed(place, old, now)
   }
 
@@ -97,7 +110,7 @@ export class StoredIndexes implements TableObserver {
   /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
   build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
     if (this.#isEnded) return Promise.resolve()
-    const known = this.of(table).find(({ name }) => name === nameOf(paths))
+    const known = this.of(table).find(({ name }) => name === indexName(paths))
     if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
     const facts: IndexFacts = { collection, ...this.fieldsOf(collection, paths), since: undefined }
     const index = new StoredIndex(this.#store, table, this.#treeOf(this.#next++), facts)
@@ -167,4 +180,9 @@ export class StoredIndexes implements TableObserver {
     await this.#store.clear(tableKey(TAG.node, tree))
     await this.#store.clear(tableKey(TAG.tree, tree))
   }
+}
+
+/** The item, which is parsed once for all indexes. */
+function parsed(item: IndexedItem | undefined): IndexedItem | undefined {
+  return item && { text: item.text, value: item.text.length > LONG_ITEM ? undefined : item.value }
 }

@@ -11,8 +11,8 @@ import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
  * path of the event time it has a single key.
  *
  *   single    each path leads to one value at most, or to none, and the tuple is whole
- *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is looked at
- *   unknown   there would be too many tuples, or the item is long: there is no tuple, and the item is looked at
+ *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is read
+ *   unknown   there would be too many tuples, or the item is long: there is no tuple, and the item is read
  */
 export const KIND = { unknown: 0, several: 1, single: 2 } as const
 export type Kind = (typeof KIND)[keyof typeof KIND]
@@ -38,7 +38,7 @@ export function mostPart(paths: number): number {
 }
 
 /** The keys of an item at a place, as latin1. */
-export function keysOf(item: JsonObject | undefined, fields: IndexFields, place: number): readonly string[] {
+export function tupleKeys(item: JsonObject | undefined, fields: IndexFields, place: number): readonly string[] {
   const end = placeKey(place)
   const tuples = item && tuplesOf(item, fields)
   if (!tuples) return [String.fromCharCode(KIND.unknown) + end]

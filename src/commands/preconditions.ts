@@ -1,12 +1,12 @@
 import { Refusal } from '../runtime/errors.ts'
-import type { Conditions, Tags } from './command.ts'
+import type { Preconditions, Tags } from './command.ts'
 
 /**
- * RFC 9110 §13.1. `tagsOf` returns the entity tags that stand for what is written, the item's first; what does not exist
- * has none and matches nothing, not even `*`. It is called only if there is a condition, because hashing an item takes
- * as long as writing it to the store.
+ * RFC 9110 §13.1. `tagsOf` returns the entity tags of the value to be changed, the item's first. A value that does not exist
+ * has none, and matches nothing, not even `*`. It is called only if there is a condition, because hashing an item takes as
+ * long as writing it to the store.
  */
-export function checkConditions({ ifMatch, ifNoneMatch }: Conditions, tagsOf: () => readonly string[]): void {
+export function checkPreconditions({ ifMatch, ifNoneMatch }: Preconditions, tagsOf: () => readonly string[]): void {
   if (ifMatch === undefined && ifNoneMatch === undefined) return
   const tags = tagsOf()
   const [tag] = tags
@@ -26,7 +26,7 @@ function matchesAny(wanted: Tags, tags: readonly string[]): boolean {
 /** The end of an entity tag, with what a proxy that compresses the response puts before the quote. */
 const TAG_END = /^(?:(?:--?|;)(?:gzip|deflate|br|zstd))?"$/
 
-/** Whether one of the tags is that of the current version, also as a proxy has changed it. */
+/** Whether one of the sent tags is the current one, possibly changed by a proxy. */
 export function matches(tags: Tags, tag: string): boolean {
   const begin = tag.slice(0, -1)
   return tags === '*' || tags.some((sent) => sent.startsWith(begin) && TAG_END.test(sent.slice(begin.length)))

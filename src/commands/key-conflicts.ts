@@ -11,7 +11,7 @@ import type { Turn } from '../runtime/turns.ts'
 import type { Rules } from './rules.ts'
 
 /**
- * The item that has the natural key of another one, or of what is to become one.
+ * The existing item with the natural key of another one, or of a new one.
  * @throws {Refusal} `Unprocessable` when the key is too long.
  */
 export function holderOf(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {

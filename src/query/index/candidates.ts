@@ -1,0 +1,128 @@
+import type { Item } from '../../collections/item.ts'
+import type { CollectionItems } from '../../collections/stored-items.ts'
+import { parseText } from '../../json/parse-text.ts'
+import type { JsonObject } from '../../json/value.ts'
+import type { Turn } from '../../runtime/turns.ts'
+import type { KeyCursor } from '../../store/tree.ts'
+import { type Conditions, type Filter, meetsConditions } from '../filter.ts'
+import { withReceived } from '../parameter.ts'
+import type { Query } from '../query.ts'
+import type { IndexPlan } from './plan.ts'
+
+/** The places of a page's items, in order. */
+export interface Places {
+  readonly places: readonly number[]
+  readonly total: number
+}
+
+/** Reads items and checks them against conditions. */
+export class Matching {
+  readonly #items: CollectionItems
+  readonly #conditions: Conditions & Pick<Query, 'namesReceived'>
+
+  constructor(items: CollectionItems, conditions: Conditions & Pick<Query, 'namesReceived'>) {
+    this.#items = items
+    this.#conditions = conditions
+  }
+
+  /** The value of the item at a place; undefined if it does not match. With `isKnownTo` nothing is checked. */
+  valueAt(place: number, isKnownTo = false): JsonObject | undefined {
+    const item = this.#items.itemAt(place) as Item
+    const { text } = item
+    if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
+    const value = parseText(this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text) as JsonObject
+    return isKnownTo || meetsConditions(value, this.#conditions) ? value : undefined
+  }
+}
+
+/** Searching a longer text takes as long as parsing it. */
+const MOST_SEARCHED = 4096
+/** Filters whose traces are searched in a text. */
+const TRACED_FILTERS = 8
+
+/** Whether the text of an item proves that it does not match, so that it need not be parsed. */
+function isWithoutTrace(text: string, { filters }: Conditions): boolean {
+  if (text.length > MOST_SEARCHED) return false
+  for (let index = 0; index < filters.length && index < TRACED_FILTERS; index++) {
+    const trace = (filters[index] as Filter).trace
+    if (trace && !trace.test(text)) return true
+  }
+  return false
+}
+
+/** The place of an item that may match. */
+export interface Candidate {
+  readonly place: number
+  /** Whether it certainly matches. */
+  readonly matches: boolean
+}
+
+function* all(items: CollectionItems): Generator<Candidate> {
+  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
+}
+
+/** Each item once, however many keys it has. */
+export async function candidatesOf(
+  items: CollectionItems,
+  plan: IndexPlan | undefined,
+  turn: Turn,
+): Promise<Iterable<Candidate | undefined>> {
+  if (!plan) return all(items)
+  const { tree, access, single } = plan
+  const runs: { readonly cursor: KeyCursor; readonly size: number }[] = []
+  for (const { from, size } of single) runs.push({ cursor: await tree.seek(from, turn), size })
+  const others = await othersOf(items, plan, turn)
+  return (function* () {
+    for (const { cursor, size } of runs)
+      for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
+    yield* others
+  })()
+}
+
+/** The items whose values the index does not know completely; undefined for a further key of one. */
+export async function othersOf(
+  items: CollectionItems,
+  { tree, access, others }: IndexPlan,
+  turn: Turn,
+): Promise<Iterable<Candidate | undefined>> {
+  if (others === 0) return []
+  const runs: { readonly cursor: KeyCursor; readonly end: Buffer }[] = []
+  for (const { from, to } of access.others) runs.push({ cursor: await tree.seek(from, turn), end: to })
+  return (function* () {
+    const seen = new PlaceSet(items.places)
+    for (const { cursor, end } of runs) {
+      for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
+        yield seen.add(cursor.place) ? { place: cursor.place, matches: false } : undefined
+        cursor.next()
+      }
+    }
+  })()
+}
+
+/** A bitmap of places. */
+export class PlaceSet {
+  readonly #bits: Uint32Array
+
+  constructor(places: number) {
+    this.#bits = new Uint32Array(Math.ceil(places / 32))
+  }
+
+  /** False if it was already present. */
+  add(place: number): boolean {
+    const at = place >>> 5
+    const bit = 1 << (place & 31)
+    const bits = this.#bits[at] as number
+    this.#bits[at] = bits | bit
+    return (bits & bit) === 0
+  }
+
+  /** The first place at or after `place` in the set; undefined if there is none. */
+  from(place: number): number | undefined {
+    for (let at = place >>> 5; at < this.#bits.length; at++) {
+      const left = at === place >>> 5 ? -1 << (place & 31) : -1
+      const bits = (this.#bits[at] as number) & left
+      if (bits !== 0) return at * 32 + 31 - Math.clz32(bits & -bits)
+    }
+    return undefined
+  }
+}
