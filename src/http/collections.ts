@@ -18,12 +18,14 @@ import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
 import {
   apiSegments,
+  BULK_PARAMETERS,
   DRY_RUN,
   originOf,
   parametersOf,
   refuseMisspelt,
   refuseParameters,
   refuseUnheeded,
+  refuseUnknown,
 } from './requests.ts'
 
 /** Highest number of ids in the response; the journal has all of them. */
@@ -214,8 +216,7 @@ export async function replaceAll(request: HttpRequest, reply: Reply, options: Ap
   refuseConditions(request)
   refuseUnheeded(request)
   const parameters = parametersOf(request, limits)
-  const other = parameters.find(({ name }) => name !== DRY_RUN)
-  if (other) throw new Refusal('Invalid', `A POST of all collections takes no parameter ${other.name}, only dryRun.`)
+  refuseUnknown(parameters, BULK_PARAMETERS)
   const isDryRun = parseFlag(parameters, DRY_RUN)
   const source = {
     headers: request.headers,

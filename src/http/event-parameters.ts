@@ -6,6 +6,7 @@ import { FLAG, type ParameterDescription, TEXT } from '../query/parameter.ts'
 import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ACCESS_TOKEN } from './pipeline.ts'
+import { refuseUnknown } from './requests.ts'
 
 /** The parsed query of `/events`. */
 export interface EventParameters extends EventFilter {
@@ -87,25 +88,21 @@ export const EVENT_PARAMETERS = {
 export type EventParameterName = keyof typeof EVENT_PARAMETERS
 
 export function parseEventParameters(parameters: readonly Parameter[], limits: QueryLimits): EventParameters {
+  refuseUnknown(
+    parameters.filter(({ name }) => name !== ACCESS_TOKEN),
+    EVENT_PARAMETERS,
+  )
   let parsed: EventParameters = { from: 1 }
   const seen = new Set<string>()
   for (const { name, value } of parameters) {
     if (seen.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
     seen.add(name)
     if (name === ACCESS_TOKEN) continue
-    if (!isEventParameter(name)) {
-      const known = Object.keys(EVENT_PARAMETERS).join(', ')
-      throw new Refusal('Invalid', `There is no parameter ${name}; there are: ${known}.`)
-    }
-    const { parse }: EventParameter = EVENT_PARAMETERS[name]
+    const { parse }: EventParameter = EVENT_PARAMETERS[name as EventParameterName]
     parsed = { ...parsed, ...parse(value, limits) }
   }
   const isOpen = parsed.order === 'desc' && !seen.has('from')
   return isOpen ? { ...parsed, from: Number.MAX_SAFE_INTEGER } : parsed
-}
-
-function isEventParameter(name: string): name is EventParameterName {
-  return Object.hasOwn(EVENT_PARAMETERS, name)
 }
 
 function oneOf<Value extends string>(name: string, values: readonly Value[], value: string): Value {

@@ -115,6 +115,17 @@ export function refuseParameters({ method, querystring }: Pick<HttpRequest, 'met
   }
 }
 
+/** Rejects parameters that are not described. */
+export function refuseUnknown(
+  parameters: readonly Parameter[],
+  described: Readonly<Record<string, ParameterDescription>>,
+): void {
+  const unknown = parameters.find(({ name }) => !Object.hasOwn(described, name))
+  if (!unknown) return
+  const known = Object.keys(described).join(', ')
+  throw new Refusal('Invalid', `There is no parameter ${JSON.stringify(unknown.name)} here; there are: ${known}.`)
+}
+
 /** Rejects misspelt parameters that would otherwise be ignored: the present would look like the past. */
 export function refuseMisspelt(parameters: readonly Parameter[], known: readonly string[]): void {
   for (const { name } of parameters) {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { parameters } from '../../src/http/openapi/parameters.ts'
+import { ROUTES } from '../../src/http/openapi/routes.ts'
 import { json, startServer } from '../support/server.ts'
 
 const DATA = { posts: [{ id: 1, title: 'first' }], comments: [{ id: 1, postId: 1 }], profile: { name: 'a' } }
@@ -28,6 +30,21 @@ test('a write with a parameter that would be ignored is rejected, and changes no
   }
   assert.equal(await position(), before)
   assert.equal((await server.fetch('/api/posts/1?_=7', json('PATCH', { title: 'new' }))).status, 204)
+})
+
+test('an unknown parameter is rejected with those that the operation is described with', async (t) => {
+  const server = await startServer(t, { data: DATA })
+  for (const [path, method] of [
+    ['/events', 'GET'],
+    ['/api', 'POST'],
+  ] as const) {
+    const answer = await server.fetch(`${path}?nothing=1`, method === 'POST' ? json(method, {}) : {})
+    assert.equal(answer.status, 400, path)
+    const names = ROUTES[path]?.[method]?.parameters?.map((name) => parameters[name]) ?? []
+    const known = names.flatMap((parameter) => (parameter.in === 'query' ? [parameter.name] : [])).join(', ')
+    const { detail } = (await answer.json()) as { detail: string }
+    assert.equal(detail, `There is no parameter "nothing" here; there are: ${known}.`)
+  }
 })
 
 test('GET of an item rejects a misspelt parameter, and ignores others', async (t) => {

@@ -4,31 +4,21 @@ import type { JsonObject } from '../../json/value.ts'
 import { collectionPath } from '../../projections/address.ts'
 import type { Views } from '../../projections/views.ts'
 import { type Turn, Turns } from '../../runtime/turns.ts'
-import { changesNoData } from '../exchange.ts'
-import { requirements, securedComponents, securedPaths, tokenPaths } from './access.ts'
-import { itemPaths, namesPath, objectPaths, valuePath } from './item-paths.ts'
-import { asJsonServer, withResultObjects } from './json-server.ts'
-import { parameters } from './parameters.ts'
-import { headers, ref, usedComponents } from './references.ts'
-import { responses } from './responses.ts'
+import { headers, parameters } from './parameters.ts'
+import { pathItem, type Served } from './path-items.ts'
+import { responses } from './problems.ts'
+import { ref } from './references.ts'
+import { COLLECTION, COLLECTION_ITEM, OBJECT, type Offer, ROUTES } from './routes.ts'
 import { schemaOf } from './schema-of.ts'
 import { itemSchemasWith, schemas, withId } from './schemas.ts'
-import { resetPath, servicePaths } from './service-paths.ts'
 
 type Collection = NonNullable<ReturnType<Views['find']>>
 
-export interface OpenApiOptions {
+export interface OpenApiOptions extends Omit<Offer, 'hasTokens'> {
   readonly version: string
   readonly views: Pick<Views, 'names' | 'find' | 'position'>
   /** The authentication schemes; none if authentication is off. */
   readonly schemes: readonly Scheme[]
-  readonly isReadOnly?: boolean
-  /** Whether `POST /admin/reset` is offered. */
-  readonly hasReset?: boolean
-  /** Responses are those of json-server where they differ. */
-  readonly isJsonServer?: boolean
-  /** As `Api.UseResultObject` says. */
-  readonly useResultObject?: boolean
   /** As `DataStore.IdField` says. */
   readonly idField?: string
 }
@@ -54,15 +44,32 @@ const TAGS = [
   {
     name: 'Any collection',
     description: 'The same paths for a collection of any name, also for one that does not exist yet.',
+    paths: /^\/api/,
   },
-  { name: 'Journal', description: 'The events, oldest first.' },
-  { name: 'Service', description: 'How the server is, its data file, its credentials, and this document.' },
+  { name: 'Journal', description: 'The events, oldest first.', paths: /^\/events/ },
+  {
+    name: 'Service',
+    description: 'How the server is, its data file, its credentials, and this document.',
+    paths: /^/,
+  },
 ]
 
 const INFO = { title: 'Recollect', description: DESCRIPTION, license: { name: 'MIT', identifier: 'MIT' } }
 
 /** Relative to the document, so that it is correct below any path. */
 const SERVERS: JsonObject[] = [{ url: '.' }]
+
+type Components = Readonly<Record<string, JsonObject>>
+
+/** The ways to send the credentials of each scheme. */
+const SECURITY: Readonly<Record<Scheme, Components>> = {
+  token: { token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+  basic: { basic: { type: 'http', scheme: 'basic' } },
+  apikey: {
+    apikey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+    apikeyAsBearer: { type: 'http', scheme: 'bearer', description: 'An API key in the Authorization header.' },
+  },
+}
 
 /** The OpenAPI document: the routes, and the collections with the fields of their first items. */
 export class OpenApi {
@@ -100,57 +107,39 @@ export class OpenApi {
 
 /** Creates the document in OpenAPI 3.1. */
 async function describing(options: OpenApiOptions, turn: Turn): Promise<string> {
-  const { version, views, schemes, isReadOnly = false, isJsonServer = false } = options
-  const { hasReset = false, useResultObject = false, idField = 'id' } = options
-  const served = (all: JsonObject): JsonObject => {
-    const compatible = isJsonServer ? asJsonServer(all) : all
-    const paths = useResultObject ? withResultObjects(compatible) : compatible
-    return securedPaths(isReadOnly ? readable(paths) : paths, schemes)
-  }
+  const { version, views, schemes, idField = 'id' } = options
+  const served = { ...options, hasTokens: schemes.includes('token'), hasAuthentication: schemes.length > 0 }
   const names = new ComponentNames()
   const tags: JsonObject[] = []
   const paths: string[] = []
   const itemSchemas: string[] = []
   for (const name of views.names().slice(0, COLLECTIONS)) {
     if (name.length > NAME) continue
-    const collection = await describe(name, names.nameOf(name), views, idField, turn)
+    const collection = await describe(name, names.nameOf(name), options, served, turn)
     tags.push(collection.tag)
-    paths.push(members(served(collection.paths)))
+    paths.push(collection.paths)
     itemSchemas.push(members(collection.schemas))
     if (turn.isOver) await turn.next()
   }
-  paths.push(members(served(GENERIC)))
-  if (hasReset) paths.push(members(served(resetPath)))
-  // A replay server cannot be written to, but issues tokens.
-  if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
+  for (const [path, route] of Object.entries(ROUTES)) {
+    const tag = TAGS.find((one) => one.paths.test(path))?.name as string
+    paths.push(members(pathItem(path, route, { tag, suffix: '' }, served)).replaceAll(SENT, READ))
+  }
   if (turn.isOver) await turn.next()
-  const shared = { schemas: { ...schemas, ...itemSchemasWith(idField) }, headers, parameters }
+  const securitySchemes: Components = Object.assign({}, ...schemes.map((scheme) => SECURITY[scheme]))
   const { schemas: general = {}, ...components } = usedComponents(
-    { ...shared, ...securedComponents({ responses }, schemes) },
+    { schemas: { ...schemas, ...itemSchemasWith(idField) }, headers, parameters, responses },
     [...paths, ...itemSchemas],
   )
   itemSchemas.push(members(general))
+  const security = Object.keys(securitySchemes).map((name) => ({ [name]: [] }))
+  const rest = { ...components, ...(schemes.length > 0 && { securitySchemes }) }
   return `{${[
-    members({ openapi: '3.1.0', info: { ...INFO, version }, servers: SERVERS, security: requirements(schemes) }),
-    members({ tags: [...tags, ...TAGS] }),
+    members({ openapi: '3.1.0', info: { ...INFO, version }, servers: SERVERS, security }),
+    members({ tags: [...tags, ...TAGS.map(({ name, description }) => ({ name, description }))] }),
     `"paths":{${joined(paths)}}`,
-    `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(components)])}}`,
+    `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(rest)])}}`,
   ].join(',')}}`
-}
-
-const GENERIC: JsonObject = {
-  '/api': namesPath,
-  ...itemPaths({
-    path: '/api/{collection}',
-    tag: 'Any collection',
-    name: '',
-    item: ref('schemas', 'Item'),
-    sent: ref('schemas', 'Item'),
-    parameters: ['collection'],
-    isAny: true,
-  }),
-  '/api/{collection}/{id}/{rest}': valuePath,
-  ...servicePaths,
 }
 
 /** The members of an object as JSON, without braces. */
@@ -162,35 +151,25 @@ function joined(texts: readonly string[]): string {
   return texts.filter((text) => text !== '').join(',')
 }
 
-/** The paths with read operations only. */
-function readable(paths: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(paths).flatMap(([path, item]) => {
-      if (changesNoData(path)) return [[path, item]]
-      const { get, head, options } = item as JsonObject
-      return get === undefined ? [] : [[path, { get, ...(head && { head }), ...(options && { options }) }]]
-    }),
-  )
-}
+/** How paths refer to the schemas of items, read and sent. */
+const READ = '/schemas/Item"'
+const SENT = '/schemas/NewItem"'
 
-/** The tag is the path, which no other tag can equal. */
-async function describe(collection: string, name: string, views: OpenApiOptions['views'], idField: string, turn: Turn) {
+/** The paths and schemas of a collection. The tag is the path, which no other tag can equal. */
+async function describe(collection: string, name: string, options: OpenApiOptions, served: Served, turn: Turn) {
+  const { views, idField = 'id' } = options
   const path = collectionPath(collection)
   const found = views.find(collection)
   const sample = await sampleOf(found, turn)
-  const item = ref('schemas', `Item_${name}`)
-  const described = { path, tag: path, name: `_${name}`, item, parameters: [] }
-  if (found?.isObject) {
-    return {
-      tag: { name: path, description: 'A single object.' },
-      schemas: { [`Item_${name}`]: sample },
-      paths: objectPaths(described),
-    }
-  }
+  const [item, sent] = found?.isObject ? [`Item_${name}`, `Item_${name}`] : [`Item_${name}`, `NewItem_${name}`]
+  const at = { tag: path, suffix: `_${name}` }
+  const paths = found?.isObject
+    ? pathItem(path, OBJECT, at, served)
+    : { ...pathItem(path, COLLECTION, at, served), ...pathItem(`${path}/{id}`, COLLECTION_ITEM, at, served) }
   return {
-    tag: { name: path, description: 'A collection and its items.' },
-    schemas: { [`NewItem_${name}`]: sample, [`Item_${name}`]: withId(ref('schemas', `NewItem_${name}`), idField) },
-    paths: itemPaths({ ...described, sent: ref('schemas', `NewItem_${name}`) }),
+    tag: { name: path, description: found?.isObject ? 'A single object.' : 'A collection and its items.' },
+    schemas: { [sent]: sample, ...(sent !== item && { [item]: withId(ref(sent), idField) }) },
+    paths: members(paths).replaceAll(READ, `/schemas/${item}"`).replaceAll(SENT, `/schemas/${sent}"`),
   }
 }
 
@@ -208,7 +187,7 @@ async function sampleOf(found: Collection | undefined, turn: Turn): Promise<Json
     left -= item.text.length
     values.push(item.value)
   }
-  if (values.length === 0) return ref('schemas', 'Item')
+  if (values.length === 0) return ref('Item')
   const description = found?.isObject ? 'The current fields.' : 'The fields of the first items; others may differ.'
   return { description, ...schemaOf(values) }
 }
@@ -235,4 +214,29 @@ class ComponentNames {
 
 function withoutCase(name: string): string {
   return name.replaceAll('_', '').toLowerCase()
+}
+
+const REFERENCES = /"\$ref":"#\/components\/(\w+)\/([^"]+)"/g
+
+/** The components that the texts refer to, directly or through others. */
+function usedComponents(
+  components: Readonly<Record<string, Components>>,
+  texts: readonly string[],
+): Record<string, Components> {
+  const used = new Set<JsonObject | undefined>([undefined])
+  const read = (text: string): void => {
+    for (const [, kind, name] of text.matchAll(REFERENCES) as Iterable<readonly [string, string, string]>) {
+      const component = components[kind]?.[name]
+      if (used.has(component)) continue
+      used.add(component)
+      read(JSON.stringify(component))
+    }
+  }
+  for (const text of texts) read(text)
+  return Object.fromEntries(
+    Object.entries(components).map(([kind, named]) => [
+      kind,
+      Object.fromEntries(Object.entries(named).filter(([, one]) => used.has(one))),
+    ]),
+  )
 }

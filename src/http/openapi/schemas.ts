@@ -2,41 +2,41 @@ import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { OAUTH_ERRORS, PROBLEMS } from '../problems.ts'
 import { RESET_SCHEMA, RESTORE_SCHEMA } from '../restoration.ts'
-import { anyObject, type Components, idSchema, ref } from './references.ts'
+import { CREDENTIALS } from '../tokens.ts'
+import { anyObject, anyText, idSchema, ref } from './references.ts'
 
 const position = { type: 'integer', minimum: 0 }
-const text = { type: 'string' }
+const count = position
+const time = { type: 'string', format: 'date-time' }
+const flag = { type: 'boolean' }
 
-function object(properties: Components, required: readonly string[] = Object.keys(properties), rest?: JsonObject) {
-  return { type: 'object', required, properties, ...rest }
+type Schemas = Readonly<Record<string, JsonObject>>
+
+/** An object that has all of the properties, or the named ones. */
+function object(properties: Schemas, required: readonly string[] = Object.keys(properties)) {
+  return { type: 'object', required, properties }
 }
 
-const ITEM_EVENT = {
-  position: { type: 'integer', minimum: 1 },
-  collection: text,
-  time: { type: 'string', format: 'date-time' },
-  actor: text,
-  requestId: text,
+function described(schema: JsonObject, description: string): JsonObject {
+  return { ...schema, description }
 }
-const OF_ITEM = {
-  ...ITEM_EVENT,
-  id: { ...idSchema, description: 'Empty for a single object.' },
-  revision: {
-    type: 'integer',
-    minimum: 1,
-    description: "The number of the item's events; continues after a deletion.",
-  },
-  prior: { ...position, description: "The position of the item's previous event, 0 for none." },
+
+function list(items: JsonObject, description?: string): JsonObject {
+  return { type: 'array', items, ...(description !== undefined && { description }) }
+}
+
+function oneOf(values: readonly string[], description?: string): JsonObject {
+  return { type: 'string', enum: values, ...(description !== undefined && { description }) }
 }
 
 /** The schemas in which items have their id. */
-export function itemSchemasWith(idField: string) {
-  const description = 'Its text identifies the item in the path. It never changes.'
+export function itemSchemasWith(idField: string): Schemas {
+  const id = described(idSchema, 'Its text identifies the item in the path. It never changes.')
   return {
     Item: {
       ...anyObject,
       description: `A JSON object with any members besides the \`${idField}\`, which a single object need not have.`,
-      properties: { [idField]: { ...idSchema, description } },
+      properties: { [idField]: id },
       examples: [{ [idField]: 1, name: 'Ada' }],
     },
     Created: object({ [idField]: idSchema }),
@@ -48,67 +48,55 @@ export function withId(item: JsonObject, idField: string): JsonObject {
   return { allOf: [item, object({ [idField]: idSchema })] }
 }
 
-/** Schemas of operations on many items. */
-const bulkSchemas = {
-  NotApplied: {
-    type: 'object',
-    required: ['applied'],
-    properties: { applied: { type: 'boolean', const: false } },
+const COLLECTION_EVENT = {
+  position: { type: 'integer', minimum: 1 },
+  collection: anyText,
+  time,
+  actor: anyText,
+  requestId: anyText,
+}
+const ITEM_EVENT = {
+  ...COLLECTION_EVENT,
+  id: described(idSchema, 'Empty for a single object.'),
+  revision: {
+    type: 'integer',
+    minimum: 1,
+    description: "The number of the item's events; continues after a deletion.",
   },
-  CreatedItems: {
-    type: 'object',
-    required: ['ids'],
-    properties: { ids: { type: 'array', items: idSchema, description: 'In the order of the batch.' } },
-  },
-  BatchResults: {
-    type: 'object',
-    required: ['results'],
-    properties: {
-      results: {
-        type: 'array',
-        description: 'One for each item of the batch, in order.',
-        items: {
-          type: 'object',
-          required: ['status'],
-          properties: {
-            status: { type: 'string', enum: ['created', 'replaced', 'duplicate', 'rejected'] },
-            line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
-            id: {
-              ...idSchema,
-              description: 'Of an item that was not rejected: a duplicate has that of the item that is there.',
-            },
-            problem: { ...anyObject, description: 'For a rejected item: a problem as in a response.' },
-          },
-        },
-      },
-    },
-  },
-  Replaced: {
-    type: 'object',
-    required: ['position', 'dryRun', 'events', 'created', 'replaced', 'deleted'],
-    properties: {
-      position: { type: 'integer', minimum: 0 },
-      dryRun: { type: 'boolean' },
-      events: { type: 'integer', minimum: 0 },
-      created: { type: 'integer', minimum: 0, description: 'Items and single objects.' },
-      replaced: { type: 'integer', minimum: 0 },
-      deleted: { type: 'integer', minimum: 0 },
-    },
-  },
-  Deleted: {
-    type: 'object',
-    required: ['deleted', 'dryRun', 'ids'],
-    properties: {
-      deleted: { type: 'integer', minimum: 0, description: 'Number of items, also for a dry run.' },
-      dryRun: { type: 'boolean' },
-      ids: { type: 'array', items: idSchema, description: 'The first 1000.' },
-    },
-  },
-} as const
+  prior: described(position, "The position of the item's previous event, 0 for none."),
+}
 
-export const schemas = {
-  ...itemSchemasWith('id'),
-  ...bulkSchemas,
+/** The schemas of bodies, by the names of their components, besides those of items. */
+export const schemas: Schemas = {
+  NotApplied: object({ applied: { ...flag, const: false } }),
+  CreatedItems: object({ ids: list(idSchema, 'In the order of the batch.') }),
+  BatchResults: object({
+    results: list(
+      object(
+        {
+          status: oneOf(['created', 'replaced', 'duplicate', 'rejected']),
+          line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
+          id: described(idSchema, 'Of an item that was not rejected: a duplicate has that of the item that is there.'),
+          problem: described(anyObject, 'For a rejected item: a problem as in a response.'),
+        },
+        ['status'],
+      ),
+      'One for each item of the batch, in order.',
+    ),
+  }),
+  Replaced: object({
+    position,
+    dryRun: flag,
+    events: count,
+    created: described(count, 'Items and single objects.'),
+    replaced: count,
+    deleted: count,
+  }),
+  Deleted: object({
+    deleted: described(count, 'Number of items, also for a dry run.'),
+    dryRun: flag,
+    ids: list(idSchema, 'The first 1000.'),
+  }),
   MergePatch: {
     ...anyObject,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
@@ -121,9 +109,9 @@ export const schemas = {
     minItems: 1,
     items: {
       oneOf: [
-        object({ op: { type: 'string', enum: ['add', 'replace', 'test'] }, path: text, value: {} }),
-        object({ op: { type: 'string', const: 'remove' }, path: text }),
-        object({ op: { type: 'string', enum: ['move', 'copy'] }, path: text, from: text }),
+        object({ op: oneOf(['add', 'replace', 'test']), path: anyText, value: {} }),
+        object({ op: { ...anyText, const: 'remove' }, path: anyText }),
+        object({ op: oneOf(['move', 'copy']), path: anyText, from: anyText }),
       ],
     },
     examples: [[{ op: 'replace', path: '/name', value: 'Grace' }]],
@@ -132,139 +120,139 @@ export const schemas = {
     description: 'An event of the journal. It holds the resulting item.',
     oneOf: [
       object({
-        type: { type: 'string', enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'] },
-        ...OF_ITEM,
-        item: ref('schemas', 'Item'),
-      }),
-      object({ type: { type: 'string', enum: ['ItemDeleted', 'ObjectDeleted'] }, ...OF_ITEM }),
-      object({ type: { type: 'string', enum: ['CollectionCreated', 'CollectionRemoved'] }, ...ITEM_EVENT }),
-      object({
-        type: { type: 'string', const: 'CollectionOrdered' },
+        type: oneOf(['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated']),
         ...ITEM_EVENT,
-        ids: { type: 'array', items: idSchema },
+        item: ref('Item'),
       }),
+      object({ type: oneOf(['ItemDeleted', 'ObjectDeleted']), ...ITEM_EVENT }),
+      object({ type: oneOf(['CollectionCreated', 'CollectionRemoved']), ...COLLECTION_EVENT }),
+      object({ type: { ...anyText, const: 'CollectionOrdered' }, ...COLLECTION_EVENT, ids: list(idSchema) }),
       object({
-        type: { type: 'string', const: 'IdsReset' },
-        ...ITEM_EVENT,
-        nextId: { type: 'integer', minimum: 0, description: 'The id that the next POST gets.' },
+        type: { ...anyText, const: 'IdsReset' },
+        ...COLLECTION_EVENT,
+        nextId: described(count, 'The id that the next POST gets.'),
       }),
     ],
   },
   Health: object(
     {
-      status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
-      position: { ...position, description: 'Position of the last visible event.' },
-      uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
-      version: text,
-      readOnly: { type: 'boolean', description: 'Nothing can be written to it.' },
-      idField: { ...text, description: 'The field of an item that is its id.' },
+      status: oneOf(['ok', 'degraded', 'unavailable']),
+      position: described(position, 'Position of the last visible event.'),
+      uptime: described(count, 'Seconds.'),
+      version: anyText,
+      readOnly: described(flag, 'Nothing can be written to it.'),
+      idField: described(anyText, 'The field of an item that is its id.'),
       journal: anyObject,
-      cluster: { ...anyObject, description: 'In a cluster: the role of the node, its lag and its peers.' },
-      dataFile: ref('schemas', 'DataFile'),
+      cluster: described(anyObject, 'In a cluster: the role of the node, its lag and its peers.'),
+      dataFile: ref('DataFile'),
       store: anyObject,
-      replay: { ...anyObject, description: 'Only for a replay server.' },
-      clock: object({ at: { type: 'string', format: 'date-time' }, seconds: { type: 'integer' } }, ['at', 'seconds']),
+      replay: described(anyObject, 'Only for a replay server.'),
+      clock: object({ at: time, seconds: { type: 'integer' } }),
       eventTime: {
         type: 'object',
-        additionalProperties: text,
+        additionalProperties: anyText,
         description:
           'Per collection, the field of the event time (`Collections.<name>.Time`); omitted if the role is null.',
       },
       access: object({
-        schemes: {
-          type: 'array',
-          items: { type: 'string', enum: ['token', 'basic', 'apikey'] },
-          description: 'None: it is off.',
-        },
+        schemes: list(oneOf(['token', 'basic', 'apikey']), 'None: it is off.'),
         actor: { type: ['string', 'null'], description: 'The authenticated client; null if unauthenticated.' },
-        role: { oneOf: [{ type: 'string', enum: ['reader', 'writer', 'admin'] }, { type: 'null' }] },
+        role: { oneOf: [oneOf(['reader', 'writer', 'admin']), { type: 'null' }] },
       }),
     },
     ['status', 'position', 'uptime', 'version'],
   ),
   DataFile: object(
     {
-      state: { type: 'string', enum: ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] },
-      position: { ...position, description: 'The position whose state the file shows.' },
-      detail: { ...text, description: 'The error, for admins.' },
+      state: oneOf(['current', 'behind', 'merging', 'edited', 'invalid', 'failing']),
+      position: described(position, 'The position whose state the file shows.'),
+      detail: described(anyText, 'The error, for admins.'),
       behind: object({
-        events: { type: 'integer', minimum: 0, description: 'Number of events that the file does not show yet.' },
-        bytes: { type: 'integer', minimum: 0, description: 'Approximate bytes of these events in the journal.' },
+        events: described(count, 'Number of events that the file does not show yet.'),
+        bytes: described(count, 'Approximate bytes of these events in the journal.'),
       }),
       nextWrite: {
         description: 'When the file will be written; null if unknown, or if it is current.',
-        oneOf: [
-          object({ at: { type: 'string', format: 'date-time' } }),
-          object({ afterJournalBytes: { type: 'integer', minimum: 1 } }),
-          { type: 'null' },
-        ],
+        oneOf: [object({ at: time }), object({ afterJournalBytes: { type: 'integer', minimum: 1 } }), { type: 'null' }],
       },
     },
     ['state', 'position', 'behind', 'nextWrite'],
   ),
+  Credentials: CREDENTIALS,
+  Token: object({
+    access_token: anyText,
+    token_type: oneOf(['Bearer']),
+    expires_in: { type: 'integer', description: 'Seconds.' },
+  }),
   Restore: RESTORE_SCHEMA,
   Reset: RESET_SCHEMA,
   Restored: object({
-    position: { ...position, description: 'Of the last event.' },
-    dryRun: { type: 'boolean' },
-    events: { type: 'integer', minimum: 0, description: 'Number of events, also for a dry run.' },
-    changes: {
-      type: 'array',
-      description: 'The first of them.',
-      items: object({ type: { type: 'string', enum: [...EVENT_TYPES] }, collection: text, id: idSchema }, [
-        'type',
-        'collection',
-      ]),
-    },
+    position: described(position, 'Of the last event.'),
+    dryRun: flag,
+    events: described(count, 'Number of events, also for a dry run.'),
+    changes: list(
+      object({ type: oneOf([...EVENT_TYPES]), collection: anyText, id: idSchema }, ['type', 'collection']),
+      'The first of them.',
+    ),
   }),
-  Verified: {
-    type: 'object',
-    required: ['position'],
-    properties: {
-      position: { ...position, description: 'Everything up to this position is intact.' },
-      of: { ...position, description: 'The end of the check; not in the last line.' },
-      ok: { type: 'boolean', description: 'Only in the last line.' },
-      problem: { type: 'string', description: 'The damage and its place.' },
+  Verified: object(
+    {
+      position: described(position, 'Everything up to this position is intact.'),
+      of: described(position, 'The end of the check; not in the last line.'),
+      ok: described(flag, 'Only in the last line.'),
+      problem: described(anyText, 'The damage and its place.'),
     },
-  },
-  Snapshot: object({ position: { ...position, description: 'The position whose state the file shows.' } }),
+    ['position'],
+  ),
+  Snapshot: object({ position: described(position, 'The position whose state the file shows.') }),
   ReloadedSettings: object({
-    users: { type: 'integer', minimum: 0 },
-    apiKeys: { type: 'integer', minimum: 0 },
-    schemas: { type: 'array', items: text, description: 'The collections that have a schema.' },
-    restartRequired: { type: 'array', items: text, description: 'Other settings that have changed.' },
+    users: count,
+    apiKeys: count,
+    schemas: list(anyText, 'The collections that have a schema.'),
+    restartRequired: list(anyText, 'Other settings that have changed.'),
   }),
   TakenInEdit: object({
-    position: { ...position, description: "Of the edit's last event." },
-    events: { type: 'integer', minimum: 0, description: 'Number of events of the edit.' },
-    basedOn: { ...position, description: 'Position of the state from which the edit was made.' },
-    conflicts: {
-      type: 'array',
-      description: 'Items that others wrote since the edited content; the edit won, the journal has both.',
-      items: object({ collection: text, id: idSchema }),
-    },
+    position: described(position, "Of the edit's last event."),
+    events: described(count, 'Number of events of the edit.'),
+    basedOn: described(position, 'Position of the state from which the edit was made.'),
+    conflicts: list(
+      object({ collection: anyText, id: idSchema }),
+      'Items that others wrote since the edited content; the edit won, the journal has both.',
+    ),
   }),
   Problem: object(
     {
-      type: {
-        type: 'string',
-        enum: [...Object.keys(PROBLEMS), 'Malformed', 'Unexpected'].map((code) => `urn:recollect:problem:${code}`),
-      },
-      title: text,
+      type: oneOf([...Object.keys(PROBLEMS), 'Malformed', 'Unexpected'].map((code) => `urn:recollect:problem:${code}`)),
+      title: anyText,
       status: { type: 'integer' },
-      detail: text,
-      instance: { ...text, description: "The request's path; left out when it could not be read." },
-      errors: {
-        type: 'array',
-        description: 'With 422: the errors in the body.',
-        items: object({ pointer: { ...text, format: 'json-pointer' }, message: text }),
-      },
-      error: {
-        type: 'string',
-        enum: [...OAUTH_ERRORS],
-        description: 'Of `/token`: the error code of OAuth 2.',
-      },
+      detail: anyText,
+      instance: described(anyText, "The request's path; left out when it could not be read."),
+      errors: list(
+        object({ pointer: { ...anyText, format: 'json-pointer' }, message: anyText }),
+        'With 422: the errors in the body.',
+      ),
+      error: oneOf([...OAUTH_ERRORS], 'Of `/token`: the error code of OAuth 2.'),
     },
     ['type', 'title', 'status', 'detail'],
   ),
-} as const satisfies Components
+}
+
+/** A page of json-server 1.0, which `_page` asks for. */
+export function envelope(data: JsonObject): JsonObject {
+  const page = { type: 'integer' }
+  const pageOrNull = { type: ['integer', 'null'] }
+  return {
+    type: 'object',
+    properties: { first: page, prev: pageOrNull, next: pageOrNull, last: page, pages: page, items: page, data },
+  }
+}
+
+/** A page with `Api.UseResultObject`; a whole result is still a list. */
+export function resultObject(results: JsonObject): JsonObject {
+  const link = described(anyText, 'Path and query; empty where there is no such page.')
+  return object({
+    results,
+    link: object({ Prev: link, Next: link, First: link, Last: link }),
+    count: described(count, 'Items that match, on all pages.'),
+  })
+}
