@@ -49,11 +49,12 @@ export class Pipeline {
 
   /** Runs the steps of a request, and completes the reply. It is synchronous while they are, and never fails. */
   run(steps: readonly Step[], request: HttpRequest, reply: Reply): void | Promise<void> {
+    const respond = (): void => this.#respond(request, reply)
     const refuse = (error: unknown): void => this.#refuse(error, request, reply)
     try {
       const pending = inOrder(steps, request, reply)
-      if (pending) return pending.then(() => this.#respond(request, reply)).catch(refuse)
-      this.#respond(request, reply)
+      if (pending) return pending.then(respond, refuse)
+      respond()
     } catch (error) {
       refuse(error)
     }
@@ -80,6 +81,7 @@ export class Pipeline {
 export function inOrder(steps: readonly Step[], request: HttpRequest, reply: Reply, from = 0): void | Promise<void> {
   for (let at = from; at < steps.length; at++) {
     const pending = (steps[at] as Step)(request, reply)
+    if (pending && at === steps.length - 1) return pending
     if (pending) return pending.then(() => inOrder(steps, request, reply, at + 1))
   }
 }
