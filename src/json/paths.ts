@@ -1,3 +1,5 @@
+import * as CODE from './char-codes.ts'
+import { END, Tokens } from './tokens.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** The names of a dotted path. */
@@ -153,4 +155,31 @@ function indexOf(array: readonly JsonValue[], segment: string, idField: string):
     hasIds = true
   }
   return hasIds ? undefined : arrayIndex(segment)
+}
+
+/** The tokens that lead to the value at an offset of JSON, which need not be well-formed. */
+export function pathAt(json: string, offset: number): readonly (string | number)[] {
+  const tokens = new Tokens(json)
+  /** For each open container, the index of the current element, or the current member's name as JSON. */
+  const open: (number | string)[] = []
+  let name = ''
+  for (let code = tokens.next(); code !== END && tokens.begin < offset; code = tokens.next()) {
+    const last = open.length - 1
+    const current = open[last]
+    if (code === CODE.QUOTE) name = json.slice(tokens.begin, tokens.end)
+    else if (code === CODE.OPEN_BRACKET) open.push(0)
+    else if (code === CODE.OPEN_BRACE) open.push('')
+    else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) open.pop()
+    else if (code === CODE.COLON && typeof current === 'string') open[last] = name
+    else if (code === CODE.COMMA && typeof current === 'number') open[last] = current + 1
+  }
+  return open.map((token) => (typeof token === 'number' ? token : unquoted(token)))
+}
+
+function unquoted(json: string): string {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return json
+  }
 }
