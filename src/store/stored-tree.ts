@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
@@ -7,37 +8,23 @@ import type { Store } from './store.ts'
 import { ROOT, Tree } from './tree.ts'
 import { type Nodes, TreeWriter } from './tree-writer.ts'
 
-/** Nodes cached in each of two generations. */
-const CACHED_NODES = 2048
+/** Highest number of cached nodes. */
+const CACHED_NODES = 4096
 /** Offset in a free node, after its position, of the number of the next free node. */
 const NEXT = POSITION_BYTES
 const NONE = 0
 
 /** Recently used nodes in their committed state, by tree and number. */
 export class NodeCache {
-  #young = new Map<number, Buffer>()
-  #old = new Map<number, Buffer>()
+  readonly #nodes = new LRUCache<number, Buffer>({ max: CACHED_NODES })
 
   get(tree: number, node: number): Buffer | undefined {
-    const key = keyOf(tree, node)
-    const young = this.#young.get(key)
-    if (young) return young
-    const old = this.#old.get(key)
-    if (old) this.set(tree, node, old)
-    return old
+    return this.#nodes.get(tree * 2 ** 32 + node)
   }
 
   set(tree: number, node: number, bytes: Buffer): void {
-    if (this.#young.size >= CACHED_NODES) {
-      this.#old = this.#young
-      this.#young = new Map()
-    }
-    this.#young.set(keyOf(tree, node), bytes)
+    this.#nodes.set(tree * 2 ** 32 + node, bytes)
   }
-}
-
-function keyOf(tree: number, node: number): number {
-  return tree * 2 ** 32 + node
 }
 
 /** The allocation state of node numbers. */
