@@ -74,15 +74,15 @@ export class NaturalKeys implements TableObserver {
     }
     if (now === undefined) return
     const value = Buffer.from(key)
-    if (this.#store.setNew(keyedKey(TAG.naturalKey, table, now), value)) return
     const row = keyedKey(TAG.naturalKey, table, now)
+    if (this.#store.setNew(row, value)) return
     const holder = this.#store.newest(row)?.toString() as string
     if (holder === key) return
     // The other item gives the key up later in this write, or a server without this setting wrote two items with one key.
     // The next start reads all items in the second case.
     this.#shared.add(sharing(table, now, holder))
     this.#saveFacts(table, { collection, ...naturalKey, isComplete: false })
-    this.#store.set(keyedKey(TAG.naturalKey, table, now), value)
+    this.#store.set(row, value)
   }
 
   /** Whether `build` has anything to do. */

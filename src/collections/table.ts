@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import {
@@ -19,7 +19,7 @@ import {
 
 interface RecordAt {
   readonly place: number
-  readonly record: Buffer
+  readonly record: ScratchBytes
 }
 
 /** The rows of one collection in the store: the record at each place, and the place of each key. */
@@ -36,7 +36,7 @@ export class Table {
     this.#cache = cache
   }
 
-  /** The place of a key's item, existing or deleted, and its record, valid until the next call; `places` is above all places. */
+  /** The place of a key's item, existing or deleted, and its record; `places` is above all places. */
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
@@ -68,8 +68,7 @@ export class Table {
     return this.#first >= 0 && place >= 0 && place < places ? place : undefined
   }
 
-  /** The record at a place, valid until the next call. */
-  recordAt(place: number, at: Position): Buffer | undefined {
+  recordAt(place: number, at: Position): ScratchBytes | undefined {
     const record = this.store.read(numberedKey(TAG.item, this.number, place), at)
     if (record && record.length < RECORD_BYTES) throw this.lacking(place)
     return record
@@ -102,7 +101,7 @@ export class Table {
     return found && this.#entry(found.record, found.place, at)
   }
 
-  #recordOf(key: string, place: number, at: Position): Buffer {
+  #recordOf(key: string, place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
     if (record && isKeyOf(key, idOf(record))) return record
     throw this.lacking(place)
@@ -115,7 +114,7 @@ export class Table {
   }
 
   /** The item, or the remains of one, in a record. */
-  #entry(record: Buffer, place: number, at: Position): Item | Tombstone {
+  #entry(record: ScratchBytes, place: number, at: Position): Item | Tombstone {
     const entry = this.#decoded(record)
     if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
     return entry
@@ -152,18 +151,18 @@ export class Table {
   }
 
   /** Every place has a record; a missing one was lost. */
-  #existingRecordAt(place: number, at: Position): Buffer {
+  #existingRecordAt(place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
     if (!record) throw this.lacking(place)
     return record
   }
 
   /** Deleted records are not verified further. */
-  #isItem(record: Buffer): boolean {
+  #isItem(record: ScratchBytes): boolean {
     return !isTombstone(record) || isItem(this.#decoded(record))
   }
 
-  #decoded(record: Buffer): Item | Tombstone {
+  #decoded(record: ScratchBytes): Item | Tombstone {
     try {
       return decodeItem(record)
     } catch (error) {
