@@ -181,7 +181,7 @@ export class CollectionWriter implements FoldedItems {
 
   /** Stores the properties that are not in the rows of items. */
   save(number: number): void {
-    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(textOf(this.facts)))
+    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(encodeFacts(this.facts)))
     for (const block of this.#unsaved) {
       const value = Buffer.allocUnsafe(2)
       value.writeUInt16BE(this.#gaps.get(block) as number)
@@ -242,7 +242,7 @@ type StoredFacts = Omit<CollectionFacts, 'isObject' | 'unusedId'> & {
   readonly resetNextId?: number
 }
 
-function textOf({ isObject, nextId, unusedId, ...facts }: CollectionFacts): string {
+function encodeFacts({ isObject, nextId, unusedId, ...facts }: CollectionFacts): string {
   const resetNextId = nextId < unusedId ? nextId : undefined
   return JSON.stringify({ ...facts, isObject: isObject || undefined, nextId: unusedId, resetNextId })
 }

@@ -53,7 +53,7 @@ export function numberedKey(tag: Tag, table: number, number: number): Buffer {
 
 /** The key of a row that belongs to an item's key. No such key is a prefix of another. */
 export function keyedKey(tag: Tag, table: number, key: string): Buffer {
-  const integer = integerOf(key)
+  const integer = shortInteger(key)
   if (integer >= 0) {
     const row = newKey(tag, table, 1 + POSITION_BYTES)
     row[PREFIX_BYTES] = KIND.integer
@@ -70,7 +70,7 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
 }
 
 /** The integer if the key is a canonical integer of up to 14 digits; -1 for other keys. */
-function integerOf(key: string): number {
+function shortInteger(key: string): number {
   const { length } = key
   if (length === 0 || length > 14) return -1
   let integer = 0

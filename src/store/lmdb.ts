@@ -38,7 +38,7 @@ export function openLmdb(path: string): Lmdb {
   try {
     return open<Buffer, Buffer>(options)
   } catch (error) {
-    throw named(error)
+    throw withNodeCode(error)
   }
 }
 
@@ -84,7 +84,7 @@ function lastPage(db: Lmdb): number {
 }
 
 /** Gives an error of LMDB the code that Node would use. */
-export function named(error: unknown): NodeJS.ErrnoException {
+export function withNodeCode(error: unknown): NodeJS.ErrnoException {
   const known = error as Error & { code?: unknown }
   if (typeof known.code === 'number') known.code = CODES[known.code]
   return known as NodeJS.ErrnoException

@@ -9,7 +9,7 @@ import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, type Row, type RowsOptions, type ScratchBytes } from './bytes.ts'
 import { DiskSpace, SpaceRetry } from './disk-space.ts'
 import { prefixEnd, TAG } from './keys.ts'
-import { append, FileLength, type Lmdb, lastKey, named, openLmdb, putNew, synced, usedBytes } from './lmdb.ts'
+import { append, FileLength, type Lmdb, lastKey, openLmdb, putNew, synced, usedBytes, withNodeCode } from './lmdb.ts'
 import { type Pin, Versions } from './versions.ts'
 
 /** Rows removed in one transaction. */
@@ -147,7 +147,7 @@ export class Store {
       return result
     } catch (error) {
       this.#last = undefined
-      const known = named(error)
+      const known = withNodeCode(error)
       // LMDB reports a partial write on a full disk as EIO.
       if (known.code === 'EIO' && this.#space.isShort) known.code = 'ENOSPC'
       if (isOutOfSpace(known)) this.full()

@@ -35,7 +35,10 @@ interface Numbers {
   readonly free: number
 }
 
-/** A tree whose nodes are versioned rows of the store. */
+/**
+ * A tree (tree.ts) whose nodes are versioned rows of the store. A transaction changes copies of nodes: `save` writes them,
+ * and after its end `commit` or `rollBack` must follow. The cache has committed nodes alone, the newest version of each.
+ */
 export class StoredTree implements Nodes {
   readonly number: number
   readonly #store: Store
@@ -166,12 +169,10 @@ export class StoredTree implements Nodes {
   }
 
   #nodeAt(number: number, at: Position): Buffer {
-    const cached = this.#cache.get(this.number, number)
-    if (cached && positionOf(cached) <= at) return cached
-    const key = numberedKey(TAG.node, this.number, number)
-    const newest = cached ?? this.#newest(number)
+    const newest = this.#newest(number)
     if (positionOf(newest) <= at) return newest
-    const then = this.#store.read(key, at)
+    // The node has changed since, and the store has kept the version of a pinned position.
+    const then = this.#store.read(numberedKey(TAG.node, this.number, number), at)
     if (!then) throw this.#damaged()
     return Buffer.from(then)
   }
