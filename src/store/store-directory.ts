@@ -16,7 +16,7 @@ import { dirname } from 'node:path'
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
-import { metaOf } from './meta.ts'
+import { metaOf } from './lmdb.ts'
 import { Store } from './store.ts'
 
 /** Stores of another format are not opened. */
