@@ -2,7 +2,7 @@ import { Refusal } from '../runtime/errors.ts'
 import * as CODE from './char-codes.ts'
 import { MAX_NESTING, NESTED } from './item-size.ts'
 import { Malformed } from './parse-text.ts'
-import { END, Tokens } from './tokens.ts'
+import { END, JsonTokens } from './tokens.ts'
 
 /** Characters between two pauses. */
 const PART_CHARACTERS = 64 * 1024
@@ -16,7 +16,7 @@ const MOST_NESTING = MAX_NESTING + 10
  * @throws {Malformed} at the first place where the text is no list. Otherwise it is well-formed if each element is.
  */
 export function* elementsOf(text: string): Generator<string | undefined, void> {
-  const tokens = new Tokens(text)
+  const tokens = new JsonTokens(text)
   if (tokens.next() !== CODE.OPEN_BRACKET) throw new Malformed()
   let size = 0
   let pause = PART_CHARACTERS

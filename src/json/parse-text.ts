@@ -1,5 +1,5 @@
 import * as CODE from './char-codes.ts'
-import { endOfString, Tokens } from './tokens.ts'
+import { endOfString, JsonTokens } from './tokens.ts'
 import { isArray, type JsonValue, put } from './value.ts'
 
 /** Text that is not JSON. `whereMalformed` finds the place. */
@@ -32,14 +32,14 @@ export function parseText(text: string): JsonValue {
 function hasEscapedName(json: string): boolean {
   for (let at = json.indexOf('\\'); at >= 0; at = json.indexOf('\\', at)) {
     at = endOfString(json, at) + 1
-    if (new Tokens(json, at).next() === CODE.COLON) return true
+    if (new JsonTokens(json, at).next() === CODE.COLON) return true
   }
   return false
 }
 
 /** Parses JSON that is known to be well-formed. */
 function read(json: string): JsonValue {
-  const tokens = new Tokens(json)
+  const tokens = new JsonTokens(json)
   /** The open containers, each with its name in the one around it. */
   const open: { readonly container: JsonValue[] | Record<string, JsonValue>; readonly name: string }[] = []
   let name: string | undefined

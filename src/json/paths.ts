@@ -1,9 +1,12 @@
 import * as CODE from './char-codes.ts'
-import { END, Tokens } from './tokens.ts'
+import { END, JsonTokens } from './tokens.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
-/** The names of a dotted path. */
+/** The names of a dotted path, as clients and settings write it. It leads to several values, through all elements of arrays. */
 export type Path = readonly string[]
+
+/** The unescaped tokens of a JSON Pointer (RFC 6901), as errors and patches write it: it leads to one value. */
+export type Tokens = readonly (string | number)[]
 
 /** Splits at dots. A backslash escapes a dot, comma or backslash; before others it is an ordinary character. */
 export function parsePath(text: string): Path {
@@ -106,8 +109,8 @@ function selectWithin(value: JsonValue, selection: Selection): JsonValue | undef
   return Object.keys(selected).length > 0 ? selected : undefined
 }
 
-/** A JSON Pointer (RFC 6901) from its unescaped tokens. */
-export function pointer(tokens: readonly (string | number)[]): string {
+/** Formats a JSON Pointer. */
+export function pointer(tokens: Tokens): string {
   return tokens.map((token) => `/${String(token).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
@@ -158,8 +161,8 @@ function indexOf(array: readonly JsonValue[], segment: string, idField: string):
 }
 
 /** The tokens that lead to the value at an offset of JSON, which need not be well-formed. */
-export function pathAt(json: string, offset: number): readonly (string | number)[] {
-  const tokens = new Tokens(json)
+export function pathAt(json: string, offset: number): Tokens {
+  const tokens = new JsonTokens(json)
   /** For each open container, the index of the current element, or the current member's name as JSON. */
   const open: (number | string)[] = []
   let name = ''

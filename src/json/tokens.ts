@@ -12,7 +12,7 @@ const IS_WORD = Uint8Array.from({ length: 128 }, (_, code) =>
  * The tokens of JSON text from an offset on: strings, words, and single characters of punctuation. The text need not be
  * well-formed.
  */
-export class Tokens {
+export class JsonTokens {
   /** Where the current token begins and ends. */
   begin = 0
   end: number

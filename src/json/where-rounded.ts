@@ -1,6 +1,6 @@
 import * as CODE from './char-codes.ts'
-import { pathAt } from './paths.ts'
-import { END, Tokens } from './tokens.ts'
+import { pathAt, type Tokens } from './paths.ts'
+import { END, JsonTokens } from './tokens.ts'
 
 /** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6
@@ -13,15 +13,14 @@ export function mayUnderflow(json: string): boolean {
 }
 
 interface Rounded {
-  /** Tokens of a JSON Pointer. */
-  readonly path: readonly (string | number)[]
+  readonly path: Tokens
   /** The rounded value: 0 or 2^53. */
   readonly value: number
 }
 
 /** The first number in well-formed JSON that is rounded to 0 or to 2^53. The parsed value cannot show that. */
 export function whereRounded(json: string): Rounded | undefined {
-  const tokens = new Tokens(json)
+  const tokens = new JsonTokens(json)
   for (let code = tokens.next(); code !== END; code = tokens.next()) {
     if (tokens.end - tokens.begin < LEAST_CHARACTERS || (code !== CODE.MINUS && !CODE.isDigit(code))) continue
     const value = roundedTo(json.slice(tokens.begin, tokens.end))

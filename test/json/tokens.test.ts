@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { END, endOfString, Tokens } from '../../src/json/tokens.ts'
+import { END, endOfString, JsonTokens } from '../../src/json/tokens.ts'
 import { forAll, SEED } from '../support/random.ts'
 
 test('the tokens of JSON are its strings, words and punctuation, without the white space between them', () => {
@@ -35,7 +35,7 @@ test('a string ends at the first quote that is not escaped', () => {
 })
 
 function tokensOf(json: string): readonly string[] {
-  const tokens = new Tokens(json)
+  const tokens = new JsonTokens(json)
   const found: string[] = []
   while (tokens.next() !== END) found.push(json.slice(tokens.begin, tokens.end))
   return found
