@@ -10,7 +10,7 @@ import {
   encodeItem,
   encodeTombstone,
   type Item,
-  idOf,
+  idInRecord,
   integerAfter,
   isTombstone,
   keyOf,
@@ -104,7 +104,7 @@ export class CollectionWriter implements FoldedItems {
     const isThere = record !== undefined && !isTombstone(record)
     const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
-    return isThere ? idOf(record) : undefined
+    return isThere ? idInRecord(record) : undefined
   }
 
   put(item: Item, metadata: EventMetadata, document: Document): void {
@@ -165,7 +165,7 @@ export class CollectionWriter implements FoldedItems {
       for (let place = 0; place < this.facts.places; place++, yield) {
         const record = before.copyAt(place, HIGHEST)
         if (isTombstone(record) !== areTombstones) continue
-        const key = keyOf(idOf(record))
+        const key = keyOf(idInRecord(record))
         if (before.placeOf(key, HIGHEST, this.facts.places) === place && !isMoved(key)) move(key, record)
       }
     }

@@ -196,14 +196,14 @@ export function decodeItem(record: ScratchBytes): Item | Tombstone {
   if (flags & FLAG.tombstone) return { revision, position }
   const from = AT.id + idBytesOf(record)
   const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
-  return new Item(idOf(record), { text }, revision, position, positionOf(record, AT.time))
+  return new Item(idInRecord(record), { text }, revision, position, positionOf(record, AT.time))
 }
 
 export function isTombstone(record: ScratchBytes): boolean {
   return ((record[AT.flags] as number) & FLAG.tombstone) !== 0
 }
 
-export function idOf(record: ScratchBytes): ItemId {
+export function idInRecord(record: ScratchBytes): ItemId {
   if (!((record[AT.flags] as number) & FLAG.textId)) return record.readDoubleBE(AT.id)
   return record.toString('utf8', AT.id, AT.id + idBytesOf(record))
 }

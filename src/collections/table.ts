@@ -8,7 +8,7 @@ import {
   canonicalInteger,
   decodeItem,
   type Item,
-  idOf,
+  idInRecord,
   isItem,
   isKeyOf,
   isTombstone,
@@ -40,7 +40,7 @@ export class Table {
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
-    const hasKey = record !== undefined && isKeyOf(key, idOf(record))
+    const hasKey = record !== undefined && isKeyOf(key, idInRecord(record))
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
@@ -63,7 +63,7 @@ export class Table {
   #expectedPlace(key: string, at: Position, places: number): number | undefined {
     const integer = canonicalInteger(key)
     if (integer === undefined || places === 0) return undefined
-    this.#first ??= canonicalInteger(keyOf(idOf(this.#existingRecordAt(0, at)))) ?? -1
+    this.#first ??= canonicalInteger(keyOf(idInRecord(this.#existingRecordAt(0, at)))) ?? -1
     const place = integer - this.#first
     return this.#first >= 0 && place >= 0 && place < places ? place : undefined
   }
@@ -103,7 +103,7 @@ export class Table {
 
   #recordOf(key: string, place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
-    if (record && isKeyOf(key, idOf(record))) return record
+    if (record && isKeyOf(key, idInRecord(record))) return record
     throw this.lacking(place)
   }
 

@@ -138,7 +138,7 @@ export function pathTo(
   const path: string[] = []
   for (const segment of segments) {
     isElement = isArray(current)
-    const token: string = isArray(current) ? String(indexOf(current, segment, idField)) : segment
+    const token: string = isArray(current) ? String(indexOfSegment(current, segment, idField)) : segment
     if (isArray(current)) current = current[Number(token)]
     else if (isObject(current)) current = own(current, token)
     else return undefined
@@ -148,7 +148,7 @@ export function pathTo(
 }
 
 /** An index is only for an array in which no element has an id: it would name another element after a change of the order. */
-function indexOf(array: readonly JsonValue[], segment: string, idField: string): number | undefined {
+function indexOfSegment(array: readonly JsonValue[], segment: string, idField: string): number | undefined {
   let hasIds = false
   for (let index = 0; index < array.length; index++) {
     const element = array[index] as JsonValue
