@@ -117,7 +117,7 @@ export class Collection extends StoredItems implements CollectionState {
   ): void {
     const isOther = facts.table !== this.#facts.table
     if (isOther) this.table = new Table(this.#store, facts.table, this.#cache)
-    if (!changes) this.#cache.clear()
+    if (!changes) this.#cache.deleteTable(facts.table)
     else for (const [place, item] of changes) this.#cache.replace(facts.table, place, item)
     if (isOther || !gaps) this.gaps = gapsOf(this.#store, facts.table)
     else for (const [block, empty] of gaps) this.gaps.set(block, empty)

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
@@ -175,42 +174,54 @@ export class Table {
   }
 }
 
-/** With twice as many, V8 blocks the event loop for 30 ms and more when it rehashes them. */
-const CACHED_ITEMS = 2 ** 17
-/** Characters of all cached items. */
-const CACHED_CHARACTERS = 48 * 1024 * 1024
+/** Characters in one generation. */
+const GENERATION_CHARACTERS = 24 * 1024 * 1024
 /** Memory of an item besides its text, in characters. */
 const OVERHEAD = 120
-/** Items at higher places are not cached, so that the keys of the cache are exact. */
-const CACHED_PLACES = 2 ** 32
 
-/** A cache of decoded items by table and place. Changed items are replaced. */
+/**
+ * An LRU cache of decoded items in two generations, by table and place. When the young generation is full, the old one
+ * is dropped. Changed items are replaced. With lru-cache, whose list has its links all over the memory, GET of a frequent
+ * item took 9 % more processor time, and of a random one 6 %.
+ */
 export class ItemCache {
   /** The position that readers see; only items read at it are cached. */
   position: Position = 0
-  readonly #items = new LRUCache<number, Item>({
-    max: CACHED_ITEMS,
-    maxSize: CACHED_CHARACTERS,
-    sizeCalculation: ({ text }) => OVERHEAD + text.length,
-  })
+  #young = new Map<number, Map<number, Item>>()
+  #old = new Map<number, Map<number, Item>>()
+  #characters = 0
 
   get(table: number, place: number): Item | undefined {
-    return place < CACHED_PLACES ? this.#items.get(table * CACHED_PLACES + place) : undefined
+    const young = this.#young.get(table)?.get(place)
+    if (young) return young
+    const old = this.#old.get(table)?.get(place)
+    if (old) this.set(table, place, old)
+    return old
   }
 
   set(table: number, place: number, item: Item): void {
-    if (place < CACHED_PLACES) this.#items.set(table * CACHED_PLACES + place, item)
+    this.#characters += OVERHEAD + item.text.length
+    if (this.#characters > GENERATION_CHARACTERS) {
+      this.#old = this.#young
+      this.#young = new Map()
+      this.#characters = OVERHEAD + item.text.length
+    }
+    const items = this.#young.get(table)
+    if (items) items.set(place, item)
+    else this.#young.set(table, new Map([[place, item]]))
   }
 
   /** Another item is at a place, or none: it takes the place of one that is cached. */
   replace(table: number, place: number, item: Item | undefined): void {
-    const cached = this.get(table, place)
-    if (!cached) return
-    if (item) this.set(table, place, item)
-    else this.#items.delete(table * CACHED_PLACES + place)
+    const [young, old] = [this.#young.get(table), this.#old.get(table)]
+    if (!item) {
+      young?.delete(place)
+      old?.delete(place)
+    } else if (young?.has(place) || old?.has(place)) this.set(table, place, item)
   }
 
-  clear(): void {
-    this.#items.clear()
+  deleteTable(table: number): void {
+    this.#young.delete(table)
+    this.#old.delete(table)
   }
 }
