@@ -169,9 +169,14 @@ function metaPageAt(file: number, offset: number): MetaPage | undefined {
   }
 }
 
+/** Larger values get overflow pages of their own. */
+const LARGE_BYTES = 1700
+
 /** Extends the file of LMDB after transactions that may have freed pages at its end which they had allocated themselves. */
 export class FileLength {
   readonly #path: string
+  #hasRemoved = false
+  #largeValues = 0
   /** The last page when the length of the file was checked. */
   #checkedTo: number | undefined
 
@@ -179,13 +184,28 @@ export class FileLength {
     this.#path = path
   }
 
+  /** A transaction begins. */
+  begin(): void {
+    this.#hasRemoved = false
+    this.#largeValues = 0
+  }
+
+  put(value: Buffer): void {
+    if (value.length >= LARGE_BYTES) this.#largeValues++
+  }
+
+  remove(): void {
+    this.#hasRemoved = true
+  }
+
   /** The file was replaced by another one. */
   forget(): void {
     this.#checkedTo = undefined
   }
 
-  /** Called after a transaction. Reading the file takes 9 µs, a tenth of a write, so it is only done when pages were added. */
+  /** Reading the file takes 9 µs, a tenth of a write, so it is done only where pages were added and others may be free. */
   check(db: Lmdb): void {
+    if (!this.#hasRemoved && this.#largeValues < 2) return
     const last = lastPage(db)
     if (last === this.#checkedTo) return
     lengthen(this.#path)

@@ -135,6 +135,7 @@ export class Store {
   /** Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop. */
   transaction<Result>(work: () => Result): Result {
     try {
+      this.#length?.begin()
       const db = this.#opened()
       const result = db.transactionSync(() => {
         this.#space.begin()
@@ -168,6 +169,7 @@ export class Store {
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#space.add(key.length + value.length)
+    this.#length?.put(value)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
     this.changed?.(key)
@@ -201,6 +203,7 @@ export class Store {
   /** In a transaction. */
   remove(key: Buffer): void {
     this.#space.add(key.length)
+    this.#length?.remove()
     if (key[0] === TAG.item) this.#last = undefined
     this.#db?.remove(key)
     this.changed?.(key)
