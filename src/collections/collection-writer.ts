@@ -10,7 +10,7 @@ import {
   encodeItem,
   encodeTombstone,
   type Item,
-  idOf,
+  idInRecord,
   integerAfter,
   isTombstone,
   keyOf,
@@ -104,7 +104,7 @@ export class CollectionWriter implements FoldedItems {
     const isThere = record !== undefined && !isTombstone(record)
     const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
-    return isThere ? idOf(record) : undefined
+    return isThere ? idInRecord(record) : undefined
   }
 
   put(item: Item, metadata: EventMetadata, document: Document): void {
@@ -165,7 +165,7 @@ export class CollectionWriter implements FoldedItems {
       for (let place = 0; place < this.facts.places; place++, yield) {
         const record = before.copyAt(place, HIGHEST)
         if (isTombstone(record) !== areTombstones) continue
-        const key = keyOf(idOf(record))
+        const key = keyOf(idInRecord(record))
         if (before.placeOf(key, HIGHEST, this.facts.places) === place && !isMoved(key)) move(key, record)
       }
     }
@@ -181,7 +181,7 @@ export class CollectionWriter implements FoldedItems {
 
   /** Stores the properties that are not in the rows of items. */
   save(number: number): void {
-    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(textOf(this.facts)))
+    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(encodeFacts(this.facts)))
     for (const block of this.#unsaved) {
       const value = Buffer.allocUnsafe(2)
       value.writeUInt16BE(this.#gaps.get(block) as number)
@@ -242,7 +242,7 @@ type StoredFacts = Omit<CollectionFacts, 'isObject' | 'unusedId'> & {
   readonly resetNextId?: number
 }
 
-function textOf({ isObject, nextId, unusedId, ...facts }: CollectionFacts): string {
+function encodeFacts({ isObject, nextId, unusedId, ...facts }: CollectionFacts): string {
   const resetNextId = nextId < unusedId ? nextId : undefined
   return JSON.stringify({ ...facts, isObject: isObject || undefined, nextId: unusedId, resetNextId })
 }

@@ -11,7 +11,7 @@ import { type ItemCache, Table } from './table.ts'
 /** The state of a collection that can be queried. */
 export interface CollectionState {
   readonly name: string
-  /** False before its creation and after its removal; its ids are remembered nevertheless. */
+  /** False before its creation and after its removal; past ids are remembered nevertheless. */
   readonly exists: boolean
   /** Whether it is a single object, or was one when it was removed. */
   readonly isObject: boolean

@@ -1,7 +1,7 @@
 import type { ItemId } from '../events/event.ts'
 import { checkValues } from '../json/item-size.ts'
 import { parseChecked, ViolationError } from '../json/parse.ts'
-import { pointer } from '../json/paths.ts'
+import { pointer, type Tokens } from '../json/paths.ts'
 import { isObject, type JsonObject, own } from '../json/value.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import { faultOfId, faultOfName } from './item.ts'
@@ -23,7 +23,7 @@ export function faultOfCollection(name: string): Fault | undefined {
  * @throws {Refusal} with the place, if it has what a body may not have.
  * @throws {Malformed}
  */
-export function parseObject(text: string, place: readonly (string | number)[]): JsonObject {
+export function parseObject(text: string, place: Tokens): JsonObject {
   try {
     const value = parseChecked(text)
     if (!isObject(value)) throw new Error('what begins with a brace is an object')
@@ -36,7 +36,7 @@ export function parseObject(text: string, place: readonly (string | number)[]): 
 }
 
 /** @throws {Refusal} `Invalid` with the place, if the item has more values than `most`. */
-export function checkItemValues(text: string, most: number, place: readonly (string | number)[]): void {
+export function checkItemValues(text: string, most: number, place: Tokens): void {
   try {
     checkValues(text, most, 'the item')
   } catch (error) {
@@ -49,7 +49,7 @@ export function checkItemValues(text: string, most: number, place: readonly (str
  * The id of an item, which may lack it.
  * @throws {Refusal} if it is not valid.
  */
-export function idIn(item: JsonObject, place: readonly (string | number)[], idField: string): ItemId | undefined {
+export function idIn(item: JsonObject, place: Tokens, idField: string): ItemId | undefined {
   const id = own(item, idField)
   // POST may have assigned ids beyond the highest one that clients may choose.
   const fault = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)

@@ -5,7 +5,7 @@ import { parseText } from '../json/parse-text.ts'
 import { tagOf } from '../json/tag.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Corruption } from '../runtime/errors.ts'
-import { positionOf, putPosition } from '../store/bytes.ts'
+import { positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
 
 /** An item at one revision. Immutable. */
 export class Item {
@@ -140,10 +140,6 @@ interface RecordMetadata extends EventMetadata {
   readonly since: Position
 }
 
-/** Reused by the next call, since a record is stored at once. Longer records get buffers of their own. */
-const shortRecord = Buffer.allocUnsafeSlow(4096)
-
-/** The bytes are valid until the next record is encoded. */
 export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
   const bytes = Buffer.byteLength(text)
   const isAscii = bytes === text.length
@@ -154,7 +150,6 @@ export function encodeItem({ id, text, revision, position }: Item, metadata: Rec
   return withHeader(record, position, revision, metadata)
 }
 
-/** The bytes are valid until the next record is encoded. */
 export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, metadata: RecordMetadata): Buffer {
   return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, metadata)
 }
@@ -162,8 +157,7 @@ export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, m
 function newRecord(id: ItemId, textBytes: number, flags: number): Buffer {
   const isText = typeof id === 'string'
   const idBytes = isText ? Buffer.byteLength(id) : NUMBER_BYTES
-  const length = AT.id + idBytes + textBytes
-  const record = length <= shortRecord.length ? shortRecord.subarray(0, length) : Buffer.allocUnsafe(length)
+  const record = Buffer.allocUnsafe(AT.id + idBytes + textBytes)
   record[AT.flags] = flags | (isText ? FLAG.textId : 0)
   record.writeUInt32BE(idBytes, AT.idBytes)
   if (isText) record.write(id, AT.id)
@@ -182,18 +176,18 @@ function withHeader(
   putPosition(record, AT.prior, prior)
   putPosition(record, AT.time, timeMs)
   record.writeUInt32BE(revision, AT.revision)
-  record.writeUInt32BE(checksum(record, record.length), AT.crc)
+  record.writeUInt32BE(checksum(record), AT.crc)
   return record
 }
 
-function checksum(record: Buffer, length: number): number {
-  return crc32(record.subarray(AT.since, length), positionOf(record) >>> 0)
+function checksum(record: ScratchBytes): number {
+  return crc32((record as Buffer).subarray(AT.since, record.length), positionOf(record) >>> 0)
 }
 
 /** @throws {Corruption} */
-export function decodeItem(record: Buffer): Item | Tombstone {
+export function decodeItem(record: ScratchBytes): Item | Tombstone {
   const { length } = record
-  if (record.readUInt32BE(AT.crc) !== checksum(record, length)) {
+  if (record.readUInt32BE(AT.crc) !== checksum(record)) {
     throw new Corruption(`The store holds a damaged item, as of position ${positionOf(record)}.`)
   }
   const position = positionOf(record, AT.position)
@@ -202,19 +196,19 @@ export function decodeItem(record: Buffer): Item | Tombstone {
   if (flags & FLAG.tombstone) return { revision, position }
   const from = AT.id + idBytesOf(record)
   const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
-  return new Item(idOf(record), { text }, revision, position, positionOf(record, AT.time))
+  return new Item(idInRecord(record), { text }, revision, position, positionOf(record, AT.time))
 }
 
-export function isTombstone(record: Buffer): boolean {
+export function isTombstone(record: ScratchBytes): boolean {
   return ((record[AT.flags] as number) & FLAG.tombstone) !== 0
 }
 
-export function idOf(record: Buffer): ItemId {
+export function idInRecord(record: ScratchBytes): ItemId {
   if (!((record[AT.flags] as number) & FLAG.textId)) return record.readDoubleBE(AT.id)
   return record.toString('utf8', AT.id, AT.id + idBytesOf(record))
 }
 
-export function metadataOf(record: Buffer): RecordMetadata {
+export function metadataOf(record: ScratchBytes): RecordMetadata {
   return {
     since: positionOf(record, AT.since),
     prior: positionOf(record, AT.prior),
@@ -225,10 +219,10 @@ export function metadataOf(record: Buffer): RecordMetadata {
 /** Changes a record so that its item has its place since another position. */
 export function setSince(record: Buffer, since: Position): Buffer {
   putPosition(record, AT.since, since)
-  record.writeUInt32BE(checksum(record, record.length), AT.crc)
+  record.writeUInt32BE(checksum(record), AT.crc)
   return record
 }
 
-function idBytesOf(record: Buffer): number {
+function idBytesOf(record: ScratchBytes): number {
   return record.readUInt32BE(AT.idBytes)
 }

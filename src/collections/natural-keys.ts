@@ -28,15 +28,22 @@ interface NaturalKeyFacts extends NaturalKey {
 type Transact = (work: () => void) => Promise<void>
 
 /**
- * Which item has a natural key: a row for each key, written in the transactions that change the items. The rows of a collection
- * are built from its items at the start after the setting changed.
+ * Finds the item that has a natural key. The store has a row for each natural key, with the key of its item, written in the
+ * transactions that change the items. A collection's rows have a table of their own, and a row with its facts:
+ *
+ * | Rows of a collection | `isComplete` | |
+ * |---|---|---|
+ * | not wanted, or other fields | any | removed by `build` at the start |
+ * | being built | false | a start after a crash builds them anew |
+ * | complete | true | each item with a natural key has a row |
+ * | two items had one natural key | false | the row is that of the later one; complete again once the other item has lost the key |
  */
 export class NaturalKeys implements TableObserver {
   readonly #store: Store
   readonly #fields: KeyFields
   /** The tables of the rows, by collection. Others are not kept up. */
   readonly #tables = new Map<string, number>()
-  /** Items that have a natural key which by its row another item has. */
+  /** Items whose natural key is recorded for a different item, with that key. */
   readonly #shared = new Set<string>()
   #isEnded = false
 
@@ -45,7 +52,8 @@ export class NaturalKeys implements TableObserver {
     this.#fields = fields
     for (const [number, facts] of storedNaturalKeys(store)) {
       const wanted = fields.get(facts.collection)
-      if (facts.isComplete && wanted && nameOf(wanted) === nameOf(facts)) this.#tables.set(facts.collection, number)
+      if (facts.isComplete && wanted && formatNaturalKey(wanted) === formatNaturalKey(facts))
+        this.#tables.set(facts.collection, number)
     }
   }
 
@@ -66,23 +74,24 @@ export class NaturalKeys implements TableObserver {
     const now = after?.derived(naturalKey, () => naturalKeyOf(after.value, naturalKey))
     if (old === now) return
     if (old !== undefined) {
+      // The row of the old key may be that of another item, which got the key earlier in this write.
       const row = keyedKey(TAG.naturalKey, table, old)
       if (this.#store.newest(row)?.toString() === key) this.#store.remove(row)
-      else if (this.#shared.delete(sharing(table, old, key)) && this.#shared.size === 0) {
+      else if (this.#shared.delete(sharedName(table, old, key)) && this.#shared.size === 0) {
         this.#saveFacts(table, { collection, ...naturalKey, isComplete: true })
       }
     }
     if (now === undefined) return
     const value = Buffer.from(key)
-    if (this.#store.setNew(keyedKey(TAG.naturalKey, table, now), value)) return
     const row = keyedKey(TAG.naturalKey, table, now)
+    if (this.#store.setNew(row, value)) return
     const holder = this.#store.newest(row)?.toString() as string
     if (holder === key) return
-    // The other item gives the key up later in this write, or a server without this setting wrote two items with one key.
-    // The next start reads all items in the second case.
-    this.#shared.add(sharing(table, now, holder))
+    // Another item has this key. It loses the key later in this write, as when two items exchange theirs; or a server
+    // without this setting wrote both. Incomplete facts make the next start build the rows anew in the second case.
+    this.#shared.add(sharedName(table, now, holder))
     this.#saveFacts(table, { collection, ...naturalKey, isComplete: false })
-    this.#store.set(keyedKey(TAG.naturalKey, table, now), value)
+    this.#store.set(row, value)
   }
 
   /** Whether `build` has anything to do. */
@@ -98,6 +107,7 @@ export class NaturalKeys implements TableObserver {
    */
   async build(find: (name: string) => Collection | undefined, transact: Transact): Promise<void> {
     let next = 1
+    // First, rows that are incomplete or not wanted are removed. Their numbers are not used again in this start.
     for (const [number, { collection, isComplete }] of storedNaturalKeys(this.#store)) {
       next = Math.max(next, number + 1)
       if (isComplete && this.#tables.get(collection) === number) continue
@@ -105,6 +115,7 @@ export class NaturalKeys implements TableObserver {
       await this.#store.clear(tableKey(TAG.naturalKey, number))
       await transact(() => this.#store.remove(numberedKey(TAG.naturalKey, FACTS, number)))
     }
+    // Facts are stored before the first row, so that a crash leaves no rows without them, and again after the last one.
     for (const [collection, naturalKey] of this.#fields) {
       if (this.#tables.has(collection)) continue
       const number = next++
@@ -126,8 +137,10 @@ export class NaturalKeys implements TableObserver {
 
   async #put(items: PinnedCollection, table: number, key: NaturalKey, transact: Transact): Promise<void> {
     let place = items.seek(0)
+    // Invariant: items before `place` have their rows, in committed transactions.
     while (place < items.places) {
       if (this.#isEnded) throw new Ended()
+      // The transaction may be repeated when the disk was full: `place` moves on only after it.
       let at = place
       await transact(() => {
         const until = performance.now() + STEP_MS
@@ -170,11 +183,11 @@ export function storedNaturalKeys(store: Store): Map<number, NaturalKeyFacts> {
   return found
 }
 
-function sharing(table: number, naturalKey: string, key: string): string {
+function sharedName(table: number, naturalKey: string, key: string): string {
   return `${table}\n${key}\n${naturalKey}`
 }
 
-function nameOf({ fields, timePart }: NaturalKey): string {
+function formatNaturalKey({ fields, timePart }: NaturalKey): string {
   return `${fields.map(formatPath).join(',')} ${timePart}`
 }
 
@@ -215,12 +228,14 @@ export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey)
 /** Whether the values of the natural key are too long: their texts and names, and one for each value. */
 export function hasLongKey(item: JsonObject, { fields }: NaturalKey): boolean {
   let left = MOST_KEY_LENGTH
+  // Invariant: `left` is what remains after the values that were visited; `waiting` are those to be visited.
   const waiting = fields.map((path) => valueToArray(item, path))
   for (let value = waiting.pop(); waiting.length > 0 || value !== undefined; value = waiting.pop()) {
     left--
     if (typeof value === 'string') left -= value.length
     const names = isObject(value) ? Object.keys(value) : []
     left -= isArray(value) ? value.length : names.length
+    // Checked before the members are listed, so that a large value costs no more than the limit.
     if (left < 0) return true
     for (const name of names) left -= name.length
     if (typeof value === 'object' && value !== null) waiting.push(...(Object.values(value) as JsonValue[]))

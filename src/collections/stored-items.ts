@@ -3,7 +3,7 @@ import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/bytes.ts'
 import type { Pin } from '../store/versions.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
-import { canonicalInteger, type Item, idOf, isItem, isTombstone, metadataOf, type Tombstone } from './item.ts'
+import { canonicalInteger, type Item, idInRecord, isItem, isTombstone, metadataOf, type Tombstone } from './item.ts'
 import type { Table } from './table.ts'
 
 /** The stored properties of a collection, without its items. */
@@ -167,7 +167,7 @@ export class PinnedCollection extends StoredItems {
     const record = this.table.recordAt(place, this.at)
     if (!record) throw this.table.lacking(place)
     const { prior, since } = metadataOf(record)
-    return { id: idOf(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }
+    return { id: idInRecord(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }
   }
 
   below(place: number): number {

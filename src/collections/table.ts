@@ -1,13 +1,13 @@
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import {
   canonicalInteger,
   decodeItem,
   type Item,
-  idOf,
+  idInRecord,
   isItem,
   isKeyOf,
   isTombstone,
@@ -18,7 +18,7 @@ import {
 
 interface RecordAt {
   readonly place: number
-  readonly record: Buffer
+  readonly record: ScratchBytes
 }
 
 /** The rows of one collection in the store: the record at each place, and the place of each key. */
@@ -35,11 +35,11 @@ export class Table {
     this.#cache = cache
   }
 
-  /** The place of a key's item, existing or deleted, and its record, valid until the next call; `places` is above all places. */
+  /** The place of a key's item, existing or deleted, and its record; `places` is above all places. */
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
-    const hasKey = record !== undefined && isKeyOf(key, idOf(record))
+    const hasKey = record !== undefined && isKeyOf(key, idInRecord(record))
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
@@ -62,13 +62,12 @@ export class Table {
   #expectedPlace(key: string, at: Position, places: number): number | undefined {
     const integer = canonicalInteger(key)
     if (integer === undefined || places === 0) return undefined
-    this.#first ??= canonicalInteger(keyOf(idOf(this.#existingRecordAt(0, at)))) ?? -1
+    this.#first ??= canonicalInteger(keyOf(idInRecord(this.#existingRecordAt(0, at)))) ?? -1
     const place = integer - this.#first
     return this.#first >= 0 && place >= 0 && place < places ? place : undefined
   }
 
-  /** The record at a place, valid until the next call. */
-  recordAt(place: number, at: Position): Buffer | undefined {
+  recordAt(place: number, at: Position): ScratchBytes | undefined {
     const record = this.store.read(numberedKey(TAG.item, this.number, place), at)
     if (record && record.length < RECORD_BYTES) throw this.lacking(place)
     return record
@@ -101,9 +100,9 @@ export class Table {
     return found && this.#entry(found.record, found.place, at)
   }
 
-  #recordOf(key: string, place: number, at: Position): Buffer {
+  #recordOf(key: string, place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
-    if (record && isKeyOf(key, idOf(record))) return record
+    if (record && isKeyOf(key, idInRecord(record))) return record
     throw this.lacking(place)
   }
 
@@ -114,7 +113,7 @@ export class Table {
   }
 
   /** The item, or the remains of one, in a record. */
-  #entry(record: Buffer, place: number, at: Position): Item | Tombstone {
+  #entry(record: ScratchBytes, place: number, at: Position): Item | Tombstone {
     const entry = this.#decoded(record)
     if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
     return entry
@@ -151,18 +150,18 @@ export class Table {
   }
 
   /** Every place has a record; a missing one was lost. */
-  #existingRecordAt(place: number, at: Position): Buffer {
+  #existingRecordAt(place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
     if (!record) throw this.lacking(place)
     return record
   }
 
   /** Deleted records are not verified further. */
-  #isItem(record: Buffer): boolean {
+  #isItem(record: ScratchBytes): boolean {
     return !isTombstone(record) || isItem(this.#decoded(record))
   }
 
-  #decoded(record: Buffer): Item | Tombstone {
+  #decoded(record: ScratchBytes): Item | Tombstone {
     try {
       return decodeItem(record)
     } catch (error) {
@@ -182,7 +181,8 @@ const OVERHEAD = 120
 
 /**
  * An LRU cache of decoded items in two generations, by table and place. When the young generation is full, the old one
- * is dropped. Changed items are replaced.
+ * is dropped. Changed items are replaced. With lru-cache, whose list has its links all over the memory, GET of a frequent
+ * item took 9 % more processor time, and of a random one 6 %.
  */
 export class ItemCache {
   /** The position that readers see; only items read at it are cached. */

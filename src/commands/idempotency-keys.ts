@@ -3,7 +3,7 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Origin, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 
@@ -115,7 +115,7 @@ function encode({ request, position, timeMs }: TimedRequest): Buffer {
   return bytes
 }
 
-function decode(bytes: Buffer): TimedRequest {
+function decode(bytes: ScratchBytes): TimedRequest {
   return {
     request: bytes.toString('utf8', 2 * POSITION_BYTES, bytes.length),
     position: positionOf(bytes),

@@ -16,7 +16,7 @@ import {
   type ItemDifference,
   type ItemVersion,
   ignoreReverts,
-  textOf,
+  itemTextAfter,
   versionIn,
 } from './item-versions.ts'
 import { DATA_FILE_ACTOR } from './merged-edits.ts'
@@ -37,7 +37,7 @@ export async function openBase(options: BaseSources, version: FileVersion): Prom
   if (!isWhole(version)) {
     return foldedFrom(views.store.directory, journal, [[1, version.position], ...version.edits])
   }
-  return position === views.position ? views.snapshot() : FormerBase.at(past, position)
+  return position === views.position ? views.snapshot() : PastBase.at(past, position)
 }
 
 /** Whether a version shows all events up to its last one. */
@@ -50,11 +50,11 @@ function isWhole({ position, edits }: FileVersion): boolean {
   return true
 }
 
-class FormerBase extends Map<string, BaseItems> {
+class PastBase extends Map<string, BaseItems> {
   readonly #release: (() => void)[] = []
 
-  static async at(past: BaseSources['past'], position: Position): Promise<FormerBase> {
-    const base = new FormerBase()
+  static async at(past: BaseSources['past'], position: Position): Promise<PastBase> {
+    const base = new PastBase()
     try {
       for (const name of past.names(position)) {
         const reading = await past.collection(name, position)
@@ -192,7 +192,7 @@ export class BaseSearch {
         const name = itemName(collection, id)
         const item = this.#changed.get(name) ?? { collection, id, versions: [await this.#versionBefore(event, name)] }
         this.#changed.set(name, item)
-        item.versions.push({ at, ...this.#compared(event, name, textOf(event)), isByHand })
+        item.versions.push({ at, ...this.#compared(event, name, itemTextAfter(event)), isByHand })
       }
     }
     for (const { collection, id, versions } of this.#changed.values()) {
@@ -212,7 +212,7 @@ export class BaseSearch {
 
   async #textAt(position: Position): Promise<string | undefined> {
     for await (const { events } of this.#options.journal.read(position, position)) {
-      for (const event of events) if (isItemEvent(event)) return textOf(event)
+      for (const event of events) if (isItemEvent(event)) return itemTextAfter(event)
     }
     return undefined
   }

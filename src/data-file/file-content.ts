@@ -75,7 +75,7 @@ export async function reading(
 }
 
 /** Reads bytes in memory like those of a file. */
-export function bytesOf(bytes: Buffer): ReadBytes {
+export function bytesReader(bytes: Buffer): ReadBytes {
   let offset = 0
   return async (room) => {
     const copied = bytes.copy(room, 0, offset)

@@ -13,6 +13,19 @@ import {
   writeStateFile,
 } from './state-file.ts'
 
+/*
+ * The data file is in one of these states, which `/health` shows. `FileOnDisk.trouble` holds the last three.
+ *
+ * | State | The file | It is written |
+ * |---|---|---|
+ * | current | shows the latest position | after the next event |
+ * | behind | shows an earlier position, or has a merged edit that changed since | when `WriteSchedule` says so |
+ * | merging | has a large edit, which is being read and merged | when the merge has ended |
+ * | edited | has an edit that is not merged: on request only, in a read-only server, or since it was refused | after the merge, or when it shows a known content again |
+ * | invalid | has an edit that is no valid data file | after a valid edit was merged |
+ * | failing | could not be written, or not be read at the start as the disk was full | at the next attempt, a second later |
+ */
+
 export interface FileStatus {
   readonly state: 'current' | 'behind' | 'merging' | 'edited' | 'invalid' | 'failing'
   /** The position whose state the file shows. */

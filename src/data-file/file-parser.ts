@@ -18,7 +18,7 @@ import type { EditedItem } from '../commands/edit.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
 import * as CODE from '../json/char-codes.ts'
 import { Malformed } from '../json/parse-text.ts'
-import { pointer } from '../json/paths.ts'
+import { pointer, type Tokens } from '../json/paths.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ReadBytes } from './file-content.ts'
 import { END, JsonScanner } from './json-scanner.ts'
@@ -55,7 +55,7 @@ export class FileParser {
   readonly #turn: Turn
   readonly #scan = new JsonScanner()
   readonly #mistakes = new FileMistakes()
-  #place: readonly (string | number)[] = []
+  #place: Tokens = []
 
   constructor(read: ReadBytes, options: FileParserOptions, turn: Turn) {
     this.#read = read

@@ -6,7 +6,7 @@ import { Syntax } from '../json/where-malformed.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { bytesOf, contentOf, type FileContent, type ReadBytes, reading } from './file-content.ts'
+import { bytesReader, contentOf, type FileContent, type ReadBytes, reading } from './file-content.ts'
 import { FileParser, type FileParserOptions, type FileVisitor } from './file-parser.ts'
 
 export interface ReadOptions extends Omit<FileParserOptions, 'visitor'> {
@@ -53,7 +53,7 @@ export async function readDataFileBody(
   turn: Turn,
 ): Promise<ReadonlyMap<string, List<FileItem>>> {
   const visitor = new Difference({ base: new Map(), idField, kind: 'restore', keeps: 'nothing' })
-  await parse(bytesOf(bytes), { idField, mostValues, visitor }, turn, async (use) => use(bytesOf(bytes)))
+  await parse(bytesReader(bytes), { idField, mostValues, visitor }, turn, async (use) => use(bytesReader(bytes)))
   const { collections } = await visitor.end(turn)
   return new Map(collections.map(({ name, edited }) => [name, edited]))
 }

@@ -50,7 +50,7 @@ export function ignoreReverts(versions: ItemVersion[]): void {
   }
 }
 
-export function textOf(event: ItemEvent): string | undefined {
+export function itemTextAfter(event: ItemEvent): string | undefined {
   return 'item' in event ? event.item.text : undefined
 }
 

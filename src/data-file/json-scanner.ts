@@ -16,7 +16,8 @@ export const END = -1
 
 /**
  * Scans the JSON of a data file of any length without parsing it: an object of arrays of objects. Throws Malformed for
- * syntax errors outside of objects, whose texts are only extracted.
+ * syntax errors outside of objects, whose texts are only extracted. It scans bytes: with `JsonTokens` of their text, reading
+ * a file takes a fifth longer, and half as long again where its items are not parsed.
  *
  * It holds a window of the file. A method that needs further bytes returns undefined, and is to be called again after
  * these were put where `allocate` says and reported with `commit`; no bytes mean the end of the file.

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { quoted } from '../json/scan.ts'
+import { quoted } from '../json/value.ts'
 import type { DomainEvent, Position } from './event.ts'
 import type { Origin } from './journal.ts'
 import { NEWLINE, OPENING, PREFIX_BYTES, RECORD_BYTES, type SegmentHeader } from './record-format.ts'

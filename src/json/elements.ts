@@ -2,7 +2,7 @@ import { Refusal } from '../runtime/errors.ts'
 import * as CODE from './char-codes.ts'
 import { MAX_NESTING, NESTED } from './item-size.ts'
 import { Malformed } from './parse-text.ts'
-import { endOfString } from './scan.ts'
+import { END, JsonTokens } from './tokens.ts'
 
 /** Characters between two pauses. */
 const PART_CHARACTERS = 64 * 1024
@@ -16,42 +16,27 @@ const MOST_NESTING = MAX_NESTING + 10
  * @throws {Malformed} at the first place where the text is no list. Otherwise it is well-formed if each element is.
  */
 export function* elementsOf(text: string): Generator<string | undefined, void> {
-  let place: 'before' | 'inside' | 'after' = 'before'
-  let depth = 0
+  const tokens = new JsonTokens(text)
+  if (tokens.next() !== CODE.OPEN_BRACKET) throw new Malformed()
   let size = 0
-  /** Offset of the current element, or of the white space before it. */
-  let begin = 0
   let pause = PART_CHARACTERS
-  for (let at = 0; at < text.length; at++) {
-    if (at > pause) {
+  for (let code: number = CODE.COMMA; code !== CODE.CLOSE_BRACKET; size++) {
+    code = tokens.next()
+    const { begin } = tokens
+    let end = begin
+    // Up to the comma or bracket after the element. Between brackets, depth is above 0.
+    for (let depth = 0; depth > 0 || (code !== CODE.COMMA && code !== CODE.CLOSE_BRACKET); code = tokens.next()) {
+      if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE) {
+        if (++depth > MOST_NESTING) throw new Refusal('Invalid', `${NESTED}.`)
+      } else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) depth--
+      if (code === END || depth < 0) throw new Malformed()
+      end = tokens.end
+      if (end < pause) continue
       yield undefined
-      pause = at + PART_CHARACTERS
+      pause = end + PART_CHARACTERS
     }
-    const code = text.charCodeAt(at)
-    if (CODE.isBlank(code)) {
-      if (at === begin) begin++
-      continue
-    }
-    if (place !== 'inside') {
-      if (place === 'after' || code !== CODE.OPEN_BRACKET) throw new Malformed()
-      place = 'inside'
-      begin = at + 1
-      continue
-    }
-    if (code === CODE.QUOTE) {
-      at = endOfString(text, at)
-      if (at < 0) break
-    } else if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE) {
-      if (++depth > MOST_NESTING) throw new Refusal('Invalid', `${NESTED}.`)
-    } else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) depth--
-    const isLast = depth < 0
-    if (!isLast && (code !== CODE.COMMA || depth > 0)) continue
-    const isNothing = at === begin
-    if (code === CODE.CLOSE_BRACE || (isNothing && (size > 0 || !isLast))) throw new Malformed()
-    if (!isNothing) yield text.slice(begin, at)
-    size++
-    begin = at + 1
-    if (isLast) place = 'after'
+    if (end > begin) yield text.slice(begin, end)
+    else if (size > 0 || code === CODE.COMMA) throw new Malformed()
   }
-  if (place !== 'after') throw new Malformed()
+  if (tokens.next() !== END || tokens.begin < text.length) throw new Malformed()
 }

@@ -1,7 +1,7 @@
 import { Refusal } from '../runtime/errors.ts'
 import * as CODE from './char-codes.ts'
-import { pointer } from './paths.ts'
-import { afterBlanks, endOfString } from './scan.ts'
+import { pathAt, pointer } from './paths.ts'
+import { endOfString } from './tokens.ts'
 
 /** Highest nesting depth; the outermost container counts as 1. */
 export const MAX_NESTING = 100
@@ -28,34 +28,40 @@ interface Container {
   values: number
 }
 
-/** The size of a JSON text, counted without parsing it. The count ends where the nesting exceeds MAX_NESTING. */
+/**
+ * The size of a JSON text, counted without parsing it. The count ends where the nesting exceeds MAX_NESTING. It reads
+ * characters, as with `JsonTokens` parsing an item of 20,000 short texts takes a fifth longer.
+ */
 export function sizeOf(json: string): Size {
   const around: Container[] = []
   let innermost: Container = { place: 0, weight: 0, values: 0 }
   let largest = innermost
   let nesting = 0
   let values = 0
+  /** Whether nothing has followed the bracket or brace that begins the innermost container. */
+  let isEmpty = false
   for (let at = 0; at < json.length; at++) {
     const code = json.charCodeAt(at)
     if (code <= CODE.SPACE) continue
     if (code === CODE.QUOTE) {
       at = endOfString(json, at)
       if (at < 0) break
-    } else if (code === CODE.COMMA || isEnd(code)) {
-      values += innermost.weight
-      innermost.values += innermost.weight
-      if (innermost.values > largest.values) largest = innermost
-      if (code !== CODE.COMMA) innermost = around.pop() ?? innermost
     } else if (code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET) {
-      nesting = Math.max(nesting, around.length + 1)
+      around.push(innermost)
+      nesting = Math.max(nesting, around.length)
       if (nesting > MAX_NESTING) return { values, nesting, place: at }
-      const first = afterBlanks(json, at + 1)
-      if (isEnd(json.charCodeAt(first))) at = first
-      else {
-        around.push(innermost)
-        innermost = { place: at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
+      innermost = { place: at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
+      isEmpty = true
+      continue
+    } else if (code === CODE.COMMA || isEnd(code)) {
+      if (code === CODE.COMMA || !isEmpty) {
+        values += innermost.weight
+        innermost.values += innermost.weight
+        if (innermost.values > largest.values) largest = innermost
       }
+      if (code !== CODE.COMMA) innermost = around.pop() ?? innermost
     }
+    isEmpty = false
   }
   return { values, nesting, place: largest.place }
 }
@@ -80,39 +86,4 @@ export function checkValues(json: string, most: number, what: string, idValues?:
   if (isTooDeep) throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
   const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
   throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])
-}
-
-/** A container that is open at some offset of a JSON text. */
-interface OpenContainer {
-  readonly isArray: boolean
-  /** The index of the current element, or the offset of the current member's name. */
-  at: number
-}
-
-/** Tokens of a JSON Pointer to the value at an offset of JSON, which need not be well-formed. */
-export function pathAt(json: string, offset: number): readonly (string | number)[] {
-  const open: OpenContainer[] = []
-  let string = 0
-  for (let at = 0; at < offset; at++) {
-    const code = json.charCodeAt(at)
-    const innermost = open[open.length - 1]
-    if (code === CODE.QUOTE) {
-      string = at
-      at = endOfString(json, at)
-    } else if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE)
-      open.push({ isArray: code === CODE.OPEN_BRACKET, at: 0 })
-    else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) open.pop()
-    else if (code === CODE.COLON && innermost) innermost.at = string
-    else if (code === CODE.COMMA && innermost?.isArray) innermost.at++
-  }
-  return open.map(({ isArray, at }) => (isArray ? at : nameAt(json, at)))
-}
-
-function nameAt(json: string, begin: number): string {
-  const name = json.slice(begin, endOfString(json, begin) + 1)
-  try {
-    return JSON.parse(name)
-  } catch {
-    return name
-  }
 }

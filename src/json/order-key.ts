@@ -232,17 +232,12 @@ const scalars = new KeyWriter()
 /** Scratch space for a number that is written or read. */
 const BITS = new DataView(new ArrayBuffer(8))
 
-/*
- * Reads order keys (order-key.ts) inside other bytes. Arrays and objects are not read. The key of an instant does not
- * contain its spelling.
- */
-
-/** A value as its order key has it. */
+/** A value that is read from its order key inside other bytes. */
 export interface KeyPart {
   /** The offset after the key. */
   end: number
   rank: number
-  /** An instant is milliseconds since 1970, the microseconds as a fraction. */
+  /** An instant is milliseconds since 1970, the microseconds as a fraction. Its spelling is not in the key. */
   value: null | boolean | number | string
 }
 

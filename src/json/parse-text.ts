@@ -1,4 +1,5 @@
-import { afterBlanks, endOfString } from './scan.ts'
+import * as CODE from './char-codes.ts'
+import { endOfString, JsonTokens } from './tokens.ts'
 import { isArray, type JsonValue, put } from './value.ts'
 
 /** Text that is not JSON. `whereMalformed` finds the place. */
@@ -30,37 +31,32 @@ export function parseText(text: string): JsonValue {
 
 function hasEscapedName(json: string): boolean {
   for (let at = json.indexOf('\\'); at >= 0; at = json.indexOf('\\', at)) {
-    at = afterBlanks(json, endOfString(json, at) + 1)
-    if (json[at] === ':') return true
+    at = endOfString(json, at) + 1
+    if (new JsonTokens(json, at).next() === CODE.COLON) return true
   }
   return false
 }
 
-const BLANKS_AND_SEPARATORS = ' \t\n\r,:'
-
 /** Parses JSON that is known to be well-formed. */
 function read(json: string): JsonValue {
+  const tokens = new JsonTokens(json)
   /** The open containers, each with its name in the one around it. */
   const open: { readonly container: JsonValue[] | Record<string, JsonValue>; readonly name: string }[] = []
   let name: string | undefined
-  for (let at = 0; ; at++) {
-    const character = json[at] as string
-    if (BLANKS_AND_SEPARATORS.includes(character)) continue
-    if (character === '[' || character === '{') {
-      open.push({ container: character === '[' ? [] : {}, name: name ?? '' })
+  for (;;) {
+    const code = tokens.next()
+    if (code === CODE.COMMA || code === CODE.COLON) continue
+    if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE) {
+      open.push({ container: code === CODE.OPEN_BRACKET ? [] : {}, name: name ?? '' })
       name = undefined
       continue
     }
     let value: JsonValue
-    if (character === ']' || character === '}') {
+    if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) {
       const ended = open.pop() as (typeof open)[number]
       value = ended.container
       name = ended.name
-    } else {
-      const end = character === '"' ? endOfString(json, at) + 1 : endOfScalar(json, at)
-      value = JSON.parse(json.slice(at, end)) as JsonValue
-      at = end - 1
-    }
+    } else value = JSON.parse(json.slice(tokens.begin, tokens.end)) as JsonValue
     const around = open.at(-1)?.container
     if (around === undefined) return value
     if (isArray(around)) around.push(value)
@@ -70,10 +66,4 @@ function read(json: string): JsonValue {
     } else put(around, name, value)
     name = undefined
   }
-}
-
-function endOfScalar(json: string, begin: number): number {
-  let at = begin
-  while (at < json.length && !' \t\n\r,]}'.includes(json[at] as string)) at++
-  return at
 }

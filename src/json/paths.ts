@@ -1,7 +1,12 @@
+import * as CODE from './char-codes.ts'
+import { END, JsonTokens } from './tokens.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
-/** The names of a dotted path. */
+/** The names of a dotted path, as clients and settings write it. It leads to several values, through all elements of arrays. */
 export type Path = readonly string[]
+
+/** The unescaped tokens of a JSON Pointer (RFC 6901), as errors and patches write it: it leads to one value. */
+export type Tokens = readonly (string | number)[]
 
 /** Splits at dots. A backslash escapes a dot, comma or backslash; before others it is an ordinary character. */
 export function parsePath(text: string): Path {
@@ -104,8 +109,8 @@ function selectWithin(value: JsonValue, selection: Selection): JsonValue | undef
   return Object.keys(selected).length > 0 ? selected : undefined
 }
 
-/** A JSON Pointer (RFC 6901) from its unescaped tokens. */
-export function pointer(tokens: readonly (string | number)[]): string {
+/** Formats a JSON Pointer. */
+export function pointer(tokens: Tokens): string {
   return tokens.map((token) => `/${String(token).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
@@ -133,7 +138,7 @@ export function pathTo(
   const path: string[] = []
   for (const segment of segments) {
     isElement = isArray(current)
-    const token: string = isArray(current) ? String(indexOf(current, segment, idField)) : segment
+    const token: string = isArray(current) ? String(indexOfSegment(current, segment, idField)) : segment
     if (isArray(current)) current = current[Number(token)]
     else if (isObject(current)) current = own(current, token)
     else return undefined
@@ -143,7 +148,7 @@ export function pathTo(
 }
 
 /** An index is only for an array in which no element has an id: it would name another element after a change of the order. */
-function indexOf(array: readonly JsonValue[], segment: string, idField: string): number | undefined {
+function indexOfSegment(array: readonly JsonValue[], segment: string, idField: string): number | undefined {
   let hasIds = false
   for (let index = 0; index < array.length; index++) {
     const element = array[index] as JsonValue
@@ -153,4 +158,31 @@ function indexOf(array: readonly JsonValue[], segment: string, idField: string):
     hasIds = true
   }
   return hasIds ? undefined : arrayIndex(segment)
+}
+
+/** The tokens that lead to the value at an offset of JSON, which need not be well-formed. */
+export function pathAt(json: string, offset: number): Tokens {
+  const tokens = new JsonTokens(json)
+  /** For each open container, the index of the current element, or the current member's name as JSON. */
+  const open: (number | string)[] = []
+  let name = ''
+  for (let code = tokens.next(); code !== END && tokens.begin < offset; code = tokens.next()) {
+    const last = open.length - 1
+    const current = open[last]
+    if (code === CODE.QUOTE) name = json.slice(tokens.begin, tokens.end)
+    else if (code === CODE.OPEN_BRACKET) open.push(0)
+    else if (code === CODE.OPEN_BRACE) open.push('')
+    else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) open.pop()
+    else if (code === CODE.COLON && typeof current === 'string') open[last] = name
+    else if (code === CODE.COMMA && typeof current === 'number') open[last] = current + 1
+  }
+  return open.map((token) => (typeof token === 'number' ? token : unquoted(token)))
+}
+
+function unquoted(json: string): string {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return json
+  }
 }

@@ -1,6 +1,6 @@
 import * as CODE from './char-codes.ts'
-import { pathAt } from './item-size.ts'
-import { endOfString } from './scan.ts'
+import { pathAt, type Tokens } from './paths.ts'
+import { END, JsonTokens } from './tokens.ts'
 
 /** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6
@@ -13,31 +13,20 @@ export function mayUnderflow(json: string): boolean {
 }
 
 interface Rounded {
-  /** Tokens of a JSON Pointer. */
-  readonly path: readonly (string | number)[]
+  readonly path: Tokens
   /** The rounded value: 0 or 2^53. */
   readonly value: number
 }
 
 /** The first number in well-formed JSON that is rounded to 0 or to 2^53. The parsed value cannot show that. */
 export function whereRounded(json: string): Rounded | undefined {
-  for (let at = 0; at < json.length; at++) {
-    const code = json.charCodeAt(at)
-    if (code === CODE.QUOTE) at = endOfString(json, at)
-    else if (isOfNumber(code)) {
-      const begin = at
-      while (isOfNumber(json.charCodeAt(at + 1))) at++
-      const value = at + 1 - begin < LEAST_CHARACTERS ? undefined : roundedTo(json.slice(begin, at + 1))
-      if (value !== undefined) return { value, path: pathAt(json, begin) }
-    }
+  const tokens = new JsonTokens(json)
+  for (let code = tokens.next(); code !== END; code = tokens.next()) {
+    if (tokens.end - tokens.begin < LEAST_CHARACTERS || (code !== CODE.MINUS && !CODE.isDigit(code))) continue
+    const value = roundedTo(json.slice(tokens.begin, tokens.end))
+    if (value !== undefined) return { value, path: pathAt(json, tokens.begin) }
   }
   return undefined
-}
-
-/** Also matches letters of `true` and `false`, which are too short to be taken for a number. */
-function isOfNumber(code: number): boolean {
-  const { MINUS, DOT, PLUS, LETTER_E } = CODE
-  return CODE.isDigit(code) || code === MINUS || code === DOT || code === PLUS || (code | 0x20) === LETTER_E
 }
 
 /** Undefined if the number is not rounded. */

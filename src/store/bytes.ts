@@ -5,7 +5,7 @@ export const POSITION_BYTES = 6
 /** Greater than or equal to all positions and places. */
 export const HIGHEST = 2 ** 48 - 1
 
-export function positionOf(bytes: Buffer, offset = 0): Position {
+export function positionOf(bytes: ArrayLike<number>, offset = 0): Position {
   // The result of `readUIntBE`, which is several times slower.
   const high = ((bytes[offset] as number) << 8) | (bytes[offset + 1] as number)
   const middle = ((bytes[offset + 2] as number) << 8) | (bytes[offset + 3] as number)
@@ -17,6 +17,13 @@ export function putPosition(bytes: Buffer, offset: number, position: Position): 
   bytes.writeUInt16BE(Math.floor(position / 2 ** 32), offset)
   bytes.writeUInt32BE(position >>> 0, offset + 2)
 }
+
+/**
+ * Bytes in the buffer of the store, which its next read overwrites. They are no Buffer, so that they cannot be kept
+ * without a copy (`Buffer.from`): copying each value makes a page take 6 % longer, and a scan of all items a quarter.
+ */
+export type ScratchBytes = ArrayLike<number> &
+  Pick<Buffer, 'toString' | 'copy' | 'readUInt16BE' | 'readUInt32BE' | 'readDoubleBE'>
 
 export interface Row {
   readonly key: Buffer

@@ -77,7 +77,6 @@ class StoreCopy {
     for (const name of this.#changed) {
       const key = Buffer.from(name, 'latin1')
       const found = this.#from.newest(key)
-      // The bytes are valid until the next call only.
       const value = found && Buffer.from(found)
       changed.push({ key, value })
       bytes += value?.length ?? 0

@@ -30,54 +30,47 @@ export const PREFIX_BYTES = 5
 /** A longer id is replaced by its hash. */
 const MOST_ID_BYTES = 256
 const KIND = { integer: 0, text: 1, hashed: 2 } as const
+/** Before a text: its kind and its length. */
+const KIND_BYTES = 3
 
 export function tableKey(tag: Tag, table: number): Buffer {
-  const key = Buffer.allocUnsafe(PREFIX_BYTES)
+  return newKey(tag, table, 0)
+}
+
+function newKey(tag: Tag, table: number, bytes: number): Buffer {
+  const key = Buffer.allocUnsafe(PREFIX_BYTES + bytes)
   key[0] = tag
   key.writeUInt32BE(table, 1)
   return key
 }
 
-/** Reused by the next call, since most keys are only looked up. */
-const numbered = Buffer.allocUnsafeSlow(PREFIX_BYTES + POSITION_BYTES)
-
-/** The key of a row that has a number in a table. Valid until the next call. */
+/** The key of a row that has a number in a table. */
 export function numberedKey(tag: Tag, table: number, number: number): Buffer {
-  numbered[0] = tag
-  numbered.writeUInt32BE(table, 1)
-  putPosition(numbered, PREFIX_BYTES, number)
-  return numbered
+  const key = newKey(tag, table, POSITION_BYTES)
+  putPosition(key, PREFIX_BYTES, number)
+  return key
 }
 
-const integerKey = Buffer.allocUnsafeSlow(PREFIX_BYTES + 1 + POSITION_BYTES)
-
-/** The text comes after its kind and its length. */
-const AT_TEXT = PREFIX_BYTES + 3
-const MOST_UTF8_BYTES = 3
-const textKey = Buffer.allocUnsafeSlow(AT_TEXT + MOST_ID_BYTES * MOST_UTF8_BYTES)
-
-/** The key of a row that belongs to an item's key. No such key is a prefix of another. Valid until the next call. */
+/** The key of a row that belongs to an item's key. No such key is a prefix of another. */
 export function keyedKey(tag: Tag, table: number, key: string): Buffer {
-  const integer = integerOf(key)
+  const integer = shortInteger(key)
   if (integer >= 0) {
-    integerKey[0] = tag
-    integerKey.writeUInt32BE(table, 1)
-    integerKey[PREFIX_BYTES] = KIND.integer
-    putPosition(integerKey, PREFIX_BYTES + 1, integer)
-    return integerKey
+    const row = newKey(tag, table, 1 + POSITION_BYTES)
+    row[PREFIX_BYTES] = KIND.integer
+    putPosition(row, PREFIX_BYTES + 1, integer)
+    return row
   }
-  let bytes = key.length > MOST_ID_BYTES ? key.length : textKey.write(key, AT_TEXT)
-  const isLong = bytes > MOST_ID_BYTES
-  if (isLong) bytes = hash('sha256', key, 'buffer').copy(textKey, AT_TEXT)
-  textKey[0] = tag
-  textKey.writeUInt32BE(table, 1)
-  textKey[PREFIX_BYTES] = isLong ? KIND.hashed : KIND.text
-  textKey.writeUInt16BE(bytes, PREFIX_BYTES + 1)
-  return textKey.subarray(0, AT_TEXT + bytes)
+  const isLong = key.length > MOST_ID_BYTES || Buffer.byteLength(key) > MOST_ID_BYTES
+  const id = isLong ? hash('sha256', key, 'buffer') : Buffer.from(key)
+  const row = newKey(tag, table, KIND_BYTES + id.length)
+  row[PREFIX_BYTES] = isLong ? KIND.hashed : KIND.text
+  row.writeUInt16BE(id.length, PREFIX_BYTES + 1)
+  id.copy(row, PREFIX_BYTES + KIND_BYTES)
+  return row
 }
 
 /** The integer if the key is a canonical integer of up to 14 digits; -1 for other keys. */
-function integerOf(key: string): number {
+function shortInteger(key: string): number {
   const { length } = key
   if (length === 0 || length > 14) return -1
   let integer = 0

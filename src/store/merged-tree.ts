@@ -2,7 +2,10 @@ import type { Turn } from '../runtime/turns.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { type Cursor, type KeyCursor, type OrderedKeys, type Tree, tupleOf } from './tree.ts'
 
-/** A tree as it was before a few items changed: some of its keys are skipped, and others are added. */
+/**
+ * A tree as it was before a few items changed: some of its keys are skipped, and others are added. Both are lists in memory,
+ * so that counting them between two keys is a binary search.
+ */
 export class MergedTree implements OrderedKeys {
   readonly #tree: Tree
   /** Skipped keys, in order. */
@@ -28,6 +31,7 @@ export class MergedTree implements OrderedKeys {
   }
 
   async seek(from: Buffer, turn: Turn, skipped = 0): Promise<KeyCursor> {
+    // Changed keys before `from`, which are not counted.
     const added = below(this.#added, from)
     const without = below(this.#without, from)
     const { cursor, before } = await this.#tree.find(from, skipped, turn, {
@@ -35,12 +39,17 @@ export class MergedTree implements OrderedKeys {
       removed: this.#without.length - without,
     })
     const { key } = cursor
+    // Before the cursor lie `before - removed` keys that remain. The rest of `skipped` are added ones.
     const removed = (key ? below(this.#without, key) : this.#without.length) - without
     const next = Math.min(this.#added.length, added + skipped - (before - removed))
     return new MergedCursor(cursor, this.#without, this.#added, next)
   }
 }
 
+/**
+ * Merges the keys of the tree with the added ones. Between two calls, neither `#cursor` nor `#added[#next]` is before the
+ * current key, which is the lower of the two, and `#cursor` is at no skipped key.
+ */
 class MergedCursor implements KeyCursor {
   readonly #cursor: Cursor
   readonly #without: readonly Buffer[]
@@ -81,6 +90,7 @@ class MergedCursor implements KeyCursor {
   }
 
   previous(): void {
+    // Both candidates lie before the current key: the tree's previous key, and the added key before `#next`.
     this.#cursor.previous()
     this.#pass('previous')
     const ours = this.#added[this.#next - 1]
@@ -90,6 +100,7 @@ class MergedCursor implements KeyCursor {
       if (!theirs) this.#next = -1
       return
     }
+    // The added key is the current one now, so the tree's cursor returns to where it was.
     this.#next--
     this.#cursor.next()
     this.#pass('next')

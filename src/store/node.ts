@@ -1,7 +1,7 @@
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 
 /*
- * A node of a counted tree, as the store holds it:
+ * A node of a tree (tree.ts), as the store holds it:
  *
  * | Bytes | |
  * |---|---|
@@ -42,7 +42,7 @@ export function levelOf(node: Buffer): number {
 }
 
 /** Number of entries. */
-export function sizeOf(node: Buffer): number {
+export function entryCount(node: Buffer): number {
   return shortAt(node, AT.size)
 }
 
@@ -72,13 +72,13 @@ export function entryBytes(entry: Buffer): number {
 
 /** The bytes of an entry, not copied. */
 export function entryAt(node: Buffer, index: number): Buffer {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   return node.subarray(startOf(node, size, index), endOf(node, size, index))
 }
 
 /** Whether two entries are equal without their last `last` bytes. */
 export function isEntry(node: Buffer, index: number, other: Buffer, last: number): boolean {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   const start = startOf(node, size, index)
   const length = endOf(node, size, index) - last - start
   return length === other.length - last && compareBytes(other, length, node, start, length) === 0
@@ -86,17 +86,17 @@ export function isEntry(node: Buffer, index: number, other: Buffer, last: number
 
 /** The place at the end of a leaf's key. */
 export function placeAt(node: Buffer, index: number): number {
-  return positionOf(node, endOf(node, sizeOf(node), index) - POSITION_BYTES)
+  return positionOf(node, endOf(node, entryCount(node), index) - POSITION_BYTES)
 }
 
 /** A lower bound for the keys of a child. For the first child it is not used and may be higher than its keys. */
 export function separatorAt(node: Buffer, index: number): Buffer {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   return node.subarray(startOf(node, size, index), endOf(node, size, index) - CHILD_BYTES)
 }
 
 export function childAt(node: Buffer, index: number): Child {
-  const at = endOf(node, sizeOf(node), index) - CHILD_BYTES
+  const at = endOf(node, entryCount(node), index) - CHILD_BYTES
   return {
     node: positionOf(node, at + CHILD.node),
     count: positionOf(node, at + CHILD.count),
@@ -106,12 +106,12 @@ export function childAt(node: Buffer, index: number): Child {
 }
 
 export function childNode(node: Buffer, index: number): number {
-  return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.node)
+  return positionOf(node, endOf(node, entryCount(node), index) - CHILD_BYTES + CHILD.node)
 }
 
 /** Updates the entry of a child in place. */
 export function putChild(node: Buffer, index: number, { node: number, count, low, high }: Child): void {
-  const at = endOf(node, sizeOf(node), index) - CHILD_BYTES
+  const at = endOf(node, entryCount(node), index) - CHILD_BYTES
   putPosition(node, at + CHILD.node, number)
   putPosition(node, at + CHILD.count, count)
   putPosition(node, at + CHILD.low, low)
@@ -141,7 +141,7 @@ export function childFor(node: Buffer, key: Buffer): number {
 
 /** The first entry from `from` on that is above a key (or equal, with `orEqual`), without the last `last` bytes. */
 function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqual: boolean): number {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   let low = from
   let high = size
   while (low < high) {
@@ -171,7 +171,7 @@ export function withEntry(node: Buffer, index: number, entry: Buffer): Buffer {
 
 /** A copy with more entries, in their order. Each comes before the entry that has its index, which ascend, in `node`. */
 export function withEntries(node: Buffer, indexes: readonly number[], entries: readonly Buffer[]): Buffer {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   const more = entries.length
   const bytes = entries.reduce((sum, { length }) => sum + length, 0)
   const made = Buffer.allocUnsafeSlow(node.length + END_BYTES * more + bytes)
@@ -207,7 +207,7 @@ export function withoutEntry(node: Buffer, index: number): Buffer {
 
 /** A copy without the entries from `from` to before `to`. */
 export function withoutEntries(node: Buffer, from: number, to: number): Buffer {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   if (from === to) return node
   const base = AT.ends + END_BYTES * size
   const start = startOf(node, size, from)
@@ -227,7 +227,7 @@ export function withoutEntries(node: Buffer, from: number, to: number): Buffer {
 
 /** A new node with the entries of both. */
 export function joinNodes(left: Buffer, right: Buffer): Buffer {
-  const [l, r] = [sizeOf(left), sizeOf(right)]
+  const [l, r] = [entryCount(left), entryCount(right)]
   const [leftBase, rightBase] = [AT.ends + END_BYTES * l, AT.ends + END_BYTES * r]
   const made = Buffer.allocUnsafeSlow(left.length + right.length - AT.ends)
   left.copy(made, 0, 0, leftBase)
@@ -244,7 +244,7 @@ export function joinNodes(left: Buffer, right: Buffer): Buffer {
 
 /** The values of a node's entry in its parent. */
 export function summaryOf(node: Buffer): Omit<Child, 'node'> {
-  const size = sizeOf(node)
+  const size = entryCount(node)
   const isLeaf = levelOf(node) === 0
   let count = 0
   let low = Number.MAX_SAFE_INTEGER

@@ -16,7 +16,7 @@ import { dirname } from 'node:path'
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
-import { metaOf } from './meta.ts'
+import { metaOf } from './lmdb.ts'
 import { Store } from './store.ts'
 
 /** Stores of another format are not opened. */
@@ -78,7 +78,7 @@ export class StoreDirectory {
    * @throws ENOSPC when an existing store cannot be opened without space on the disk.
    */
   open(): Store {
-    this.whyNot = bytesOf(this.#file) === undefined ? undefined : this.whyNotUsable()
+    this.whyNot = fileBytes(this.#file) === undefined ? undefined : this.whyNotUsable()
     const { isOpen = false, ended = 0 } = this.#noted() ?? {}
     if (this.whyNot !== undefined) this.setAside()
     this.#removeCopy()
@@ -120,7 +120,7 @@ export class StoreDirectory {
   /** Renames the store to `.aside`, replacing an earlier one of that name. */
   setAside(): void {
     rmSync(`${this.#file}-lock`, { force: true })
-    if (bytesOf(this.#file) !== undefined) renameSync(this.#file, this.#aside)
+    if (fileBytes(this.#file) !== undefined) renameSync(this.#file, this.#aside)
   }
 
   /** Syncs a complete store, which then replaces one that was set aside. */
@@ -151,7 +151,7 @@ export class StoreDirectory {
    * @throws {Refusal} when it could not be copied; it is unchanged.
    */
   async compact(): Promise<Compacted> {
-    const before = bytesOf(this.#file) ?? 0
+    const before = fileBytes(this.#file) ?? 0
     const copy = this.#copy
     const store = this.open()
     this.settle()
@@ -173,7 +173,7 @@ export class StoreDirectory {
     closeSync(file)
     this.#putCopy()
     this.#note({ isOpen: false })
-    return { before, after: bytesOf(this.#file) ?? 0 }
+    return { before, after: fileBytes(this.#file) ?? 0 }
   }
 
   /** Compacts an open store; `rest` is that of `copyStore`. Undefined if it was abandoned without changes. */
@@ -213,7 +213,7 @@ export class StoreDirectory {
   }
 
   get bytes(): number {
-    return bytesOf(this.#file) ?? 0
+    return fileBytes(this.#file) ?? 0
   }
 
   /** The file that a compaction writes. */
@@ -232,7 +232,7 @@ export class StoreDirectory {
 
   /** The reason why the store is not reliable; undefined if it is. */
   whyNotUsable(): string | undefined {
-    const bytes = bytesOf(this.#file)
+    const bytes = fileBytes(this.#file)
     if (bytes === undefined) return 'it is missing'
     const noted = this.#noted()
     if (!noted) return 'nothing is noted about it'
@@ -270,7 +270,7 @@ export class StoreDirectory {
 
   #noteDurably(state: NewlyNoted): void {
     // The directory was removed on purpose, or the disk never had room for the store.
-    if (bytesOf(state.isOpen ? this.path : this.#file) === undefined) return
+    if (fileBytes(state.isOpen ? this.path : this.#file) === undefined) return
     const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
     const doubt = this.#doubt !== undefined && { doubt: this.#doubt }
     const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state, ...doubt }
@@ -279,7 +279,7 @@ export class StoreDirectory {
   }
 }
 
-function bytesOf(path: string): number | undefined {
+function fileBytes(path: string): number | undefined {
   return statSync(path, { throwIfNoEntry: false })?.size
 }
 

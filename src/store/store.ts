@@ -6,10 +6,10 @@ import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, type Row, type RowsOptions } from './bytes.ts'
+import { POSITION_BYTES, positionOf, type Row, type RowsOptions, type ScratchBytes } from './bytes.ts'
 import { DiskSpace, SpaceRetry } from './disk-space.ts'
 import { prefixEnd, TAG } from './keys.ts'
-import { append, FileLength, type Lmdb, lastKey, named, openLmdb, putNew, synced, usedBytes } from './lmdb.ts'
+import { append, FileLength, type Lmdb, lastKey, openLmdb, putNew, synced, usedBytes, withNodeCode } from './lmdb.ts'
 import { type Pin, Versions } from './versions.ts'
 
 /** Rows removed in one transaction. */
@@ -88,16 +88,16 @@ export class Store {
     return store
   }
 
-  /** The value of a versioned row at a position; undefined if it did not exist. Only valid until the next call. */
-  read(key: Buffer, at: Position): Buffer | undefined {
+  /** The value of a versioned row at a position; undefined if it did not exist. */
+  read(key: Buffer, at: Position): ScratchBytes | undefined {
     const found = this.newest(key)
     if (found === undefined) return undefined
     if (found.length < POSITION_BYTES) throw this.damage(new Corruption('A row of the store is too short.'))
     return positionOf(found) <= at ? found : this.versions.find(key, at)
   }
 
-  /** The newest value, or that of a row without versions. The bytes are valid until the next call only. */
-  newest(key: Buffer): Buffer | undefined {
+  /** The newest value, or that of a row without versions. */
+  newest(key: Buffer): ScratchBytes | undefined {
     try {
       // lmdb returns a larger buffer with its own `length`.
       const found = this.#db?.getBinaryFast(key)
@@ -147,7 +147,7 @@ export class Store {
       return result
     } catch (error) {
       this.#last = undefined
-      const known = named(error)
+      const known = withNodeCode(error)
       // LMDB reports a partial write on a full disk as EIO.
       if (known.code === 'EIO' && this.#space.isShort) known.code = 'ENOSPC'
       if (isOutOfSpace(known)) this.full()

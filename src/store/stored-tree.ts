@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
@@ -7,37 +8,23 @@ import type { Store } from './store.ts'
 import { ROOT, Tree } from './tree.ts'
 import { type Nodes, TreeWriter } from './tree-writer.ts'
 
-/** Nodes cached in each of two generations. */
-const CACHED_NODES = 2048
+/** Highest number of cached nodes. */
+const CACHED_NODES = 4096
 /** Offset in a free node, after its position, of the number of the next free node. */
 const NEXT = POSITION_BYTES
 const NONE = 0
 
 /** Recently used nodes in their committed state, by tree and number. */
 export class NodeCache {
-  #young = new Map<number, Buffer>()
-  #old = new Map<number, Buffer>()
+  readonly #nodes = new LRUCache<number, Buffer>({ max: CACHED_NODES })
 
   get(tree: number, node: number): Buffer | undefined {
-    const key = keyOf(tree, node)
-    const young = this.#young.get(key)
-    if (young) return young
-    const old = this.#old.get(key)
-    if (old) this.set(tree, node, old)
-    return old
+    return this.#nodes.get(tree * 2 ** 32 + node)
   }
 
   set(tree: number, node: number, bytes: Buffer): void {
-    if (this.#young.size >= CACHED_NODES) {
-      this.#old = this.#young
-      this.#young = new Map()
-    }
-    this.#young.set(keyOf(tree, node), bytes)
+    this.#nodes.set(tree * 2 ** 32 + node, bytes)
   }
-}
-
-function keyOf(tree: number, node: number): number {
-  return tree * 2 ** 32 + node
 }
 
 /** The allocation state of node numbers. */
@@ -48,7 +35,10 @@ interface Numbers {
   readonly free: number
 }
 
-/** A tree whose nodes are versioned rows of the store. */
+/**
+ * A tree (tree.ts) whose nodes are versioned rows of the store. A transaction changes copies of nodes: `save` writes them,
+ * and after its end `commit` or `rollBack` must follow. The cache has committed nodes alone, the newest version of each.
+ */
 export class StoredTree implements Nodes {
   readonly number: number
   readonly #store: Store
@@ -179,12 +169,10 @@ export class StoredTree implements Nodes {
   }
 
   #nodeAt(number: number, at: Position): Buffer {
-    const cached = this.#cache.get(this.number, number)
-    if (cached && positionOf(cached) <= at) return cached
-    const key = numberedKey(TAG.node, this.number, number)
-    const newest = cached ?? this.#newest(number)
+    const newest = this.#newest(number)
     if (positionOf(newest) <= at) return newest
-    const then = this.#store.read(key, at)
+    // The node has changed since, and the store has kept the version of a pinned position.
+    const then = this.#store.read(numberedKey(TAG.node, this.number, number), at)
     if (!then) throw this.#damaged()
     return Buffer.from(then)
   }

@@ -9,13 +9,13 @@ import {
   emptyNode,
   entryAt,
   entryBytes,
+  entryCount,
   isEntry,
   joinNodes,
   levelOf,
   lowerBound,
   putChild,
   separatorAt,
-  sizeOf,
   summaryOf,
   withEntries,
   withEntry,
@@ -52,7 +52,10 @@ interface Step {
   readonly index: number
 }
 
-/** Inserts and removes keys of a tree. Needs transactions. */
+/**
+ * Inserts and removes keys of a tree (tree.ts) in a transaction. It changes counts and places on the path from the root
+ * first, and then the leaf, from which splits and joins go up the path again.
+ */
 export class TreeWriter {
   readonly #nodes: Nodes
 
@@ -77,14 +80,16 @@ export class TreeWriter {
   #insertInLeaf(keys: readonly Buffer[], from: number): number {
     const { path, leaf: number, end } = this.#descend(keys[from] as Buffer)
     const leaf = this.#nodes.get(number)
-    const size = sizeOf(leaf)
+    const size = entryCount(leaf)
     const indexes: number[] = []
     const added: Buffer[] = []
     let [low, high] = [HIGHEST, 0]
     let bytes = leaf.length
     let at = from
+    // Invariant: `added` are the keys from `from` to before `at` that the leaf lacks, and `bytes` is its size with them.
     for (; at < keys.length && (at === from || bytes <= MOST_BYTES); at++) {
       const key = keys[at] as Buffer
+      // It belongs into a later leaf.
       if (end && key.compare(end) >= 0) break
       const index = lowerBound(leaf, key)
       if (index < size && isEntry(leaf, index, key, 0)) continue
@@ -112,7 +117,7 @@ export class TreeWriter {
     const { path, leaf: number } = this.#descend(key)
     const leaf = this.#nodes.get(number)
     const index = lowerBound(leaf, key)
-    if (index === sizeOf(leaf) || !entryAt(leaf, index).equals(key)) {
+    if (index === entryCount(leaf) || !entryAt(leaf, index).equals(key)) {
       throw new Corruption(`An index lacks an entry of place ${positionOf(key, key.length - POSITION_BYTES)}.`)
     }
     for (const { number, index } of path) {
@@ -131,7 +136,7 @@ export class TreeWriter {
     for (let node = this.#nodes.get(number); levelOf(node) > 0; node = this.#nodes.get(number)) {
       const index = childFor(node, key)
       path.push({ number, index })
-      if (index + 1 < sizeOf(node)) end = separatorAt(node, index + 1)
+      if (index + 1 < entryCount(node)) end = separatorAt(node, index + 1)
       number = childNode(node, index)
     }
     return { path, leaf: number, end }
@@ -143,7 +148,7 @@ export class TreeWriter {
       this.#nodes.put(number, node)
       return
     }
-    const size = sizeOf(node)
+    const size = entryCount(node)
     // Appending keys, as growing times do, leaves full nodes behind.
     const from = at >= size >>> 1 ? Math.min(at + 1, size - 1) : size >>> 1
     const left = withoutEntries(node, from, size)
@@ -183,14 +188,14 @@ export class TreeWriter {
       return
     }
     const above = this.#nodes.get(parent.number)
-    if (sizeOf(node) === 0) {
+    if (entryCount(node) === 0) {
       this.#nodes.free(number)
       this.#shrink(path, parent.number, withoutEntry(above, parent.index))
       return
     }
     if (node.length >= FEW_BYTES) return
     const index = parent.index > 0 ? parent.index - 1 : 0
-    if (index + 1 >= sizeOf(above)) return
+    if (index + 1 >= entryCount(above)) return
     const [left, right] = [childAt(above, index), childAt(above, index + 1)]
     const both = this.#joined(left, right, separatorAt(above, index + 1))
     if (!both) return
@@ -203,6 +208,7 @@ export class TreeWriter {
 
   #joined({ node: left }: Child, { node: right }: Child, separator: Buffer): Buffer | undefined {
     const [l, r] = [this.#nodes.get(left), this.#nodes.get(right)]
+    // The joined node keeps the number of the left one.
     if (l.length + r.length + separator.length > JOINED_BYTES) return undefined
     if (levelOf(r) === 0) return joinNodes(l, r)
     // The separator of the first child may be too high; the one from the parent is a correct bound.
@@ -215,11 +221,11 @@ export class TreeWriter {
     for (;;) {
       const root = this.#nodes.get(ROOT)
       if (levelOf(root) === 0) return
-      if (sizeOf(root) === 0) {
+      if (entryCount(root) === 0) {
         this.clear()
         return
       }
-      if (sizeOf(root) > 1) return
+      if (entryCount(root) > 1) return
       const child = childNode(root, 0)
       this.#nodes.put(ROOT, Buffer.from(this.#nodes.get(child)))
       this.#nodes.free(child)
@@ -229,7 +235,7 @@ export class TreeWriter {
 
 /** The shortest separator above all keys of the left leaf and not above those of the right one. */
 function separatorBetween(left: Buffer, right: Buffer): Buffer {
-  const last = entryAt(left, sizeOf(left) - 1)
+  const last = entryAt(left, entryCount(left) - 1)
   const first = entryAt(right, 0)
   let same = 0
   while (last[same] === first[same]) same++

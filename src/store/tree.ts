@@ -1,3 +1,23 @@
+/*
+ * An index is a B+-tree with counts. Its keys are in the leaves, in order; each ends with the place of an item, so that no
+ * two are equal. A node above the leaves has for each child a separator, the number of keys below the child, and the
+ * lowest and highest place of these keys. A separator is above all keys of the child before, and not above those of its
+ * own child; that of the first child is not used. So the keys between two keys are counted, and the key at a rank is
+ * found, on paths from the root.
+ *
+ * Nodes are rows of the store, by their numbers; the root has number 0. A changed node is written under the same number,
+ * and the store keeps its earlier version while a pinned position needs it. So readers share no lock with the writer: a
+ * reader gets each node as of its position, in bytes that never change.
+ *
+ * | File | |
+ * |---|---|
+ * | `node.ts` | the bytes of a node: reads entries, and makes copies with other entries |
+ * | `tree.ts` | counts and finds keys in nodes that it is given by number |
+ * | `tree-writer.ts` | inserts and removes keys: splits, joins and frees nodes in a transaction |
+ * | `stored-tree.ts` | keeps the nodes in the store: versions, a cache, free numbers. Opens a `Tree` as of a position |
+ * | `merged-tree.ts` | a tree with some keys skipped and others added: an index as it was before a few items changed |
+ */
+
 import type { Turn } from '../runtime/turns.ts'
 import { HIGHEST, POSITION_BYTES } from './bytes.ts'
 import {
@@ -5,12 +25,12 @@ import {
   childFor,
   childNode,
   entryAt,
+  entryCount,
   isEntry,
   levelOf,
   lowerBound,
   placeAt,
   separatorAt,
-  sizeOf,
 } from './node.ts'
 
 /** The number of every tree's root. */
@@ -41,11 +61,11 @@ export function tupleOf(key: Buffer): Buffer {
   return key.subarray(0, key.length - POSITION_BYTES)
 }
 
-/** Keys that are counted though they are not in a tree, and keys of it that are not counted. */
+/** Added keys, which are counted though they are not in a tree, and removed ones, which are in it and not counted. */
 export interface KeyChanges {
-  /** The number of the former minus that of the latter, from where a search begins to before `key`. */
+  /** The number of added keys minus that of removed ones, from where a search begins to before `key`. */
   shiftAt(key: Buffer): number
-  /** The number of all the latter, from where the search begins. */
+  /** The number of removed keys from where the search begins. */
   readonly removed: number
 }
 
@@ -61,9 +81,9 @@ interface Level {
 }
 
 /**
- * A B+-tree of keys that end with a place (6 bytes), with counts: the keys between two keys are counted on their paths
- * from the root. Reads the tree as of one position. With `below`, keys at this place or a higher one are skipped, as
- * their items were created later; nodes with places on both sides are then counted, once for each object.
+ * Reads a tree as of one position. With `below`, keys at this place or a higher one are invisible, as their items were
+ * created later. The count of a node with places on both sides of it is then not in its parent: its keys are counted, once
+ * for each object.
  */
 export class Tree implements OrderedKeys {
   readonly #nodeOf: (number: number) => Buffer
@@ -91,26 +111,30 @@ export class Tree implements OrderedKeys {
    */
   async find(from: Buffer, skipped: number, turn: Turn, changes?: KeyChanges): Promise<Found> {
     const levels: Level[] = []
-    /** Keys from `from` to before the node. */
+    /** Visible keys from `from` to before the node. */
     let before = 0
-    /** Whether the path is that of `from`. */
+    /** Whether `from` belongs below the node; otherwise all keys of the node are behind it. */
     let isAtFrom = true
     let node = this.#nodeOf(ROOT)
+    // Invariant: the result is below the node, or is the first key behind it. At most `skipped` keys lie before the node.
     while (levelOf(node) > 0) {
       let index = isAtFrom ? childFor(node, from) : 0
       if (skipped > 0) {
+        // The child of `from` has keys on both sides of it. Children from `start` on are counted as a whole.
         const start = isAtFrom ? index + 1 : index
         const within = isAtFrom ? await this.#countIn(this.#nodeOf(childNode(node, index)), turn, from) : 0
+        // Keys that `changes` removes are in the sums, so these are needed up to a higher number.
         const most = skipped + (changes?.removed ?? 0) - before - within
-        const sums = await this.#sumsOf(node, start, most, sizeOf(node), turn)
+        const sums = await this.#sumsOf(node, start, most, entryCount(node), turn)
         const base = before + within - (sums[start] as number)
-        // The last child with at most `skipped` keys before it.
-        for (let high = sizeOf(node) - 1; index < high; ) {
+        // The last child with at most `skipped` keys before it. Invariant: child `index` has so few, and those above `high` more.
+        for (let high = entryCount(node) - 1; index < high; ) {
           const middle = (index + high + 1) >>> 1
           const shift = changes?.shiftAt(separatorAt(node, middle)) ?? 0
           if (base + (sums[middle] as number) + shift > skipped) high = middle - 1
           else index = middle
         }
+        // The path leaves that of `from`.
         if (index >= start) {
           before = base + (sums[index] as number)
           isAtFrom = false
@@ -121,7 +145,8 @@ export class Tree implements OrderedKeys {
     }
     const first = isAtFrom ? lowerBound(node, from) : 0
     let index = first
-    for (let high = sizeOf(node); index < high; ) {
+    // Invariant: entries before `index` have fewer than `skipped` keys before them, and those from `high` on as many or more.
+    for (let high = entryCount(node); index < high; ) {
       const middle = (index + high) >>> 1
       const shift = changes?.shiftAt(entryAt(node, middle)) ?? 0
       if (before + this.#countKeys(node, first, middle) + shift < skipped) index = middle + 1
@@ -131,17 +156,18 @@ export class Tree implements OrderedKeys {
     levels.push({ node, index })
     const cursor = new Cursor(this.#nodeOf, this.#below, levels)
     // The key is in another leaf, or the next visible one.
-    if (index === sizeOf(node) || placeAt(node, index) >= this.#below) cursor.next()
+    if (index === entryCount(node) || placeAt(node, index) >= this.#below) cursor.next()
     return { cursor, before }
   }
 
   /** Number of visible keys below a node, from `from` to before `to`, if given. */
   async #countIn(node: Buffer, turn: Turn, from?: Buffer, to?: Buffer): Promise<number> {
     if (levelOf(node) === 0) {
-      return this.#countKeys(node, from ? lowerBound(node, from) : 0, to ? lowerBound(node, to) : sizeOf(node))
+      return this.#countKeys(node, from ? lowerBound(node, from) : 0, to ? lowerBound(node, to) : entryCount(node))
     }
     const first = from ? childFor(node, from) : -1
-    const last = to ? childFor(node, to) : sizeOf(node)
+    const last = to ? childFor(node, to) : entryCount(node)
+    // The paths of `from` and `to` part at this node, or further down. The children between the two are counted as a whole.
     if (first === last) return this.#countIn(this.#nodeOf(childNode(node, first)), turn, from, to)
     let count = 0
     if (from) count += await this.#countIn(this.#nodeOf(childNode(node, first)), turn, from)
@@ -156,6 +182,7 @@ export class Tree implements OrderedKeys {
     const { count, low, high, node } = childAt(parent, index)
     if (high < this.#below) return count
     if (low >= this.#below) return 0
+    // Some keys of the child are visible. It is read with all nodes below it that are like that.
     const known = this.#counts.get(node)
     if (known !== undefined) return known
     if (turn.isOver) await turn.next()
@@ -171,6 +198,7 @@ export class Tree implements OrderedKeys {
   async #sumsOf(node: Buffer, from: number, most: number, to: number, turn: Turn): Promise<Float64Array> {
     const { high, sums } = totalsOf(node)
     if (high < this.#below) return sums
+    // The sum that exceeds `most` ends the counting: a search never goes beyond it.
     const visible = new Float64Array(sums.length).fill(Number.POSITIVE_INFINITY)
     visible[from] = 0
     for (let index = from, sum = 0; index < to && sum <= most; index++) {
@@ -202,7 +230,7 @@ const totals = new WeakMap<Buffer, Totals>()
 function totalsOf(node: Buffer): Totals {
   const known = totals.get(node)
   if (known) return known
-  const size = sizeOf(node)
+  const size = entryCount(node)
   const sums = new Float64Array(size + 1)
   let high = 0
   for (let index = 0; index < size; index++) {
@@ -229,7 +257,7 @@ export class Cursor implements KeyCursor {
   /** The bytes do not change. Undefined before the first key and after the last. */
   get key(): Buffer | undefined {
     const { node, index } = this.#levels.at(-1) as Level
-    return index >= 0 && index < sizeOf(node) ? entryAt(node, index) : undefined
+    return index >= 0 && index < entryCount(node) ? entryAt(node, index) : undefined
   }
 
   /** The place at the end of the key. */
@@ -240,7 +268,7 @@ export class Cursor implements KeyCursor {
 
   hasTupleOf(key: Buffer): boolean {
     const { node, index } = this.#levels.at(-1) as Level
-    return index >= 0 && index < sizeOf(node) && isEntry(node, index, key, POSITION_BYTES)
+    return index >= 0 && index < entryCount(node) && isEntry(node, index, key, POSITION_BYTES)
   }
 
   next(): void {
@@ -253,11 +281,13 @@ export class Cursor implements KeyCursor {
 
   #move(by: 1 | -1): void {
     let leaf = this.#levels.at(-1) as Level
+    // Steps over invisible keys.
     do {
       leaf.index += by
-      while (leaf.index < 0 || leaf.index >= sizeOf(leaf.node)) {
+      // The cursor is outside its leaf. Without a further leaf it stays there, and `key` is undefined.
+      while (leaf.index < 0 || leaf.index >= entryCount(leaf.node)) {
         if (!this.#turn(by)) {
-          leaf.index = by > 0 ? sizeOf(leaf.node) : -1
+          leaf.index = by > 0 ? entryCount(leaf.node) : -1
           return
         }
         leaf = this.#levels.at(-1) as Level
@@ -268,6 +298,7 @@ export class Cursor implements KeyCursor {
 
   /** Moves to just before the first key of the next leaf, or, backwards, after the last one; false without one. */
   #turn(by: 1 | -1): boolean {
+    // Goes up to the lowest node with a further child, and from that down to its first leaf (backwards: the last one).
     for (let depth = this.#levels.length - 2; depth >= 0; depth--) {
       const level = this.#levels[depth] as Level
       const at = this.#nextChild(level, by)
@@ -276,12 +307,13 @@ export class Cursor implements KeyCursor {
       this.#levels.length = depth + 1
       let node = this.#nodeOf(childNode(level.node, at))
       while (levelOf(node) > 0) {
-        const outside = { node, index: by > 0 ? -1 : sizeOf(node) }
-        const index = this.#nextChild(outside, by) ?? (by > 0 ? 0 : sizeOf(node) - 1)
+        // Without a visible child, any will do: `#move` steps over the keys below it.
+        const outside = { node, index: by > 0 ? -1 : entryCount(node) }
+        const index = this.#nextChild(outside, by) ?? (by > 0 ? 0 : entryCount(node) - 1)
         this.#levels.push({ node, index })
         node = this.#nodeOf(childNode(node, index))
       }
-      this.#levels.push({ node, index: by > 0 ? -1 : sizeOf(node) })
+      this.#levels.push({ node, index: by > 0 ? -1 : entryCount(node) })
       return true
     }
     return false
@@ -289,7 +321,7 @@ export class Cursor implements KeyCursor {
 
   /** The next child with visible places. */
   #nextChild({ node, index }: Level, by: 1 | -1): number | undefined {
-    const size = sizeOf(node)
+    const size = entryCount(node)
     for (let at = index + by; at >= 0 && at < size; at += by) {
       if (this.#below === HIGHEST || childAt(node, at).low < this.#below) return at
     }

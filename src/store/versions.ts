@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions } from './bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions, type ScratchBytes } from './bytes.ts'
 import { prefixEnd, TAG, versionKey } from './keys.ts'
 
 /** Old versions checked in one step. */
@@ -14,7 +14,7 @@ export interface Pin {
 
 /** The rows of a store. */
 interface Rows {
-  newest(key: Buffer): Buffer | undefined
+  newest(key: Buffer): ScratchBytes | undefined
   rows(start: Buffer, end: Buffer, options: RowsOptions): Row[]
   set(key: Buffer, value: Buffer): void
   removeAll(rows: readonly Row[]): Promise<void>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Base, Difference } from '../../src/commands/difference.ts'
 import type { CollectionEdit } from '../../src/commands/edit.ts'
-import { bytesOf, type ReadBytes } from '../../src/data-file/file-content.ts'
+import { bytesReader, type ReadBytes } from '../../src/data-file/file-content.ts'
 import { FileParser } from '../../src/data-file/file-parser.ts'
 import { readDataFile } from '../../src/data-file/file-reader.ts'
 import { parseText } from '../../src/json/parse-text.ts'
@@ -118,7 +118,7 @@ function cutUp(bytes: Buffer, random: Random, most: number): Buffer[] {
 /** The result of reading pieces one after the other. */
 async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<ReadonlyMap<string, CollectionEdit>> {
   const difference = new Difference({ base, idField: 'id', kind: 'edit', keeps: 'ids' })
-  const readings = pieces.filter(({ length }) => length > 0).map(bytesOf)
+  const readings = pieces.filter(({ length }) => length > 0).map(bytesReader)
   const readNext: ReadBytes = async (room) => {
     for (let reading = readings[0]; reading; reading = readings[0]) {
       const bytes = await reading(room)
@@ -422,7 +422,7 @@ test('a syntax error in a very long file is reported with its place', async () =
 test('a value of more than 64 MiB is rejected with its place', async () => {
   const chunk = Buffer.alloc(1024 * 1024, 'a')
   const begin = Buffer.from('{"things":[{"id":1},{"text":"')
-  const readings = [begin, ...Array.from({ length: 65 }, () => chunk)].map(bytesOf)
+  const readings = [begin, ...Array.from({ length: 65 }, () => chunk)].map(bytesReader)
   const readNext: ReadBytes = async (room) => {
     const bytes = (await readings[0]?.(room)) ?? 0
     if (bytes > 0) return bytes

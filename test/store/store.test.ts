@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Position } from '../../src/events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../../src/store/bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../../src/store/bytes.ts'
 import { keyedKey, numberedKey, prefixEnd, TAG, tableKey, versionKey } from '../../src/store/keys.ts'
 import { Store } from '../../src/store/store.ts'
 import type { Pin } from '../../src/store/versions.ts'
@@ -20,7 +20,8 @@ function rowOf(position: Position, text: string): Buffer {
   return value
 }
 
-const textOf = (value: Buffer | undefined): string | undefined => value?.toString('utf8', POSITION_BYTES, value.length)
+const textOf = (value: ScratchBytes | undefined): string | undefined =>
+  value?.toString('utf8', POSITION_BYTES, value.length)
 
 function put(store: Store, position: Position, ...rows: readonly (readonly [key: string, text: string])[]): void {
   store.transaction(() => {
