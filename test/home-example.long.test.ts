@@ -5,8 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { until } from './support/deadline.ts'
 import { temporaryDirectory } from './support/directory.ts'
-import { freePort } from './support/ports.ts'
-import { startProcess } from './support/process.ts'
+import { freePort, startProcess } from './support/process.ts'
 import { ofOneServer, type RunningServer, startServer } from './support/server.ts'
 
 const HOME = fileURLToPath(new URL('../examples/home', import.meta.url))

@@ -12,7 +12,7 @@ import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import type { Subscribed } from '../../src/sockets/protocol.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
-import { memoryJournal } from '../../test/support/memory-journal.ts'
+import { memoryJournal } from '../../test/support/journal.ts'
 import { type Bench, type Group, interleaved, rateOf } from '../harness/bench.ts'
 import { type Series, times } from '../harness/figures.ts'
 

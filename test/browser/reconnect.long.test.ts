@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { openPage, withoutBrowser } from '../support/browser.ts'
-import { freePort } from '../support/ports.ts'
+import { freePort } from '../support/process.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const options = { skip: withoutBrowser }

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
-import { freePort } from '../support/ports.ts'
+import { freePort } from '../support/process.ts'
 import { json, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 

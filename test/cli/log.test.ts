@@ -4,7 +4,7 @@ import { openLog, textOf } from '../../src/cli/log.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { freePort } from '../support/ports.ts'
+import { freePort } from '../support/process.ts'
 import { spawnServer } from '../support/server.ts'
 
 function logged(log: Pick<Settings['log'], 'level' | 'format'>, isTerminal: boolean, hasColours = false) {

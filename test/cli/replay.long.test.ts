@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { turnsUntil } from '../support/deadline.ts'
-import { stateOf } from '../support/directory-state.ts'
+import { stateOf } from '../support/directory.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { FIRST, readJson, recollect, startWritten, write } from './recollect.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
 import { until, within } from '../support/deadline.ts'
-import { lineTo } from '../support/line.ts'
+import { lineTo } from '../support/listeners.ts'
 import { startProcess } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
 

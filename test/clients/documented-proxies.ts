@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fetch, until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
-import { freePort } from '../support/ports.ts'
-import { startProcess } from '../support/process.ts'
+import { freePort, startProcess } from '../support/process.ts'
 
 const DOCUMENT = readFileSync(fileURLToPath(new URL('../../docs/security.md', import.meta.url)), 'utf8')
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import * as jsonpatch from 'fast-json-patch/index.mjs'
-import { anyObject } from '../support/json.ts'
-import { Random, SEED } from '../support/random.ts'
+import { anyObject, Random, SEED } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
 
 const DOCUMENTS = 100

@@ -1,6 +1,5 @@
-import type { Scope } from '../support/directory.ts'
-import { temporaryDirectory } from '../support/directory.ts'
-import { freePort } from '../support/ports.ts'
+import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { freePort } from '../support/process.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
 /** A server that is stopped and started again at the same address. */

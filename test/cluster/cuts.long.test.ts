@@ -3,8 +3,14 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { healthOf, rolesOf, startCluster } from '../support/cluster.ts'
 import { until } from '../support/deadline.ts'
-import { type Loss, startNamespace, withoutNamespaces } from '../support/namespace.ts'
-import { type NatsServer, startNats, withoutNats } from '../support/nats.ts'
+import {
+  type Loss,
+  type NatsServer,
+  startNamespace,
+  startNats,
+  withoutNamespaces,
+  withoutNats,
+} from '../support/nats.ts'
 import { startProxy } from '../support/proxy.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer } from '../support/server.ts'

@@ -10,7 +10,7 @@ import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { until } from '../support/deadline.ts'
 import { DATA_FILE, JOURNAL, SETTINGS } from '../support/engine.ts'
-import { memoryJournal } from '../support/memory-journal.ts'
+import { memoryJournal } from '../support/journal.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const DOOR = 'the file of this node'

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type ClusterHealth, healthOf, rolesOf, startCluster } from '../support/cluster.ts'
 import { until } from '../support/deadline.ts'
-import { assertOnceAMinute } from '../support/log.ts'
+import { fill, mountSmallDisk } from '../support/directory.ts'
 import { withoutNats } from '../support/nats.ts'
+import { assertOnceAMinute } from '../support/process.ts'
 import { json, type RunningServer } from '../support/server.ts'
-import { fill, mountSmallDisk } from '../support/small-disk.ts'
 
 const KIB = 6000
 

@@ -13,7 +13,7 @@ import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
 import { RULES } from '../support/decider.ts'
-import { memoryJournal } from '../support/memory-journal.ts'
+import { memoryJournal } from '../support/journal.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')

@@ -17,8 +17,8 @@ import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { RULES } from '../support/decider.ts'
-import { editOf } from '../support/edits.ts'
-import { memoryJournal } from '../support/memory-journal.ts'
+import { editOf } from '../support/engine.ts'
+import { memoryJournal } from '../support/journal.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')

@@ -9,11 +9,10 @@ import type { JsonObject } from '../../src/json/value.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { ENDLESS } from '../../src/runtime/turns.ts'
-import { project, recordOf, viewsOf } from '../support/collections.ts'
+import { project, recordOf, snapshotOf, viewsOf } from '../support/collections.ts'
 import { accepted, begun, created, deleted, RULES, replaced } from '../support/decider.ts'
-import { editOf } from '../support/edits.ts'
+import { editOf } from '../support/engine.ts'
 import { forAllAsync, type Random } from '../support/random.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 type File = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
 

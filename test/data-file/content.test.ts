@@ -6,11 +6,11 @@ import { test } from 'node:test'
 import { contentOf } from '../../src/data-file/file-content.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const PATH = '/data/db.json'
 

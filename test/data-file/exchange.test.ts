@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const REPLACED = '/data/.db.json.recollect.new'
 const FIRST = { things: [0, 1, 2].map((id) => ({ id, n: 0 })) }

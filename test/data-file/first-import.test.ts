@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DATA_FILE_ACTOR, firstImportEnd } from '../../src/data-file/merged-edits.ts'
 import { partKey } from '../../src/events/journal.ts'
-import { memoryJournal } from '../support/memory-journal.ts'
+import { memoryJournal } from '../support/journal.ts'
 
 /** A write of this number of events; of the data file if it has a key. */
 interface Write {

@@ -5,12 +5,12 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { FileEngine } from '../../src/engine/file-engine.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, SETTINGS as ENGINE_SETTINGS, openTestEngine } from '../support/engine.ts'
 import { json, startServer } from '../support/server.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 /** The journal is elsewhere, as the data file's directory may not be written to. */
 const SETTINGS = { journal: '/journal' }

@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { fetch, turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
 /** Long enough that the files exceed DataFile.EditBytes. */

@@ -4,10 +4,10 @@ import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { isItemEvent } from '../../src/events/event.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 type Item = JsonObject & { readonly id?: string | number; readonly v: number }
 

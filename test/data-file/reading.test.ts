@@ -10,7 +10,7 @@ import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.
 import { whereMalformed } from '../../src/json/where-malformed.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { ENDLESS } from '../../src/runtime/turns.ts'
-import { baseOf } from '../support/edits.ts'
+import { baseOf } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 

@@ -3,12 +3,12 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import type { FileEngine } from '../../src/engine/file-engine.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 type Item = JsonObject & { readonly id: string }
 type Items = ReadonlyMap<string, Item>

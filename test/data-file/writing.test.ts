@@ -5,10 +5,9 @@ import type { FileEngine } from '../../src/engine/file-engine.ts'
 import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
-import { openTestEngine } from '../support/engine.ts'
-import { countedFiles, LARGE, largeFile, replaceItem } from '../support/large-file.ts'
-import { snapshotOf } from '../support/snapshot.ts'
+import { countedFiles, LARGE, largeFile, openTestEngine, replaceItem } from '../support/engine.ts'
 
 const NOW_MS = Date.parse('2026-11-20T12:00:00.000Z')
 const STOP = { dataFile: { write: 'stop', maxDelaySeconds: undefined } } as const

@@ -9,12 +9,11 @@ import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
 import { SimulatedClock } from '../support/clock.ts'
-import { project } from '../support/collections.ts'
+import { project, snapshotOf } from '../support/collections.ts'
 import { JOURNAL, SETTINGS } from '../support/engine.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { type Operation, SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const NOON = Date.parse('2026-11-20T12:00:00.000Z')
 const LATER = Date.parse('2026-11-21T12:00:00.000Z')

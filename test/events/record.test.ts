@@ -4,8 +4,7 @@ import type { DomainEvent } from '../../src/events/event.ts'
 import { parseRecord, readFrame } from '../../src/events/record-reader.ts'
 import { encodeEvent, encodeWrite } from '../../src/events/record-writer.ts'
 import { Document } from '../../src/json/document.ts'
-import { anyObject } from '../support/json.ts'
-import { forAll, type Random } from '../support/random.ts'
+import { anyObject, forAll, type Random } from '../support/random.ts'
 
 const START = { position: 1, previous: '00000000', flush: 1, time: '2026-11-20T12:00:00.000Z' }
 const ORIGIN = { actor: 'a,"events":[{', requestId: '"item":{', key: '\\","item":{}}]}', request: '' }

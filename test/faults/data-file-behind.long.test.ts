@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { Settings } from '../../src/settings/settings.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { directoryUntilExit } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const ITEMS = 8
 const FIRST = { a: Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0 })) }

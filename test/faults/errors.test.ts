@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { positioned } from '../../src/events/journal.ts'
 import { Corruption, JournalMismatch, Refusal } from '../../src/runtime/errors.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 import { checkKept, newRun, work } from './workload.ts'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined

@@ -5,10 +5,10 @@ import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { MANY_EVENTS } from '../../src/events/journal.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 /** Enough that a write of all of them is time-sliced. */
 const ITEMS = MANY_EVENTS + 100

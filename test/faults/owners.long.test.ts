@@ -4,8 +4,7 @@ import { test } from 'node:test'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { fetch, until } from '../support/deadline.ts'
-import { temporaryDirectory } from '../support/directory.ts'
-import { stateOf } from '../support/directory-state.ts'
+import { stateOf, temporaryDirectory } from '../support/directory.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
 
 const RACES = Number(process.env.RACES ?? 3)

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Settings } from '../../src/settings/settings.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { directoryUntilExit } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 import { checkKept, newRun, type Run, work } from './workload.ts'
 
 const FIRST = Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] }))

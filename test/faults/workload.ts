@@ -5,8 +5,8 @@ import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { positioned } from '../../src/events/journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { snapshotOf } from '../support/collections.ts'
 import type { Random } from '../support/random.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 /** An answer that a client got: this event is at this position, for ever. */
 export interface Acknowledged {

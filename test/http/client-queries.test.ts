@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import { Follower } from '../support/follower.ts'
-import { THROUGH_KOA } from '../support/koa.ts'
 import { openRaw } from '../support/raw.ts'
-import { send } from '../support/requests.ts'
+import { send, THROUGH_KOA } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const CACHE_BUSTERS = ['_=1767225600000', '%5Ft=1767225600000', '_dc=1767225600000', '_t=1767225600000']

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
-import { LARGE } from '../support/large-file.ts'
+import { LARGE } from '../support/engine.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
 
 const skip = ofOneServer('each node tells of its own data file')

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { once, until, within } from '../support/deadline.ts'
-import { KOA_LINE } from '../support/koa.ts'
-import { send } from '../support/requests.ts'
+import { KOA_LINE, send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 
 const ITEMS = 30_000

@@ -6,8 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { freePort } from '../support/ports.ts'
-import { startProcess } from '../support/process.ts'
+import { freePort, startProcess } from '../support/process.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

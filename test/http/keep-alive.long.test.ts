@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { KOA_LINE } from '../support/koa.ts'
 import { openRaw, type RawConnection } from '../support/raw.ts'
+import { KOA_LINE } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
 const flags = ['--Http.KeepAliveSeconds', '1', '--Limits.HeaderSeconds', '1']

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { once } from '../support/deadline.ts'
-import { KOA_LINE } from '../support/koa.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
+import { KOA_LINE } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
 /** Pages of them are longer than what the kernel keeps for a reader. */

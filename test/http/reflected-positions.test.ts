@@ -9,8 +9,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { apiRequest } from '../support/api.ts'
-import { project, recordOf } from '../support/collections.ts'
-import { storedHistory } from '../support/history.ts'
+import { project, recordOf, storedHistory } from '../support/collections.ts'
 
 const LIMITS = {
   bytes: 1000,

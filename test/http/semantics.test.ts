@@ -6,9 +6,8 @@ import { after, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { KOA_LINE, THROUGH_KOA } from '../support/koa.ts'
 import { openClosing } from '../support/raw.ts'
-import { send } from '../support/requests.ts'
+import { KOA_LINE, send, THROUGH_KOA } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
 const directory = await temporaryDirectory({ after })

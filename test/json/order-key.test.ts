@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { type KeyPart, orderKey, partEnd, rankOfKey, readPart } from '../../src/json/order-key.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { ORDER } from '../query/order.ts'
+import { compareRanked, RANK, ranked } from '../support/queries.ts'
 import { forAll, type Random } from '../support/random.ts'
-import { compareRanked, RANK, ranked } from '../support/ranked.ts'
 
 const SCALARS: readonly JsonValue[] = [
   ...ORDER.flat().filter((value) => typeof value !== 'object' || value === null),

@@ -7,9 +7,8 @@ import { parseInstant } from '../../src/json/instant.ts'
 import { type EventFilter, newestFirst, search, timeRange } from '../../src/projections/event-search.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Semaphore } from '../../src/runtime/turns.ts'
-import { project } from '../support/collections.ts'
-import { storedHistory } from '../support/history.ts'
-import { memoryJournal } from '../support/memory-journal.ts'
+import { project, storedHistory } from '../support/collections.ts'
+import { memoryJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const ASKER = { isGone: () => false }

@@ -6,10 +6,9 @@ import { itemEventsAt } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { POSITION_BYTES, positionOf } from '../../src/store/bytes.ts'
 import { prefixEnd, TAG } from '../../src/store/keys.ts'
-import { project } from '../support/collections.ts'
+import { project, storedHistory } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
-import { storedHistory } from '../support/history.ts'
-import { memoryJournal } from '../support/memory-journal.ts'
+import { memoryJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const KEYS = 5

@@ -9,11 +9,10 @@ import { itemsOf } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { scan } from '../query/scan.ts'
-import { CollectionWriter } from '../support/collections.ts'
+import { whole } from '../support/api.ts'
+import { CollectionWriter, storedHistory } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
-import { storedHistory } from '../support/history.ts'
 import { Random, SEED } from '../support/random.ts'
-import { whole } from '../support/whole.ts'
 
 const TIMES = Number(process.env.PAST_TIMES ?? 1)
 const LIMITS = { parameters: 100, pageSize: 10_000 }

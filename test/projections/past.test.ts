@@ -6,8 +6,7 @@ import { Document } from '../../src/json/document.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../../src/query/collection-snapshot.ts'
-import { project } from '../support/collections.ts'
-import { storedHistory } from '../support/history.ts'
+import { project, storedHistory } from '../support/collections.ts'
 
 /** A collection with one item, replaced `writes` times, whose journal is read no faster than it is let. */
 function recorded(writes: number) {

@@ -8,9 +8,9 @@ import { parseWindow } from '../../src/query/aggregate/window.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { whole } from '../support/api.ts'
 import { type CollectionWriter, collectionOf } from '../support/collections.ts'
 import { SEED } from '../support/random.ts'
-import { whole } from '../support/whole.ts'
 
 const LIMITS = { parameters: 100, pageSize: 1000 }
 const TIME = parsePath('timestamp')

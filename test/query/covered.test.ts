@@ -7,11 +7,10 @@ import { Past } from '../../src/projections/past.ts'
 import { AccessPaths } from '../../src/query/index/plan.ts'
 import { Queries, type QuerySource } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { collectionOf } from '../support/collections.ts'
+import { whole } from '../support/api.ts'
+import { collectionOf, storedHistory } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
-import { storedHistory } from '../support/history.ts'
 import { Random, SEED } from '../support/random.ts'
-import { whole } from '../support/whole.ts'
 import { ORDER } from './order.ts'
 
 const TIMES = Number(process.env.COVERED_TIMES ?? 1)

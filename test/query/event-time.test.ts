@@ -8,11 +8,11 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Store } from '../../src/store/store.ts'
+import { whole } from '../support/api.ts'
 import { CollectionWriter, collectionOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { whole } from '../support/whole.ts'
 
 const TIMES = Number(process.env.EVENT_TIME_TIMES ?? 400)
 const TIME = parsePath('data.t')

@@ -6,9 +6,9 @@ import { AccessPaths } from '../../src/query/index/plan.ts'
 import { pageLinks } from '../../src/query/paging.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { whole } from '../support/api.ts'
 import { type CollectionWriter, collectionOf } from '../support/collections.ts'
 import { SEED } from '../support/random.ts'
-import { whole } from '../support/whole.ts'
 import { ORDER } from './order.ts'
 
 const LIMITS = { parameters: 1000, pageSize: 10_000 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { orderKey, RANK, rankOfKey } from '../../src/json/order-key.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { operandOf } from '../../src/query/filter.ts'
-import { compareRanked, ranked } from '../support/ranked.ts'
+import { compareRanked, ranked } from '../support/queries.ts'
 import { ORDER } from './order.ts'
 
 /** Compares the order keys, and checks that the reference does as well. */

@@ -6,7 +6,7 @@ import { Document } from '../../src/json/document.ts'
 import { selectionOf } from '../../src/json/paths.ts'
 import { LongText, pageText } from '../../src/query/page-text.ts'
 import { ENDLESS } from '../../src/runtime/turns.ts'
-import { whole } from '../support/whole.ts'
+import { whole } from '../support/api.ts'
 
 const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, Document.of({ id, text: 'x'.repeat(80) }), 1, id + 1))
 

@@ -4,7 +4,7 @@ import { type Path, select } from '../../src/json/paths.ts'
 import { isArray, isObject, type JsonValue, own } from '../../src/json/value.ts'
 import type { Filter } from '../../src/query/filter.ts'
 import type { Query } from '../../src/query/query.ts'
-import { compareRanked, compareSortValues, interpretations, ranked, sortValues } from '../support/ranked.ts'
+import { compareRanked, compareSortValues, interpretations, ranked, sortValues } from '../support/queries.ts'
 
 /** The result of a query by looking at every item: short enough to be right, and the reference for indexes. */
 export function scan(items: Iterable<Item>, query: Query): { readonly text: string; readonly total: number } {

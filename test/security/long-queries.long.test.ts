@@ -1,5 +1,5 @@
 import { test } from 'node:test'
-import { LONG_VALUES } from '../support/long-items.ts'
+import { LONG_VALUES } from '../support/long-json.ts'
 import { startServer } from '../support/server.ts'
 import { queriesOf, storeLong } from './long-queries.ts'
 

@@ -4,8 +4,8 @@ import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { fetch } from '../support/deadline.ts'
-import { KOA_LINE } from '../support/koa.ts'
 import { openClosing } from '../support/raw.ts'
+import { KOA_LINE } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
 const LIMIT = 64 * 1024

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fetch, sleep, until } from '../support/deadline.ts'
-import { KOA_LINE } from '../support/koa.ts'
 import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
+import { KOA_LINE } from '../support/requests.ts'
 
 const MIB = 1024 * 1024
 /** Requests that are sent on one connection, and whose responses are not read. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LONG_VALUES } from '../support/long-items.ts'
+import { LONG_VALUES } from '../support/long-json.ts'
 import { startServer } from '../support/server.ts'
 import { watchedWrites } from './watched-writes.ts'
 

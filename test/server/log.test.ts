@@ -11,8 +11,7 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { clock } from '../access/clock.ts'
 import { until } from '../support/deadline.ts'
-import { THROUGH_KOA } from '../support/koa.ts'
-import { send, sendJson } from '../support/requests.ts'
+import { send, sendJson, THROUGH_KOA } from '../support/requests.ts'
 import { type OwnService, startHere } from '../support/service.ts'
 
 interface Line {

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { fetch, once, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { freePort } from '../support/ports.ts'
+import { freePort } from '../support/process.ts'
 import { json, runToEnd, startServer } from '../support/server.ts'
 
 const packaged = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))

@@ -11,9 +11,8 @@ import { Turns } from '../../src/runtime/turns.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
-import { CollectionWriter } from '../support/collections.ts'
+import { CollectionWriter, storedHistory } from '../support/collections.ts'
 import { turnsUntil } from '../support/deadline.ts'
-import { storedHistory } from '../support/history.ts'
 
 const ID = '00000000-0000-4000-8000-000000000001'
 const ITEMS = 1000

@@ -14,11 +14,10 @@ import { InParts } from '../../src/sockets/in-parts.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
-import { editOf } from '../support/edits.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { snapshotOf } from '../support/collections.ts'
+import { DATA_FILE, editOf, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const SEEDS = Number(process.env.SUBSCRIPTION_SEEDS ?? 12)
 const STEPS = 250

@@ -6,8 +6,8 @@ import { type TestContext, test } from 'node:test'
 import { TAG, tableKey } from '../../src/store/keys.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { until } from '../support/deadline.ts'
+import { fill, mountSmallDisk } from '../support/directory.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
-import { fill, mountSmallDisk } from '../support/small-disk.ts'
 
 const KIB = 6000
 const ITEMS = 200

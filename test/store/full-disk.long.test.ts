@@ -6,12 +6,12 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
+import { fill, mountSmallDisk } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { fill, mountSmallDisk } from '../support/small-disk.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const ROUNDS = Number(process.env.STORE_DISK_ROUNDS ?? 2)
 const KIB = 8000

@@ -6,12 +6,12 @@ import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
+import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { snapshotOf } from '../support/snapshot.ts'
 
 const LOSSES = Number(process.env.STORE_POWER_LOSSES ?? 8)
 const ENDS = Number(process.env.STORE_ENDS ?? 4)

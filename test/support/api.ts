@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import { HttpRequest } from '../../src/http/exchange.ts'
+import { LongText } from '../../src/query/page-text.ts'
 
 /** A GET by an admin who waits for the response. */
 export function apiRequest(path: string, querystring = '', headers: IncomingHttpHeaders = {}): HttpRequest {
@@ -15,4 +17,10 @@ export function apiRequest(path: string, querystring = '', headers: IncomingHttp
   })
   asked.client = { actor: 'ada', role: 'admin' }
   return asked
+}
+
+/** A text in one piece. */
+export function whole(text: string | LongText | Readable | undefined): string {
+  if (text instanceof Readable) throw new Error('a stream is not there in one piece')
+  return text instanceof LongText ? text.pieces.join('') : (text ?? '')
 }

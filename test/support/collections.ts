@@ -4,6 +4,7 @@ import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { History } from '../../src/projections/history.ts'
 import { Views, type ViewsOptions } from '../../src/projections/views.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
@@ -113,4 +114,18 @@ export function collectionOf(bodies: readonly JsonObject[], options?: ViewsOptio
   const writer = new CollectionWriter('things', Views.temporary(undefined, options))
   writer.putAll(bodies.map((body, id) => ({ id, ...body })))
   return writer
+}
+
+/** A history that is stored with the views, as that of an engine. */
+export function storedHistory(views: Views): History {
+  const history = new History(views)
+  views.storeWith(history)
+  return history
+}
+
+/** The items of every collection, in order, parsed. */
+export type Snapshot = ReadonlyMap<string, readonly JsonObject[]>
+
+export function snapshotOf(views: Pick<Views, 'names' | 'find'>): Snapshot {
+  return new Map(views.names().map((name) => [name, Array.from(views.find(name)?.items() ?? [], (item) => item.value)]))
 }

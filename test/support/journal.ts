@@ -1,8 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import { FileJournal, type FileJournalOptions } from '../../src/events/file-journal.ts'
-import type { Recorded } from '../../src/events/journal.ts'
+import {
+  type Draft,
+  type Journal,
+  lastPosition,
+  nextTime,
+  type Recorded,
+  recordedOf,
+  slice,
+} from '../../src/events/journal.ts'
+import type { Sized } from '../../src/events/segment.ts'
 import type { Files } from '../../src/files/files.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 
 /** Each segment is compressed as soon as it is sealed, without rests. */
@@ -15,7 +25,7 @@ export const COMPRESSED_AT_ONCE = {
   log: { info: () => {}, warn: () => {} },
 }
 
-export interface OpenedJournal {
+interface OpenedJournal {
   readonly journal: FileJournal
   /** The records that opening replayed. */
   readonly replayed: readonly Recorded[]
@@ -43,4 +53,65 @@ export async function openJournal(
     failed: (error) => failures.push(error),
   })
   return { journal, replayed, failures }
+}
+
+/** A journal in memory. */
+export function memoryJournal(
+  id: string,
+  now: () => Date,
+  project: (batch: readonly Recorded[]) => void | Promise<void> = () => {},
+): Journal & Sized {
+  const records: Recorded[] = []
+  const followers: ((recorded: Recorded) => void)[] = []
+  let next = 1
+  let head = 0
+  let time = ''
+  let settled: Promise<unknown> = Promise.resolve()
+  let closed = false
+
+  return {
+    id,
+    get head() {
+      return head
+    },
+    get timeMs() {
+      return time === '' ? Number.NEGATIVE_INFINITY : Date.parse(time)
+    },
+    writable: true,
+    append(draft: Draft): Promise<Recorded> {
+      if (closed) return Promise.reject(new Refusal('Unavailable', 'The journal is closed.'))
+      if (draft.expected !== next) {
+        return Promise.reject(new Refusal('Unavailable', `Position ${draft.expected} is not the next one (${next}).`))
+      }
+      time = nextTime(time, now())
+      const recorded = recordedOf(draft, time)
+      next = lastPosition(recorded) + 1
+      const appended = settled.then(async () => {
+        await new Promise<void>((resolve) => setImmediate(resolve))
+        records.push(recorded)
+        const projected = project([recorded])
+        if (projected) await projected
+        head = lastPosition(recorded)
+        for (const follower of followers) follower(recorded)
+        return recorded
+      })
+      settled = appended
+      return appended
+    },
+    async *read(from, to = head) {
+      for (const recorded of records) {
+        if (recorded.position > to) return
+        if (lastPosition(recorded) >= from) yield slice(recorded, from, to)
+      }
+    },
+    /** It has no bytes. */
+    bytesAfter: () => 0,
+    follow(follower) {
+      followers.push(follower)
+    },
+    async close() {
+      closed = true
+      await settled
+    },
+  }
 }

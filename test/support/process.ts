@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createServer } from 'node:net'
 import { basename, isAbsolute } from 'node:path'
-import { eventOf, within } from './deadline.ts'
+import { eventOf, once, within } from './deadline.ts'
 import type { Scope } from './directory.ts'
 
-export interface Exit {
+interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
@@ -21,7 +23,7 @@ export interface RunningProcess {
   printed(pattern: RegExp): Promise<RegExpExecArray | undefined>
 }
 
-export interface ProcessOptions {
+interface ProcessOptions {
   readonly cwd?: string
   readonly env?: NodeJS.ProcessEnv
   /** Whether it exchanges messages with the test. */
@@ -87,4 +89,43 @@ function nameOf(command: readonly string[]): string {
     .filter((word) => word.length < LONGEST_WORD || isAbsolute(word))
     .map((word) => (isAbsolute(word) ? basename(word) : word))
     .join(' ')
+}
+
+/** Asserts that a log that began then has some of the messages, each at most once a minute. */
+export function assertOnceAMinute(log: string, beganMs: number, ...messages: readonly string[]): void {
+  const most = 1 + Math.floor((performance.now() - beganMs) / 60_000)
+  const counts = messages.map((message) => log.split(`"${message}`).length - 1)
+  assert.ok(Math.max(...counts) > 0 && Math.max(...counts) <= most, `${counts} of at most ${most}:\n${log}`)
+}
+
+/**
+ * Kernels give ports above these to outgoing connections: 32768 and up on Linux. A port within the range stays free
+ * while the server that has it is stopped.
+ */
+const [FIRST, LAST] = [10_000, 31_999]
+/** Processes that run at the same time begin at different ports. */
+const PER_PROCESS = 16
+
+let next = FIRST + ((process.pid * PER_PROCESS) % (LAST - FIRST + 1))
+
+/** A port that a server can have, stop, and have again. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = next
+    next = port === LAST ? FIRST : port + 1
+    if (await isFree(port)) return port
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  try {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  } catch {
+    return false
+  }
+  server.close()
+  await once(server, 'close')
+  return true
 }

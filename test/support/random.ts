@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 
 /** The seed of all random tests. Only `npm run torture` draws one, and sets the environment variable SEED. */
 export const SEED = Number(process.env.SEED ?? 1)
@@ -61,4 +62,28 @@ function choices(): fc.Arbitrary<Random> {
     return integer
   }
   return fc.gen().map((generate) => new Random((bound) => generate(below, bound)))
+}
+
+/** Any JSON whose texts and names are made of some. */
+function anyValue(random: Random, texts: readonly string[], depth: number): JsonValue {
+  switch (random.integer(depth > 0 ? 6 : 4)) {
+    case 0:
+      return random.integer(1000) / 7
+    case 1:
+      return random.chance(0.5) ? null : random.chance(0.5)
+    case 2:
+      return random.pick(texts)
+    case 3:
+      return random.pick(texts) + random.pick(texts)
+    case 4:
+      return Array.from({ length: random.integer(4) }, () => anyValue(random, texts, depth - 1))
+    default:
+      return anyObject(random, texts, depth - 1)
+  }
+}
+
+export function anyObject(random: Random, texts: readonly string[], depth: number): JsonObject {
+  return Object.fromEntries(
+    Array.from({ length: random.integer(4) }, () => [random.pick(texts), anyValue(random, texts, depth)]),
+  )
 }
