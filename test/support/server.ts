@@ -92,9 +92,9 @@ export async function storeBuilt(url: string): Promise<void> {
       (response) => response.text(),
       () => '',
     )
-    // After the store, the data file is imported.
-    const isImporting = health.includes('"status":"unavailable"') && health.includes('"writable":true')
-    return !health.includes('"state":"building"') && !isImporting
+    // After the store, the data file is imported. On a full disk the start waits, and tests of that go on.
+    const isStarting = health.includes('"status":"unavailable"') && health.includes('"writable":true')
+    return !health.includes('"state":"building"') && (!isStarting || health.includes('"state":"full"'))
   })
 }
 
