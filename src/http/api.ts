@@ -3,13 +3,14 @@ import { AS_OF } from '../query/query.ts'
 import type { ApiOptions } from './api-options.ts'
 import { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { createCollection, deleteItems, replaceAll } from './collections.ts'
-import { allowOf, type HttpRequest, type Method, notAllowed, type Reply, type Resource, type Step } from './exchange.ts'
+import { allowOf, type HttpRequest, notAllowed, type Reply, type Resource, type Step } from './exchange.ts'
 import { ItemReads, ItemWrites } from './items.ts'
+import { COLLECTION, methodsOf, OBJECT } from './openapi/routes.ts'
 import { apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
 
-const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
+const LIST_METHODS = methodsOf('/api/{collection}', {}, COLLECTION)
 /** POST has a route as well: its 409 explains what objects support instead. */
-const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
+const OBJECT_METHODS = methodsOf('/api/{collection}', {}, OBJECT)
 
 /** `/api`: the collections and their items. */
 export function apiResources(options: ApiOptions): readonly Resource[] {

@@ -223,6 +223,6 @@ export class RelatedCollections {
   }
 }
 
-export function release(related: readonly RelatedSnapshot[]): void {
+function release(related: readonly RelatedSnapshot[]): void {
   for (const { snapshot } of related) snapshot.release()
 }

@@ -1,20 +1,17 @@
 // Characters of JSON, as UTF-16 units or bytes of UTF-8.
-export const TAB = 0x09
+const TAB = 0x09
 export const NEWLINE = 0x0a
 export const RETURN = 0x0d
 export const SPACE = 0x20
 export const QUOTE = 0x22
-export const PLUS = 0x2b
 export const COMMA = 0x2c
 export const MINUS = 0x2d
-export const DOT = 0x2e
 export const SLASH = 0x2f
-export const ZERO = 0x30
+const ZERO = 0x30
 export const COLON = 0x3a
 export const OPEN_BRACKET = 0x5b
 export const BACKSLASH = 0x5c
 export const CLOSE_BRACKET = 0x5d
-export const LETTER_E = 0x65
 export const LETTER_U = 0x75
 export const OPEN_BRACE = 0x7b
 export const CLOSE_BRACE = 0x7d

@@ -141,7 +141,7 @@ export function metaOf(path: string): Meta | undefined {
  * Extends the file to the size that LMDB expects: pages at its end that a transaction allocated and freed again are not
  * written. After that, a shorter file must have been truncated.
  */
-export function lengthen(path: string): void {
+function lengthen(path: string): void {
   try {
     const bytes = metaOf(path)?.bytes ?? 0
     if (statSync(path).size < bytes) truncateSync(path, bytes)
