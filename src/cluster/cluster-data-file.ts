@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { ImportOutcome } from '../commands/outcome.ts'
+import type { ImportOutcome } from '../commands/handler.ts'
 import type { DataFile } from '../data-file/data-file.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { JournalConnection } from '../data-file/journal-connection.ts'

@@ -1,19 +1,19 @@
 import type { FileItem } from '../collections/file-items.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { BulkCommand, Command } from '../commands/command.ts'
-import type { CommandHandler } from '../commands/handler.ts'
 import {
   type BulkOutcome,
+  type CommandHandler,
   type ImportOutcome,
   type Outcome,
   outcomeOf,
   type RestoreOutcome,
-} from '../commands/outcome.ts'
+} from '../commands/handler.ts'
 import type { Restoration } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin, Projection, Recorded } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'

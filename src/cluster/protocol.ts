@@ -9,7 +9,7 @@
 
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
-import type { ImportOutcome } from '../commands/outcome.ts'
+import type { ImportOutcome } from '../commands/handler.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'

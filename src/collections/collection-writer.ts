@@ -1,9 +1,17 @@
 import type { ItemId, Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
-import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
-import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import {
+  HIGHEST,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  prefixEnd,
+  putPosition,
+  TAG,
+  tableKey,
+} from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import type { FoldedItems } from './evolve.ts'
+import type { FoldedItems } from './collection.ts'
 import { blockOf } from './gaps.ts'
 import {
   type EventMetadata,

@@ -1,6 +1,5 @@
 import type { ItemId } from '../events/event.ts'
-import { checkValues } from '../json/item-size.ts'
-import { parseChecked, ViolationError } from '../json/parse.ts'
+import { checkValues, parseChecked, ViolationError } from '../json/parse.ts'
 import { pointer, type Tokens } from '../json/paths.ts'
 import { isObject, type JsonObject, own } from '../json/value.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'

@@ -1,11 +1,11 @@
 import { crc32 } from 'node:zlib'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { tagOf } from '../json/tag.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Corruption } from '../runtime/errors.ts'
-import { positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
+import { positionOf, putPosition, type ScratchBytes } from '../store/keys.ts'
 
 /** An item at one revision. Immutable. */
 export class Item {

@@ -6,8 +6,7 @@ import {
   isItemEvent,
   type Position,
 } from '../events/event.ts'
-import type { CollectionState } from './collection.ts'
-import { evolve, type FoldedFacts, type FoldedItems } from './evolve.ts'
+import { type CollectionState, evolve, type FoldedFacts, type FoldedItems } from './collection.ts'
 import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-keys.ts'
 import { type CollectionItems, itemsIn, NO_ITEMS } from './stored-items.ts'

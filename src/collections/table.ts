@@ -1,7 +1,14 @@
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
-import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
+import {
+  keyedKey,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  putPosition,
+  type ScratchBytes,
+  TAG,
+} from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import {
   canonicalInteger,

@@ -1,11 +1,11 @@
 import type { PatchOperation } from '../json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import type { Fault, RefusalCode } from '../runtime/errors.ts'
+import { type Fault, Refusal, type RefusalCode } from '../runtime/errors.ts'
 
 /** Entity tags of a conditional request (RFC 9110 §13.1), `*` for any. */
 export type Tags = '*' | readonly string[]
 
-export interface Preconditions {
+interface Preconditions {
   readonly ifMatch?: Tags | undefined
   readonly ifNoneMatch?: Tags | undefined
 }
@@ -49,7 +49,7 @@ export interface Rejection {
 export type BatchItem = { readonly line?: number } & ({ readonly item: JsonObject } | { readonly rejection: Rejection })
 
 /** The items of a collection that refer to others by a member. */
-export interface Dependents {
+interface Dependents {
   readonly collection: string
   readonly field: string
 }
@@ -80,3 +80,34 @@ export type BulkCommand =
     })
   | { readonly type: 'CreateCollection'; readonly collection: string }
   | { readonly type: 'RemoveCollection'; readonly collection: string }
+
+/**
+ * RFC 9110 §13.1. `tagsOf` returns the entity tags of the value to be changed, the item's first. A value that does not exist
+ * has none, and matches nothing, not even `*`. It is called only if there is a condition, because hashing an item takes as
+ * long as writing it to the store.
+ */
+export function checkPreconditions({ ifMatch, ifNoneMatch }: Preconditions, tagsOf: () => readonly string[]): void {
+  if (ifMatch === undefined && ifNoneMatch === undefined) return
+  const tags = tagsOf()
+  const [tag] = tags
+  if (ifMatch !== undefined && !matchesAny(ifMatch, tags)) {
+    const why = tag === undefined ? 'the item does not exist' : `the item's entity tag is ${tag} now`
+    throw new Refusal('PreconditionFailed', `If-Match does not match: ${why}.`)
+  }
+  if (ifNoneMatch !== undefined && matchesAny(ifNoneMatch, tags)) {
+    throw new Refusal('PreconditionFailed', `If-None-Match matches: the item's entity tag is ${tag}.`)
+  }
+}
+
+function matchesAny(wanted: Tags, tags: readonly string[]): boolean {
+  return tags.some((tag) => matches(wanted, tag))
+}
+
+/** The end of an entity tag, with what a proxy that compresses the response puts before the quote. */
+const TAG_END = /^(?:(?:--?|;)(?:gzip|deflate|br|zstd))?"$/
+
+/** Whether one of the sent tags is the current one, possibly changed by a proxy. */
+export function matches(tags: Tags, tag: string): boolean {
+  const begin = tag.slice(0, -1)
+  return tags === '*' || tags.some((sent) => sent.startsWith(begin) && TAG_END.test(sent.slice(begin.length)))
+}

@@ -13,18 +13,26 @@ import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { compareInstants } from '../json/instant.ts'
-import { checkValues, MEMBER_VALUES } from '../json/item-size.ts'
+import { checkValues, MEMBER_VALUES } from '../json/parse.ts'
 import { pointer } from '../json/paths.ts'
 import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Command } from './command.ts'
-import { checkTime, validTime, withReceipt } from './event-times.ts'
+import { type Command, checkPreconditions } from './command.ts'
 import { applyPatch, innerValueOf } from './inner-value.ts'
-import { deletionOf, stamp, withId } from './item-event.ts'
-import { checkKey, holderOf, isDuplicate, keyConflict } from './key-conflicts.ts'
+import {
+  checkKey,
+  checkTime,
+  deletionOf,
+  holderOf,
+  isDuplicate,
+  keyConflict,
+  stamp,
+  validTime,
+  withId,
+  withReceipt,
+} from './item-rules.ts'
 import { LatestItems } from './latest-items.ts'
-import { checkPreconditions } from './preconditions.ts'
 import type { Rules } from './rules.ts'
 
 /** The events of a command on an item, or the item if the command does not change it. */

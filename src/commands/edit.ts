@@ -1,7 +1,7 @@
 import type { FileItem } from '../collections/file-items.ts'
 import type { Item } from '../collections/item.ts'
 import type { ItemId } from '../events/event.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { equal } from '../json/value.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import type { Refusal } from '../runtime/errors.ts'

@@ -1,5 +1,7 @@
-import type { CollectionLookup, Overlay } from '../collections/overlay.ts'
-import type { DomainEvent, Position } from '../events/event.ts'
+import { Item } from '../collections/item.ts'
+import type { KeyFields } from '../collections/natural-keys.ts'
+import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
+import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import {
   isLarge,
   type Journal,
@@ -12,17 +14,15 @@ import {
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
-import { AcceptedWrites } from './accepted-writes.ts'
 import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
-import { notCreatedBefore } from './create-items.ts'
+import { type NotCreatedItems, notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
-import { decideEdit } from './decide-edit.ts'
+import { decideEdit, type MergeConflict } from './decide-edit.ts'
 import type { Edit } from './edit.ts'
 import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests } from './idempotency-keys.ts'
-import { checkKeys } from './key-conflicts.ts'
+import { checkKeys } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
-import { type BulkOutcome, type MergeOutcome, type Outcome, outcomeOf, type RestoreOutcome } from './outcome.ts'
 import { decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
 
@@ -200,4 +200,145 @@ export class DecisionLock {
       release()
     }
   }
+}
+
+interface InFlight {
+  readonly last: Position
+  readonly events: List<DomainEvent>
+  readonly appended: Promise<Recorded>
+}
+
+/** The accepted state, and the writes in flight: those whose events are accepted and not durable yet. */
+class AcceptedWrites implements Projection {
+  readonly #journal: Journal
+  readonly #durable: CollectionLookup
+  readonly #keyFields: KeyFields
+  #state: Overlay
+  #inFlight: InFlight[] = []
+
+  constructor(journal: Journal, durable: CollectionLookup, keyFields: KeyFields) {
+    this.#journal = journal
+    this.#durable = durable
+    this.#keyFields = keyFields
+    this.#state = this.#stateAt(journal.head)
+  }
+
+  #stateAt(head: Position): Overlay {
+    return new Overlay(this.#durable, head, this.#keyFields)
+  }
+
+  get state(): Overlay {
+    return this.#state
+  }
+
+  /** Settles when the last write in flight does. */
+  get flushed(): Promise<Recorded> | undefined {
+    return this.#inFlight.at(-1)?.appended
+  }
+
+  apply(recorded: Recorded): void {
+    const last = lastPosition(recorded)
+    if (last <= this.#state.head) this.#state.settle(last)
+    else {
+      // Another node decided this write, so nothing that this node accepted is valid.
+      this.#state = this.#stateAt(last)
+      this.#inFlight = []
+    }
+  }
+
+  /**
+   * Decides in several turns. The caller holds the lock. A refusal is thrown after the last flush. The
+   * decision is repeated if a write that was accepted before it fails meanwhile.
+   */
+  async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
+    for (;;) {
+      const state = this.#state
+      const { head } = state
+      try {
+        const decided = await decision(state)
+        if (state === this.#state) return { ...decided, head }
+      } catch (error) {
+        await this.flushed?.catch(() => {})
+        if (state === this.#state) throw error
+      }
+    }
+  }
+
+  append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    const state = this.#state
+    const expected = state.head + 1
+    state.accept(events)
+    const appended = this.#journal.append({ expected, ...origin, events })
+    const inFlight: InFlight = { last: state.head, events, appended }
+    this.#inFlight.push(inFlight)
+    appended.then(
+      () => {
+        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
+      },
+      () => this.#withdraw(inFlight),
+    )
+    return appended
+  }
+
+  /**
+   * Everything accepted after a failed write fails with it, and retries are decided anew. Earlier writes are still in
+   * flight: the journal may reject a write at once, such as one that is too large for a message of the cluster.
+   */
+  #withdraw(failed: InFlight): void {
+    const index = this.#inFlight.indexOf(failed)
+    if (index < 0) return
+    const { head } = this.#journal
+    this.#inFlight = this.#inFlight.slice(0, index).filter(({ last }) => last > head)
+    this.#state = this.#stateAt(head)
+    for (const { events } of this.#inFlight) this.#state.accept(events)
+  }
+
+  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
+  appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
+  }
+}
+
+/** The result of a command on an item, durable and readable. */
+export interface Outcome {
+  /** The position of the write's last event, or of the state that was read if nothing was written. */
+  readonly position: Position
+  /** Undefined when the command changes nothing. */
+  readonly event: ItemEvent | undefined
+  /** The item after the command; undefined after a deletion. */
+  readonly item: Item | undefined
+}
+
+export interface RestoreOutcome {
+  /** Position of the last event, or of the compared state if there are no events. */
+  readonly position: Position
+  /** The events that were, or would be, appended. */
+  readonly events: List<DomainEvent>
+}
+
+export interface BulkOutcome extends RestoreOutcome {
+  readonly notCreated: NotCreatedItems
+}
+
+export interface MergeOutcome {
+  /** Position of the last event before the edit's first event. */
+  readonly basis: Position
+  /** Number of events of the edit; those of latest items follow. */
+  readonly edited: number
+  /** Number of all events. */
+  readonly events: number
+  readonly conflicts: readonly MergeConflict[]
+}
+
+export interface ImportOutcome extends Omit<MergeOutcome, 'edited'> {
+  /** Position of the state from which the edit was made. */
+  readonly basedOn: Position
+}
+
+export function outcomeOf(recorded: Recorded): Outcome {
+  const position = lastPosition(recorded)
+  const event = recorded.events.at(-1)
+  if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
+  const item = 'item' in event ? new Item(event.id, event.item, event.revision, position) : undefined
+  return { position, event, item }
 }

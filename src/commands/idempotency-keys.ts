@@ -3,8 +3,16 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Origin, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../store/bytes.ts'
-import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import {
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  prefixEnd,
+  putPosition,
+  type ScratchBytes,
+  TAG,
+  tableKey,
+} from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 
 interface PendingRequest {

@@ -1,6 +1,5 @@
-import { MAX_NESTING, sizeOf } from '../json/item-size.ts'
 import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
-import { parseText } from '../json/parse-text.ts'
+import { MAX_NESTING, parseText, sizeOf } from '../json/parse.ts'
 import { pathTo } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own, put } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'

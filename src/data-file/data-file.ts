@@ -1,4 +1,4 @@
-import type { ImportOutcome } from '../commands/outcome.ts'
+import type { ImportOutcome } from '../commands/handler.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'

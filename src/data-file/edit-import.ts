@@ -1,7 +1,7 @@
 import { keyOf } from '../collections/item.ts'
 import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
 import { type Edit, HeldCharacters } from '../commands/edit.ts'
-import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
+import type { ImportOutcome, MergeOutcome } from '../commands/handler.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'

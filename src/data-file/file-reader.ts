@@ -1,7 +1,7 @@
 import type { FileItem } from '../collections/file-items.ts'
 import { Difference } from '../commands/difference.ts'
 import type { Files } from '../files/files.ts'
-import { Malformed } from '../json/parse-text.ts'
+import { Malformed } from '../json/parse.ts'
 import { Syntax } from '../json/where-malformed.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'

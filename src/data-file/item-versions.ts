@@ -1,5 +1,5 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
 import { type FileVersion, showsEvent } from './file-content.ts'
 

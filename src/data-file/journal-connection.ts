@@ -1,5 +1,5 @@
 import type { Edit, EditedItem } from '../commands/edit.ts'
-import type { MergeOutcome } from '../commands/outcome.ts'
+import type { MergeOutcome } from '../commands/handler.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Sized } from '../events/segment.ts'
 import type { Past } from '../projections/past.ts'

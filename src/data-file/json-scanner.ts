@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import * as CODE from '../json/char-codes.ts'
-import { Malformed } from '../json/parse-text.ts'
+import { Malformed } from '../json/parse.ts'
 
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 

@@ -1,6 +1,5 @@
-import type { CommandHandler } from '../commands/handler.ts'
+import type { CommandHandler, ImportOutcome } from '../commands/handler.ts'
 import type { ItemSchemas } from '../commands/item-schemas.ts'
-import type { ImportOutcome } from '../commands/outcome.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
@@ -8,9 +7,8 @@ import type { History } from '../projections/history.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { Queries } from '../query/queries.ts'
-import type { StoreStatus } from './durable-projections.ts'
 import type { Metric } from './metric.ts'
-import type { EventBus, Projections } from './projections.ts'
+import type { EventBus, Projections, StoreStatus } from './projections.ts'
 import type { TokenStorage } from './token-storage.ts'
 
 /** The state of journal and projections for `/health`. An engine may add parts of its own. */

@@ -1,7 +1,7 @@
 import { type Checkpoint, checkpointMismatch } from '../events/checkpoint.ts'
 import { checkUpTo, type Walk, walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
-import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
+import { StoredCheckpoint } from '../projections/store-fold.ts'
 import { Corruption, Ended, isOutOfDescriptors, JournalMismatch } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'

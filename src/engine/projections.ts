@@ -1,9 +1,59 @@
+import type { DeleteItems, SelectedItems } from '../commands/bulk.ts'
+import { CommandHandler } from '../commands/handler.ts'
 import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
+import { receipts } from '../commands/item-rules.ts'
+import type { Rules } from '../commands/rules.ts'
 import { MergedEdits } from '../data-file/merged-edits.ts'
+import type { Checkpoint } from '../events/checkpoint.ts'
+import type { Position } from '../events/event.ts'
+import type { FileJournalOptions } from '../events/file-journal.ts'
 import type { Journal, Projection, Recorded } from '../events/journal.ts'
+import { isOutOfSpace } from '../files/files.ts'
+import { own } from '../json/value.ts'
 import { History } from '../projections/history.ts'
 import { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
+import { StoredCheckpoint } from '../projections/store-fold.ts'
+import { Views } from '../projections/views.ts'
+import { scanTimeout } from '../query/parameter.ts'
+import { Queries } from '../query/queries.ts'
+import { parseParameters, parseQuery } from '../query/query.ts'
+import { Ended, JournalMismatch } from '../runtime/errors.ts'
+import { LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
+import type { Settings } from '../settings/settings.ts'
+import { TAG, tableKey } from '../store/keys.ts'
+import type { EngineDependencies } from './dependencies.ts'
+import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
+import { keyFieldsOf, timesOf } from './rules.ts'
+
+interface DurableProjectionsOptions {
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  /** Identifies the imports of this node's data file in a cluster. */
+  readonly dataFileId?: string
+}
+
+/** The parts of an open journal that the store needs. */
+interface CheckpointedJournal {
+  readonly head: Position
+  checkpoint(): Checkpoint | undefined
+}
+
+export interface StoreStatus {
+  readonly state: 'current' | 'building' | 'full'
+  /** Position of its last event. */
+  readonly position: Position
+  readonly bytes: number
+  readonly detail?: string
+}
+
+/** Approximate maximum of rows of an event besides its item. */
+const ROWS_AN_EVENT = 8
+const ROW_BYTES = 1024
+/** Approximate maximum that a transaction stores. */
+const EVENTS_AT_ONCE = 256
+const BYTES_AT_ONCE = 1024 * 1024
+
+const NO_ROOM = 'the disk has no room for the store'
 
 /** The projections of a journal: those with rows in the store see a write first, then those of the bus. */
 export class Projections {
@@ -63,5 +113,224 @@ export class EventBus {
 
   publish(recorded: Recorded): void {
     for (const projection of this.#inOrder) projection.apply(recorded)
+  }
+}
+
+/** The projections of a journal, in a store on disk. Call `opening`, then `decide`, `catchUp` and `begin`. */
+export class DurableProjections extends Projections {
+  readonly #options: DurableProjectionsOptions
+  readonly #opened: JournalStore
+  readonly #maintenance: StoreMaintenance
+  readonly #checkpoint: StoredCheckpoint
+  /** The store's checkpoint when it was opened. */
+  readonly #openedAt: Checkpoint | undefined
+  readonly #logProgress: ProgressLog
+  readonly #log: LimitedLog
+  #queries: Queries | undefined
+  #journal: CheckpointedJournal | undefined
+  #isClosed = false
+  #isBuilt = false
+
+  private constructor(options: DurableProjectionsOptions, opened: JournalStore) {
+    const { settings, dependencies, dataFileId } = options
+    const { collections } = settings
+    super(new Views(opened.store, { keyFields: keyFieldsOf(collections), times: timesOf(collections) }), dataFileId)
+    this.#options = options
+    this.#opened = opened
+    this.#maintenance = new StoreMaintenance(opened, settings, dependencies)
+    this.#checkpoint = new StoredCheckpoint(opened.store)
+    this.#openedAt = this.#checkpoint.load()
+    this.#logProgress = progressLog(dependencies.log, dependencies.elapsedMs)
+    this.#log = new LimitedLog(dependencies.log, dependencies.elapsedMs)
+    const { store } = opened
+    const makeRoom = store.full
+    store.full = () => {
+      makeRoom()
+      this.#noteRoom(false)
+    }
+    this.views.saveWith(({ visible }) => {
+      const checkpoint = this.#journal?.checkpoint()
+      if (checkpoint?.next.position === visible + 1) this.#checkpoint.save(checkpoint)
+    })
+  }
+
+  /**
+   * Opens the store of a journal that this process has locked.
+   * @throws {JournalMismatch} when the journal lost its end or continued differently.
+   */
+  static async open(options: DurableProjectionsOptions): Promise<DurableProjections> {
+    return new DurableProjections(options, await openJournalStore(options.settings, options.dependencies))
+  }
+
+  get status(): StoreStatus {
+    const position = this.views.applied
+    const bytes = this.#opened.directory.bytes
+    if (this.views.isFull) return { state: 'full', position, bytes, detail: 'The disk is full.' }
+    return { state: this.#isBuilt ? 'current' : 'building', position, bytes }
+  }
+
+  /** Created on first use; builds the configured indexes. */
+  get queries(): Queries {
+    const { limits, collections } = this.#options.settings
+    this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections })
+    return this.#queries
+  }
+
+  get hasRoom(): boolean {
+    return this.#hasRoom(1, 0)
+  }
+
+  /** Options for opening the journal, to continue from the store. */
+  get opening(): Omit<FileJournalOptions, 'lock' | 'failed'> {
+    const { settings, dependencies } = this.#options
+    const { files, now, newId, schedule, elapsedMs, log } = dependencies
+    const { journal: directory, segmentBytes, compressAfter } = settings
+    return {
+      files,
+      directory,
+      segmentBytes,
+      ...(compressAfter !== 'off' && { compress: { afterMs: 1000 * compressAfter, schedule, log } }),
+      now,
+      newId,
+      log: new LimitedLog(log, elapsedMs),
+      resume: async () => this.#openedAt,
+      replay: () => {},
+      progress: (segments, of) => this.#logProgress({ segments, of }, 'the journal is being read and checked'),
+      hasRoom: (events, bytes) => this.#hasRoom(events, bytes),
+      project: (batch) => {
+        const put = this.views.put(batch)
+        this.#maintenance.syncSoon()
+        return put
+      },
+    }
+  }
+
+  /** Creates the command handler of an open journal. */
+  decide(journal: Journal & CheckpointedJournal, rules: Rules, now: () => Date): CommandHandler {
+    this.#journal = journal
+    // The clock may be behind the last event after it was set back.
+    const nowMs = (): number => Math.max(now().getTime(), journal.timeMs)
+    return new CommandHandler({
+      journal,
+      durable: this.views.any,
+      rules: { ...rules, nowMs, received: receipts(nowMs) },
+      now,
+      idempotencyKeys: this.idempotencyKeys,
+      select: (command) => this.#select(command),
+    })
+  }
+
+  /**
+   * Stores what the journal has beyond the store, and builds the natural keys that the settings want. What is stored
+   * remains after an interruption. Waits while the disk is full.
+   * @throws {JournalMismatch} when the items have their ids in another field.
+   * @throws {Refusal} `Conflict` when two items have the same natural key.
+   */
+  async catchUp(journal: Journal & CheckpointedJournal, idField: string): Promise<void> {
+    await this.#checkJournal(journal)
+    await this.views.build(journal.read(this.views.position + 1), 'wait', () => {
+      if (this.#isClosed) throw new Ended()
+      this.#logProgress({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
+    })
+    const checkpoint = journal.checkpoint()
+    if (checkpoint && checkpoint.next.position !== this.#openedAt?.next.position) this.#saveCheckpoint(checkpoint)
+    this.#isBuilt = true
+    checkIdField(this.views, idField)
+    if (this.views.hasNaturalKeys) return
+    this.#options.dependencies.log.info('the natural keys that the settings want are being built')
+    await this.views.buildNaturalKeys()
+  }
+
+  /** Without space, the next write saves the checkpoint, or the next start reads from an earlier one. */
+  #saveCheckpoint(checkpoint: Checkpoint): void {
+    try {
+      this.#opened.store.transaction(() => this.#checkpoint.save(checkpoint))
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error
+    }
+  }
+
+  /** Throws if the store belongs to another journal. */
+  async #checkJournal({ id, head }: Journal): Promise<void> {
+    const key = tableKey(TAG.state, 1)
+    const known = this.#opened.store.newest(key)?.toString()
+    const { settings } = this.#options
+    if (known !== undefined && (known !== id || head < this.views.applied)) {
+      throw new JournalMismatch(
+        `The store ${settings.store} has position ${this.views.applied} of the journal ${known}, and ` +
+          `${settings.journal} holds ${id} up to position ${head}. Remove the store to build it from this journal.`,
+      )
+    }
+    if (known !== undefined) return
+    await this.views.onceRoom(() => this.#opened.store.transaction(() => this.#opened.store.set(key, Buffer.from(id))))
+  }
+
+  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<SelectedItems | undefined> {
+    const collection = this.views.find(name)
+    if (!collection) return undefined
+    const { queryParameters: parameters, pageSize } = this.#options.settings.limits
+    const context = { time: this.queries.timeOf(name), now: this.#options.dependencies.now().getTime() }
+    const query = parseQuery(parseParameters(filters, parameters), { parameters, pageSize }, context)
+    const limit = seconds === undefined ? undefined : { seconds, refusal: () => scanTimeout(seconds) }
+    return this.queries.select(collection, query, limit)
+  }
+
+  #hasRoom(events: number, bytes: number): boolean {
+    // A large write takes many transactions, and waits for space in between.
+    const rows = ROWS_AN_EVENT * (1 + Math.min(events, EVENTS_AT_ONCE))
+    const most = ROW_BYTES * rows + Math.min(bytes, BYTES_AT_ONCE)
+    const hasRoom = !this.views.isFull && this.#opened.store.hasRoom(rows, most)
+    this.#noteRoom(hasRoom)
+    return hasRoom
+  }
+
+  #noteRoom(hasRoom: boolean): void {
+    const facts = { path: this.#options.settings.store }
+    if (hasRoom) this.#log.recovered(NO_ROOM, facts, 'the disk has room for the store again')
+    else this.#log.error(facts, NO_ROOM)
+  }
+
+  begin(): void {
+    this.queries.apply()
+    this.#maintenance.begin(this.#openedAt)
+  }
+
+  /** Ends background work soon. */
+  end(): void {
+    this.#isClosed = true
+    this.#maintenance.end()
+    this.views.end()
+  }
+
+  async close(): Promise<void> {
+    this.end()
+    await this.#maintenance.close()
+    const { directory, store } = this.#opened
+    await directory.close(store)
+  }
+}
+
+/** Items of each collection that are looked at. */
+const ITEMS = 20
+
+/**
+ * Refuses items that have their ids in another member than the setting says: they were written with another setting.
+ * @throws {JournalMismatch}
+ */
+function checkIdField(views: Pick<Views, 'names' | 'find'>, idField: string): void {
+  for (const name of views.names()) {
+    const collection = views.find(name)
+    if (!collection || collection.isObject) continue
+    let seen = 0
+    for (const { id, value } of collection.items()) {
+      if (own(value, idField) !== id) {
+        const field = Object.keys(value).find((member) => value[member] === id)
+        const hint = field === undefined ? '' : ` It seems to be ${JSON.stringify(field)}.`
+        throw new JournalMismatch(
+          `The journal was written with another DataStore.IdField than ${JSON.stringify(idField)}: the item ${JSON.stringify(id)} of ${JSON.stringify(name)} has its id in another field.${hint} Start with that setting, or begin a new journal with --journal.`,
+        )
+      }
+      if (++seen === ITEMS) break
+    }
   }
 }

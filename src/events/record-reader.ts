@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import * as CODE from '../json/char-codes.ts'
 import { Document } from '../json/document.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { type DomainEvent, isEventType, type Position } from './event.ts'

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
-import type { ImportOutcome } from '../commands/outcome.ts'
+import type { ImportOutcome } from '../commands/handler.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { Corruption } from '../runtime/errors.ts'

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BodyAwareResponse } from './unread-bodies.ts'
+import { BodyAwareResponse } from './unread-requests.ts'
 
 /**
  * First segments of the server's own paths. If a base path begins with one of them, it is impossible to tell whether a

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { BatchItem, Rejection } from '../commands/command.ts'
-import type { BulkOutcome } from '../commands/outcome.ts'
+import type { BulkOutcome } from '../commands/handler.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { parseJson } from '../json/parse.ts'
 import { Refusal } from '../runtime/errors.ts'

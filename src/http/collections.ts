@@ -1,5 +1,5 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
-import type { BulkOutcome } from '../commands/outcome.ts'
+import type { BulkOutcome } from '../commands/handler.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readDataFileBody } from '../data-file/file-reader.ts'
 import { type DomainEvent, type ItemId, isItemEvent } from '../events/event.ts'

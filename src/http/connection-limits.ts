@@ -3,9 +3,8 @@ import type { Socket } from 'node:net'
 import { isLoopback, PerAddress } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { unavailable } from './client-error.ts'
 import { intercept } from './node-http-internals.ts'
-import { closeLingering } from './unread-bodies.ts'
+import { closeLingering, unavailable } from './unread-requests.ts'
 
 export interface ConnectionLimitsOptions {
   readonly gate: Gate

@@ -1,9 +1,17 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
-import { answerClientError, malformation, refuseMalformed, unavailable } from './client-error.ts'
 import { allowHalfOpen, correctIdleConnections, intercept, stopParsing } from './node-http-internals.ts'
-import { type BodyAwareResponse, closeLingering, continueWhenRead, lingerAtEnd } from './unread-bodies.ts'
+import {
+  answerClientError,
+  type BodyAwareResponse,
+  closeLingering,
+  continueWhenRead,
+  lingerAtEnd,
+  malformation,
+  refuseMalformed,
+  unavailable,
+} from './unread-requests.ts'
 
 /**
  * The life of an HTTP/1.1 connection:

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { elementsOf } from '../json/elements.ts'
+import { elementsOf } from '../json/parse.ts'
 import { formatPath, type Path, type Selection } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'

@@ -6,9 +6,8 @@ import { gatherBody } from './bodies.ts'
 import type { Front } from './connections.ts'
 import { HttpRequest, Reply, type Resource, type Step, takesBody } from './exchange.ts'
 import { PATCH_TYPES } from './media-types.ts'
-import { headersOf, type Pipeline } from './pipeline.ts'
+import { headersOf, type Observe, type Pipeline } from './pipeline.ts'
 import { isClientGone } from './problems.ts'
-import type { Observe } from './request-times.ts'
 import { requestIdOf } from './requests.ts'
 
 export interface FastFrontOptions {

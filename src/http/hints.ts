@@ -1,4 +1,4 @@
-import { faultOfTime } from '../commands/event-times.ts'
+import { faultOfTime } from '../commands/item-rules.ts'
 import type { EventTimeRule, Rules } from '../commands/rules.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'

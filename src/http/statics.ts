@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http'
 import { join, sep } from 'node:path'
 import type { Context, Middleware } from 'koa'
 import serve from 'koa-static'
-import { matches } from '../commands/preconditions.ts'
+import { matches } from '../commands/command.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { parseTags } from './exchange.ts'
 

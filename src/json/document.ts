@@ -1,4 +1,4 @@
-import { parseText } from './parse-text.ts'
+import { parseText } from './parse.ts'
 import type { JsonObject } from './value.ts'
 
 /**

@@ -1,7 +1,6 @@
 import { applyPatch, type Operation } from 'rfc6902'
 import { Refusal } from '../runtime/errors.ts'
-import { MAX_NESTING, sizeOf } from './item-size.ts'
-import { parseText } from './parse-text.ts'
+import { MAX_NESTING, parseText, sizeOf } from './parse.ts'
 import { arrayIndex, pointer } from './paths.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 

@@ -1,8 +1,17 @@
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
-import { HIGHEST, POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions } from '../store/bytes.ts'
-import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
+import {
+  HIGHEST,
+  keyedKey,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  putPosition,
+  type Row,
+  type RowsOptions,
+  TAG,
+} from '../store/keys.ts'
 import type { Views } from './views.ts'
 
 /** Positions of an item's events that are looked up together. */

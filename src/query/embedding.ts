@@ -1,6 +1,6 @@
 import pluralize from 'pluralize'
 import type { Item } from '../collections/item.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { type Path, type Selection, select, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'

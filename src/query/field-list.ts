@@ -1,6 +1,6 @@
 import { isItemEvent } from '../events/event.ts'
 import type { Projection, Recorded } from '../events/journal.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'

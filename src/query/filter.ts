@@ -1,7 +1,6 @@
 import { type Instant, instantOf, readInstant, withPlus } from '../json/instant.ts'
 import { instantKey, orderKey, RANK, rankOfKey, textKey, timeKeyAt } from '../json/order-key.ts'
-import { violationOf } from '../json/parse.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText, violationOf } from '../json/parse.ts'
 import { type Path, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { RECEIVED } from './parameter.ts'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Item } from '../collections/item.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { type Selection, select } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'

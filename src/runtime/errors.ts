@@ -61,6 +61,6 @@ export class Locked extends Error {
 
 /** Whether the process or the system has no file descriptor left. */
 export function isOutOfDescriptors(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code
+  const code = (error as { readonly code?: unknown } | undefined)?.code
   return code === 'EMFILE' || code === 'ENFILE'
 }

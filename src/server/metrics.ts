@@ -3,7 +3,7 @@ import type { Engine, EngineHealth } from '../engine/engine.ts'
 import { counter, gauge, histograms, type Metric, metric, PREFIX, state } from '../engine/metric.ts'
 import type { MetricsOptions } from '../http/admin.ts'
 import type { ConnectionFigures } from '../http/connection-limits.ts'
-import type { RequestTimes } from '../http/request-times.ts'
+import type { RequestTimes } from '../http/pipeline.ts'
 import type { IndexStatus, Queries } from '../query/queries.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
 

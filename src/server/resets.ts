@@ -1,4 +1,4 @@
-import type { RestoreOutcome } from '../commands/outcome.ts'
+import type { RestoreOutcome } from '../commands/handler.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readDataFileBody } from '../data-file/file-reader.ts'
 import { firstImportEnd } from '../data-file/merged-edits.ts'

@@ -1,6 +1,6 @@
 import type { EditSettings, WriteSettings } from '../data-file/data-file-options.ts'
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
-import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
+import { DEFAULT_ITEM_VALUES } from '../json/parse.ts'
 import type { JsonValue } from '../json/value.ts'
 import { API_KEYS, SCHEME_NAMES, TOKEN_SECRET, USERS } from './authentication.ts'
 import { COLLECTIONS, SCHEMA_OR_PATH } from './collections.ts'

@@ -1,6 +1,6 @@
 import type { Scheme } from '../access/access.ts'
 import type { ApiKey } from '../access/accounts.ts'
-import { DEFAULT_ITEM_VALUES } from '../json/item-size.ts'
+import { DEFAULT_ITEM_VALUES } from '../json/parse.ts'
 import type { JsonValue } from '../json/value.ts'
 import { type AuthenticationSettings, checkAccounts, checkUnique } from './authentication.ts'
 import { checkCollections, withTimesOfLatest } from './collections.ts'

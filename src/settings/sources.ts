@@ -1,6 +1,6 @@
 import { visit } from 'jsonc-parser'
 import stripJsonComments from 'strip-json-comments'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'

@@ -4,16 +4,23 @@ import { Server, type Socket } from 'socket.io'
 import type { WebSocket } from 'ws'
 import type { Principal } from '../access/accounts.ts'
 import type { Gate } from '../access/gate.ts'
-import type { Projection, Recorded } from '../events/journal.ts'
-import { InParts } from './in-parts.ts'
-import { Notifications } from './notifications.ts'
-import type { ClientMessages, ServerMessages } from './protocol.ts'
+import { type DomainEvent, isItemEvent, OBJECT_ID, type Position } from '../events/event.ts'
+import { isLarge, lastPosition, type Projection, positioned, type Recorded, slice } from '../events/journal.ts'
+import { collectionPath, itemPath } from '../projections/address.ts'
+import type { ClientMessages, ServerMessages, Updated } from './protocol.ts'
 import { BoundedWebSocketServer, limitPackets, SlowClients } from './slow-clients.ts'
 import { SocketGate } from './socket-gate.ts'
-import { type EngineConnection, insertJsonText, queuedBytes, terminate } from './socket-io-internals.ts'
+import {
+  type EngineConnection,
+  engineConnectionOf,
+  insertJsonText,
+  queuedBytes,
+  terminate,
+} from './socket-io-internals.ts'
 import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { dispatchUpgrades, refuse, type Unanswered } from './upgrades.ts'
+import { framesOf, sendFrames } from './ws-internals.ts'
 
 /** Highest size of a message from a client. Clients send little more than subscriptions. */
 const RECEIVED_BYTES = 16 * 1024
@@ -214,4 +221,122 @@ export class Sockets implements Projection {
     this.#plain.close()
     await this.#io.close()
   }
+}
+
+interface InPartsOptions {
+  /**
+   * Gets each write once, in order, a large one in parts. The next call waits for the promise. `hasMore` tells whether
+   * another part or write is queued.
+   */
+  readonly tell: (part: Recorded, hasMore: () => boolean) => void | Promise<void>
+  /** Awaited between parts. */
+  readonly pause: () => Promise<void>
+  /** Events per part. */
+  readonly events?: number
+  readonly isLarge?: (recorded: Recorded) => boolean
+}
+
+const EVENTS = 256
+
+/** Delivers writes one after the other, large ones in parts, so that they do not block the event loop. */
+export class InParts {
+  readonly #options: InPartsOptions
+  /** The first one is being delivered. */
+  readonly #waiting: Recorded[] = []
+  #isEnded = false
+
+  constructor(options: InPartsOptions) {
+    this.#options = options
+  }
+
+  give(recorded: Recorded): void {
+    if (this.#waiting.push(recorded) === 1) void this.#deliver()
+  }
+
+  /** Stops delivering. */
+  end(): void {
+    this.#isEnded = true
+  }
+
+  /** A write is delivered at once if it is small and telling it is synchronous. */
+  async #deliver(): Promise<void> {
+    const { tell, pause, events: most = EVENTS, isLarge: isDivided = ({ events }) => isLarge(events) } = this.#options
+    let toldSincePause = 0
+    for (let first = this.#waiting[0]; first && !this.#isEnded; first = this.#waiting[0]) {
+      const last = lastPosition(first)
+      const size = isDivided(first) ? most : first.events.length
+      for (let from = first.position; from <= last && !this.#isEnded; from += size) {
+        const to = Math.min(last, from + size - 1)
+        const hasMore = (): boolean => to < last || this.#waiting.length > 1
+        const told = tell(slice(first, from, to), hasMore)
+        if (told) await told
+        toldSincePause += to - from + 1
+        if (toldSincePause < most || !hasMore()) continue
+        await pause()
+        toldSincePause = 0
+      }
+      this.#waiting.shift()
+    }
+  }
+}
+
+/** Separates the packets of a polling payload of Engine.IO; "4" means message. */
+const NEXT_PACKET = '\x1e4'
+
+/**
+ * Notifies all clients of events. The events of one iteration of the event loop are encoded and framed once, and sent to each
+ * client in one write: with many clients the writes dominate the cost.
+ */
+class Notifications {
+  readonly #plain: ReadonlySet<WebSocket>
+  readonly #socketIo: ReadonlyMap<string, Pick<Socket, 'conn'>>
+  #texts: string[] = []
+
+  constructor(plain: ReadonlySet<WebSocket>, socketIo: ReadonlyMap<string, Pick<Socket, 'conn'>>) {
+    this.#plain = plain
+    this.#socketIo = socketIo
+  }
+
+  tell(recorded: Recorded): void {
+    if (this.#plain.size === 0 && this.#socketIo.size === 0) return
+    for (const [position, event] of positioned(recorded)) {
+      if (this.#texts.push(JSON.stringify(updatedOf(event, position))) === 1) setImmediate(() => this.#send())
+    }
+  }
+
+  #send(): void {
+    const texts = this.#texts
+    this.#texts = []
+    if (this.#plain.size > 0) {
+      const frames = framesOf(texts)
+      for (const client of this.#plain) if (client.readyState === client.OPEN) sendFrames(client, frames)
+    }
+    if (this.#socketIo.size > 0) {
+      // Encoded as Socket.IO does: the frames for WebSocket, the joined packets for polling.
+      const packets = texts.map((text) => `2["updated",${text}]`)
+      const options = { wsPreEncodedFrame: [framesOf(packets.map((packet) => `4${packet}`))] }
+      const payload = packets.join(NEXT_PACKET)
+      for (const socket of this.#socketIo.values()) engineConnectionOf(socket).write(payload, options)
+    }
+  }
+}
+
+const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
+  ItemCreated: 'POST',
+  ItemReplaced: 'PUT',
+  ItemPatched: 'PATCH',
+  ItemDeleted: 'DELETE',
+  ObjectCreated: 'POST',
+  ObjectDeleted: 'DELETE',
+  CollectionCreated: 'POST',
+  CollectionRemoved: 'DELETE',
+  CollectionOrdered: 'PUT',
+  IdsReset: 'PUT',
+}
+
+function updatedOf(event: DomainEvent, position: Position): Updated {
+  const { type, collection } = event
+  const itemId = isItemEvent(event) && event.id !== OBJECT_ID ? event.id : null
+  const path = itemId === null ? collectionPath(collection) : itemPath(collection, String(itemId))
+  return { method: METHODS[type], path, collection, itemId, position }
 }

@@ -1,5 +1,5 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
-import { parseText } from '../json/parse-text.ts'
+import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
 import type { PageItems } from '../query/index/finder.ts'

@@ -1,4 +1,4 @@
-import type { Row } from './bytes.ts'
+import type { Row } from './keys.ts'
 import type { Store } from './store.ts'
 
 /** How long a slice of copying blocks the event loop. */

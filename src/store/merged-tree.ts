@@ -1,5 +1,5 @@
 import type { Turn } from '../runtime/turns.ts'
-import { POSITION_BYTES, positionOf } from './bytes.ts'
+import { POSITION_BYTES, positionOf } from './keys.ts'
 import { type Cursor, type KeyCursor, type OrderedKeys, type Tree, tupleOf } from './tree.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from './keys.ts'
 
 /*
  * A node of a tree (tree.ts), as the store holds it:

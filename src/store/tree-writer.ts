@@ -1,5 +1,5 @@
 import { Corruption } from '../runtime/errors.ts'
-import { HIGHEST, POSITION_BYTES, positionOf } from './bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf } from './keys.ts'
 import {
   type Child,
   childAt,

@@ -19,7 +19,7 @@
  */
 
 import type { Turn } from '../runtime/turns.ts'
-import { HIGHEST, POSITION_BYTES } from './bytes.ts'
+import { HIGHEST, POSITION_BYTES } from './keys.ts'
 import {
   childAt,
   childFor,

@@ -1,7 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Position } from '../events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition, type Row, type RowsOptions, type ScratchBytes } from './bytes.ts'
-import { prefixEnd, TAG, versionKey } from './keys.ts'
+import {
+  POSITION_BYTES,
+  positionOf,
+  prefixEnd,
+  putPosition,
+  type Row,
+  type RowsOptions,
+  type ScratchBytes,
+  TAG,
+  versionKey,
+} from './keys.ts'
 
 /** Old versions checked in one step. */
 const SWEPT_AT_ONCE = 256

@@ -1,9 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DEFAULT_ITEM_VALUES, MAX_NESTING, sizeOf } from '../../src/json/item-size.ts'
-import { parseJson } from '../../src/json/parse.ts'
+import fc from 'fast-check'
+import {
+  DEFAULT_ITEM_VALUES,
+  elementsOf,
+  MAX_NESTING,
+  Malformed,
+  parseJson,
+  parseText,
+  sizeOf,
+} from '../../src/json/parse.ts'
+import { isArray, type JsonValue, put } from '../../src/json/value.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { longObjects } from '../support/long-json.ts'
+import { forAll, type Random, SEED } from '../support/random.ts'
 
 function parse(text: string): unknown {
   return parseJson(new TextEncoder().encode(text), DEFAULT_ITEM_VALUES)
@@ -184,4 +194,145 @@ test('a text with too many values is refused with the place of most of them', ()
   refusedAt(`{${Array.from({ length: 300 }, (_, at) => `"m${at}":{"a":[0,0]}`)}}`, '')
   // It is not parsed: whether it is JSON remains unknown.
   refusedAt(`[${'0,'.repeat(3000)}`, '')
+})
+
+const blanks = fc.stringMatching(/^[ \t\r\n]{0,2}$/)
+
+test('the elements of a list are the texts between its commas, without the white space around them', () => {
+  const element = fc.json().chain((json) => fc.tuple(blanks, fc.constant(json), blanks))
+  fc.assert(
+    fc.property(fc.array(element), blanks, (elements, around) => {
+      const text = `${around}[${around}${elements.map((parts) => parts.join('')).join(',')}]${around}`
+      assert.deepEqual(
+        elementsIn(text).map((one) => one.trimEnd()),
+        elements.map(([, json]) => json.trimEnd()),
+      )
+    }),
+    { seed: SEED, numRuns: 500 },
+  )
+})
+
+test('a text is a well-formed list if it has elements alone and each of them is well-formed', () => {
+  const text = fc.array(fc.constantFrom('[', ']', '{', '}', ',', ':', '"', '\\', '1', 'null', ' '), { maxLength: 12 })
+  fc.assert(
+    fc.property(text, (tokens) => {
+      const json = tokens.join('')
+      assert.equal(isWellFormed(json), Array.isArray(parsed(json)), json)
+    }),
+    { seed: SEED, numRuns: 50_000 },
+  )
+})
+
+test('a text that is no list is malformed', () => {
+  for (const text of ['', '1', '{"a":1}', '[', '[1', '[1,', '[1,]', '[,1]', '[1}', '["a,]', '[1] 2', '[[1]', '[]]']) {
+    assert.throws(() => elementsIn(text), Malformed, text)
+  }
+})
+
+test('a long element is read with pauses', () => {
+  const long = `[${'1,'.repeat(500_000)}1]`
+  const [last, ...pauses] = [...elementsOf(`[${long}]`)].reverse()
+  assert.equal(last, long)
+  assert.ok(pauses.length >= 10 && pauses.every((one) => one === undefined))
+})
+
+function elementsIn(text: string): readonly string[] {
+  return [...elementsOf(text)].filter((one) => one !== undefined)
+}
+
+/** Whether a text is a list and all of its elements are well-formed. */
+function isWellFormed(text: string): boolean {
+  try {
+    return elementsIn(text).every((one) => parsed(one) !== undefined)
+  } catch (error) {
+    if (error instanceof Malformed) return false
+    throw error
+  }
+}
+
+/** Undefined for text that is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+test('a list of elements that are nested too deeply is refused where that begins', () => {
+  const refused = { code: 'Invalid', message: /^Nesting deeper than 100 is not accepted/ }
+  assert.throws(() => [...elementsOf('['.repeat(10_000_000))], refused)
+  assert.throws(() => [...elementsOf(`[${'{"a":'.repeat(1_000_000)}`)], refused)
+  // Deeper elements than items may be are left to the check of each item.
+  const deep = '['.repeat(105) + ']'.repeat(105)
+  assert.deepEqual([...elementsOf(`[${deep},1]`)], [deep, '1'])
+})
+
+/** Few, so that objects are alike. */
+const NAMES = ['', 'a', 'b', '\\', '"', '\n', '1', '0', 'a\\', 'a"', 'é', '\u2028', '__proto__', '\ud800', ':', '\\":']
+const SCALARS: readonly JsonValue[] = [0, -1.5e-7, 1e21, true, false, null, ...NAMES]
+
+/** A value, and a text of it in which names and texts are written in any way. */
+function written(random: Random, depth: number): { readonly value: JsonValue; readonly text: string } {
+  const blank = () => random.pick(['', '', '', ' ', '\r\n\t'])
+  const kind = depth === 0 ? 0 : random.integer(4)
+  if (kind === 0) {
+    const value = random.pick(SCALARS)
+    return { value, text: typeof value === 'string' ? textOf(random, value) : JSON.stringify(value) }
+  }
+  const children = Array.from({ length: random.integer(5) }, () => written(random, depth - 1))
+  const separated = (texts: readonly string[]) => texts.map((text) => blank() + text + blank()).join(',') || blank()
+  if (kind === 1) {
+    return { value: children.map(({ value }) => value), text: `[${separated(children.map(({ text }) => text))}]` }
+  }
+  const object = {}
+  const texts = children.map(({ value, text }) => {
+    const name = random.pick(NAMES)
+    put(object, name, value)
+    return `${textOf(random, name)}${blank()}:${blank()}${text}`
+  })
+  return { value: object, text: `{${separated(texts)}}` }
+}
+
+function textOf(random: Random, value: string): string {
+  return `"${value.replaceAll(/[\s\S]/g, (unit) => {
+    const isPlain = unit !== '"' && unit !== '\\' && unit >= ' '
+    if (isPlain && random.chance(0.7)) return unit
+    if (random.chance(0.5)) return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+    return JSON.stringify(unit).slice(1, -1)
+  })}"`
+}
+
+test('a name with an escape is never confused with another name', () => {
+  const names = (text: string) => Object.keys(parseText(text) as object)
+  assert.deepEqual(names('{"h":[],"\\\\":0}'), ['h', '\\'])
+  assert.deepEqual(names('{"h":1,"\\"":2}'), ['h', '"'])
+  assert.deepEqual(names('{"h":1,"\\u0061":2}'), ['h', 'a'])
+  assert.deepEqual(names('{"ha\\\\":1}'), ['ha\\'])
+  assert.deepEqual(names('{"ha\\n":1}'), ['ha\n'])
+})
+
+test('any JSON text is parsed to its value, with the members in order', () => {
+  forAll(5000, (random) => {
+    const { value, text } = written(random, 4)
+    const found = parseText(text)
+    assert.deepEqual(found, value, text)
+    assert.equal(JSON.stringify(found), JSON.stringify(value), text)
+  })
+})
+
+test('deep nesting and long strings are parsed, whatever names surround them', () => {
+  const depth = 50_000
+  let value = parseText(`{"\\n":${'['.repeat(depth)}${']'.repeat(depth)}}`)
+  let found = 0
+  for (value = (value as { '\n': JsonValue })['\n']; isArray(value); value = value[0] as JsonValue) found++
+  assert.equal(found, depth)
+  const long = '\\n'.repeat(1_000_000)
+  assert.deepEqual(parseText(`{"\\n":"${long}"}`), { '\n': '\n'.repeat(1_000_000) })
+})
+
+test('invalid JSON is refused', () => {
+  for (const text of ['', '{', '{"\\n":}', '{"\\n":1', '"\\', '"\\"', '\\', '{"\\x":1}', '{"a\\n"}']) {
+    assert.throws(() => parseText(text), Malformed, text)
+  }
 })

@@ -1,6 +1,6 @@
 import type { Item } from '../../src/collections/item.ts'
 import type { Command } from '../../src/commands/command.ts'
-import type { Outcome } from '../../src/commands/outcome.ts'
+import type { Outcome } from '../../src/commands/handler.ts'
 import type { Engine } from '../../src/engine/engine.ts'
 import type { Origin } from '../../src/events/journal.ts'
 import type { Files, OpenFile } from '../../src/files/files.ts'

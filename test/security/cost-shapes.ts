@@ -1,4 +1,4 @@
-import { DEFAULT_ITEM_VALUES, sizeOf } from '../../src/json/item-size.ts'
+import { DEFAULT_ITEM_VALUES, sizeOf } from '../../src/json/parse.ts'
 import type { Random } from '../support/random.ts'
 
 /** Makes the JSON text of a value of about so many bytes. */

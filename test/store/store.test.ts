@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Position } from '../../src/events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition, type ScratchBytes } from '../../src/store/bytes.ts'
-import { keyedKey, numberedKey, prefixEnd, TAG, tableKey, versionKey } from '../../src/store/keys.ts'
+import {
+  keyedKey,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  prefixEnd,
+  putPosition,
+  type ScratchBytes,
+  TAG,
+  tableKey,
+  versionKey,
+} from '../../src/store/keys.ts'
 import { Store } from '../../src/store/store.ts'
 import type { Pin } from '../../src/store/versions.ts'
 import { until } from '../support/deadline.ts'

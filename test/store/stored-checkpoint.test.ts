@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Checkpoint } from '../../src/events/checkpoint.ts'
 import type { SegmentSpan } from '../../src/events/segment.ts'
-import { StoredCheckpoint } from '../../src/projections/stored-checkpoint.ts'
+import { StoredCheckpoint } from '../../src/projections/store-fold.ts'
 import { Store } from '../../src/store/store.ts'
 
 function segment(first: number, records: number): SegmentSpan {

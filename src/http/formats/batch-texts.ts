@@ -1,10 +1,7 @@
 /** Parses the items of a batch: a JSON list, NDJSON or CSV. */
 import type { BatchItem } from '../../commands/command.ts'
 import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
-import { elementsOf } from '../../json/elements.ts'
-import { checkValues } from '../../json/item-size.ts'
-import { parseChecked, parseJsonText } from '../../json/parse.ts'
-import { Malformed } from '../../json/parse-text.ts'
+import { checkValues, elementsOf, Malformed, parseChecked, parseJsonText } from '../../json/parse.ts'
 import type { JsonValue } from '../../json/value.ts'
 import { Syntax } from '../../json/where-malformed.ts'
 import { Refusal } from '../../runtime/errors.ts'

@@ -1,5 +1,4 @@
-import { parseChecked, ViolationError } from '../../json/parse.ts'
-import { Malformed } from '../../json/parse-text.ts'
+import { Malformed, parseChecked, ViolationError } from '../../json/parse.ts'
 import { formatPath, type Path, parsePath, type Selection } from '../../json/paths.ts'
 import { isArray, isObject, isWellFormed, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { isFunctionOfField } from '../../query/aggregate/aggregation.ts'

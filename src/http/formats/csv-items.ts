@@ -1,5 +1,5 @@
 import type Papa from 'papaparse'
-import { MAX_NESTING } from '../../json/item-size.ts'
+import { MAX_NESTING } from '../../json/parse.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type Papa from 'papaparse'
-import { parseText } from '../../json/parse-text.ts'
+import { parseText } from '../../json/parse.ts'
 import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'

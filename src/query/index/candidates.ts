@@ -1,6 +1,6 @@
 import type { Item } from '../../collections/item.ts'
 import type { CollectionItems } from '../../collections/stored-items.ts'
-import { parseText } from '../../json/parse-text.ts'
+import { parseText } from '../../json/parse.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { KeyCursor } from '../../store/tree.ts'

@@ -2,7 +2,7 @@ import { MISSING } from '../../json/order.ts'
 import { orderKey, timeKeyAt } from '../../json/order-key.ts'
 import { type Path, valuesAt } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { POSITION_BYTES, putPosition } from '../../store/bytes.ts'
+import { POSITION_BYTES, putPosition } from '../../store/keys.ts'
 import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
 
 /*
