@@ -80,9 +80,9 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     isTerminal,
     hasColours: isTerminal && !process.env.NO_COLOR,
   })
-  const { file, journal, nonDefaults } = settings
+  const { file, journal, values } = settings
   log.info(
-    { version: packageVersion(), node: process.version, file, journal, settings: nonDefaults },
+    { version: packageVersion(), node: process.version, file, journal, settings: values.nonDefaults() },
     'Recollect starts',
   )
   const die = (error: unknown): void => {

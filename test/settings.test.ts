@@ -659,7 +659,7 @@ test('a misspelt flag is rejected with a suggestion', () => {
 
 test('settings that differ from the defaults are listed without secrets', () => {
   const users = '[{"Username": "anna", "Password": "hers, which is long"}]'
-  const { nonDefaults } = settings({
+  const { values } = settings({
     env: { Limits__PageSize: '7', Limits__BodyBytes: '1048576' },
     argv: [
       ...['--Authentication.Users', users, '--Authentication.ApiKey', 'secret'],
@@ -667,7 +667,7 @@ test('settings that differ from the defaults are listed without secrets', () => 
     ],
     files: { '/work/s.json': { title: 'secret' } },
   })
-  assert.deepEqual(nonDefaults, {
+  assert.deepEqual(values.nonDefaults(), {
     'Authentication.Users': '***',
     'Authentication.ApiKey': '***',
     'Limits.PageSize': 7,

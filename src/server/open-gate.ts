@@ -4,6 +4,7 @@ import { Failures, Gate } from '../access/gate.ts'
 import { Hosts, Origins } from '../access/origins.ts'
 import { isPasswordHash } from '../access/passwords.ts'
 import type { Tokens } from '../access/tokens.ts'
+import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { TokenStorage } from '../engine/token-storage.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -12,18 +13,11 @@ import { type Address, isPublic } from '../settings/urls.ts'
 /** Minimum length of an API key that cannot be guessed. */
 const KEY_BYTES = 16
 
-export interface GateDependencies {
-  /** For the expiry of tokens. */
-  readonly now: () => Date
-  /** For lock-outs; monotonic. */
-  readonly elapsedMs: () => number
-  readonly log: LimitedLog
-}
-
+/** The clocks are for the expiry of tokens and for lock-outs. */
 export async function openGate(
   settings: Settings,
   storage: TokenStorage,
-  { now, elapsedMs, log }: GateDependencies,
+  { now, elapsedMs, log }: Pick<EngineDependencies, 'now' | 'elapsedMs'> & { readonly log: LimitedLog },
 ): Promise<Gate> {
   const { authentication, cors, limits } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication
@@ -48,11 +42,11 @@ export async function openGate(
  */
 function hostsOf({ authentication, hosts, urls }: Settings): Hosts {
   if (authentication.enabled || (hosts.length === 0 && urls.some(isPublic))) return new Hosts(undefined)
-  return new Hosts([...hosts, ...urls.flatMap(nameOf)])
+  return new Hosts([...hosts, ...urls.flatMap(hostHeaderOf)])
 }
 
 /** In the syntax of a Host header. */
-function nameOf({ host }: Address): readonly string[] {
+function hostHeaderOf({ host }: Address): readonly string[] {
   return host === undefined ? [] : [host.includes(':') ? `[${host}]` : host]
 }
 

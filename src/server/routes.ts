@@ -23,7 +23,7 @@ import type { ServiceContext } from './service-context.ts'
 /** All resources of the service, and what the fast front and Koa need to serve them. */
 export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
   const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes: times, limitedLog } = context
-  const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
+  const { log } = dependencies
   const all = [
     ...apiOf(context),
     ...eventsOf(context),
@@ -33,6 +33,7 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     ...tokenResources(gate),
   ]
   return {
+    ...dependencies,
     resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
     pipeline: new Pipeline({ gate, position: () => engine.views.position, log: limitedLog }),
     gate,
@@ -40,13 +41,8 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     observe: observing({ times, log, limitedLog, slowMs: settings.log.slowMs }),
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.contentSecurityPolicy,
-    wwwroot,
-    pages,
-    builtPages,
     streams: new FileStreams(context.descriptors.files),
-    middleware,
     log: limitedLog,
-    newId,
   }
 }
 

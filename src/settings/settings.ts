@@ -101,8 +101,6 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     },
     log: values.section('Log'),
     values,
-    /** The settings that differ from their defaults, without secrets, for the log. */
-    nonDefaults: values.nonDefaults(),
     warnings: [...sources.warnings, ...warningsOf(values)],
   })
 }

@@ -91,7 +91,6 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   },
   log: { level: 'silent', format: 'json', slowMs: 0 },
   values: new SettingValues(new Map()),
-  nonDefaults: {},
   warnings: [],
 }
 

@@ -115,7 +115,7 @@ async function describing(options: OpenApiOptions, turn: Turn): Promise<string> 
   const itemSchemas: string[] = []
   for (const name of views.names().slice(0, COLLECTIONS)) {
     if (name.length > NAME) continue
-    const collection = await describe(name, names.nameOf(name), options, served, turn)
+    const collection = await describe(name, names.identifierFor(name), options, served, turn)
     tags.push(collection.tag)
     paths.push(collection.paths)
     itemSchemas.push(members(collection.schemas))
@@ -199,7 +199,7 @@ async function sampleOf(found: Collection | undefined, turn: Turn): Promise<Json
 class ComponentNames {
   readonly #taken = new Set([''])
 
-  nameOf(collection: string): string {
+  identifierFor(collection: string): string {
     const plain = collection
       .normalize('NFKD')
       .replace(/\p{M}/gu, '')

@@ -29,12 +29,12 @@ function describe(values: readonly JsonValue[], depth: number, budget: { left: n
 }
 
 function typesOf(values: readonly JsonValue[]): string[] {
-  const types = new Set(values.map(typeOf))
+  const types = new Set(values.map(jsonType))
   if (types.has('number')) types.delete('integer')
   return [...types]
 }
 
-function typeOf(value: JsonValue): string {
+function jsonType(value: JsonValue): string {
   if (value === null) return 'null'
   if (isArray(value)) return 'array'
   return typeof value === 'number' && Number.isInteger(value) ? 'integer' : typeof value
