@@ -40,7 +40,7 @@ export async function openGate(
  * Without authentication, Host names protect against DNS rebinding. Names of public addresses are unknown unless
  * `Http.Hosts` lists them.
  */
-function hostsOf({ authentication, hosts, urls }: Settings): Hosts {
+function hostsOf({ authentication, http: { hosts }, urls }: Settings): Hosts {
   if (authentication.enabled || (hosts.length === 0 && urls.some(isPublic))) return new Hosts(undefined)
   return new Hosts([...hosts, ...urls.flatMap(hostHeaderOf)])
 }

@@ -7,7 +7,6 @@ import type { Settings } from '../settings/settings.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 import { type ServiceDependencies, shareDescriptors } from './platform.ts'
-import { Resets } from './resets.ts'
 import { SettingsReload } from './settings-reload.ts'
 
 /** Shared by routes, sockets and the HTTP server. */
@@ -36,7 +35,6 @@ export async function openContext(engine: Engine, settings: Settings, dependenci
     ],
     /** The message for attempts to write, if nothing can be written. */
     readOnly,
-    resets: new Resets(engine, settings),
     arrivals: new Arrivals(),
     requestTimes: new RequestTimes(),
     clock: new ClockWatch({ ...dependencies, log: limitedLog }, engine.journal.timeMs),

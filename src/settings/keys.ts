@@ -85,11 +85,7 @@ export const KEYS = {
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
   'Limits.IndexBytes': integer(0, 0, 'bytes that the indexes of queries may take; 0: half of what the items take'),
-  Collections: {
-    ...COLLECTIONS,
-    description:
-      'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items and the schema',
-  },
+  Collections: COLLECTIONS,
   'Limits.ScanSeconds': integer(30, 1, 'seconds that a query without a matching index may take, except for admins'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.Connections': integer(0, 0, 'open connections; 0: as many as the limit of open files has room for'),

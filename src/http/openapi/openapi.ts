@@ -5,7 +5,7 @@ import { collectionPath } from '../../projections/address.ts'
 import type { Views } from '../../projections/views.ts'
 import { type Turn, Turns } from '../../runtime/turns.ts'
 import { headers, parameters } from './parameters.ts'
-import { pathItem, type Served } from './path-items.ts'
+import { pathItem } from './path-items.ts'
 import { responses } from './problems.ts'
 import { ref } from './references.ts'
 import { COLLECTION, COLLECTION_ITEM, OBJECT, type Offer, ROUTES } from './routes.ts'
@@ -14,7 +14,7 @@ import { itemSchemasWith, schemas, withId } from './schemas.ts'
 
 type Collection = NonNullable<ReturnType<Views['find']>>
 
-export interface OpenApiOptions extends Omit<Offer, 'hasTokens'> {
+export interface OpenApiOptions extends Omit<Offer, 'hasTokens' | 'hasAuthentication'> {
   readonly version: string
   readonly views: Pick<Views, 'names' | 'find' | 'position'>
   /** The authentication schemes; none if authentication is off. */
@@ -108,14 +108,14 @@ export class OpenApi {
 /** Creates the document in OpenAPI 3.1. */
 async function describing(options: OpenApiOptions, turn: Turn): Promise<string> {
   const { version, views, schemes, idField = 'id' } = options
-  const served = { ...options, hasTokens: schemes.includes('token'), hasAuthentication: schemes.length > 0 }
+  const offer = { ...options, hasTokens: schemes.includes('token'), hasAuthentication: schemes.length > 0 }
   const names = new ComponentNames()
   const tags: JsonObject[] = []
   const paths: string[] = []
   const itemSchemas: string[] = []
   for (const name of views.names().slice(0, COLLECTIONS)) {
     if (name.length > NAME) continue
-    const collection = await describe(name, names.identifierFor(name), options, served, turn)
+    const collection = await describe(name, names.identifierFor(name), options, offer, turn)
     tags.push(collection.tag)
     paths.push(collection.paths)
     itemSchemas.push(members(collection.schemas))
@@ -123,7 +123,7 @@ async function describing(options: OpenApiOptions, turn: Turn): Promise<string> 
   }
   for (const [path, route] of Object.entries(ROUTES)) {
     const tag = TAGS.find((one) => one.paths.test(path))?.name as string
-    paths.push(members(pathItem(path, route, { tag, suffix: '' }, served)).replaceAll(SENT, READ))
+    paths.push(members(pathItem(path, route, { tag, suffix: '' }, offer)).replaceAll(SENT, READ))
   }
   if (turn.isOver) await turn.next()
   const securitySchemes: Components = Object.assign({}, ...schemes.map((scheme) => SECURITY[scheme]))
@@ -156,7 +156,7 @@ const READ = '/schemas/Item"'
 const SENT = '/schemas/NewItem"'
 
 /** The paths and schemas of a collection. The tag is the path, which no other tag can equal. */
-async function describe(collection: string, name: string, options: OpenApiOptions, served: Served, turn: Turn) {
+async function describe(collection: string, name: string, options: OpenApiOptions, offer: Offer, turn: Turn) {
   const { views, idField = 'id' } = options
   const path = collectionPath(collection)
   const found = views.find(collection)
@@ -164,8 +164,8 @@ async function describe(collection: string, name: string, options: OpenApiOption
   const [item, sent] = found?.isObject ? [`Item_${name}`, `Item_${name}`] : [`Item_${name}`, `NewItem_${name}`]
   const at = { tag: path, suffix: `_${name}` }
   const paths = found?.isObject
-    ? pathItem(path, OBJECT, at, served)
-    : { ...pathItem(path, COLLECTION, at, served), ...pathItem(`${path}/{id}`, COLLECTION_ITEM, at, served) }
+    ? pathItem(path, OBJECT, at, offer)
+    : { ...pathItem(path, COLLECTION, at, offer), ...pathItem(`${path}/{id}`, COLLECTION_ITEM, at, offer) }
   return {
     tag: { name: path, description: found?.isObject ? 'A single object.' : 'A collection and its items.' },
     schemas: { [sent]: sample, ...(sent !== item && { [item]: withId(ref(sent), idField) }) },

@@ -18,6 +18,7 @@ export interface Offer {
   /** As `Api.UseResultObject` says. */
   readonly useResultObject?: boolean
   readonly hasTokens?: boolean
+  readonly hasAuthentication?: boolean
 }
 
 interface Condition {
