@@ -6,32 +6,33 @@ import type { ConnectionFigures } from '../http/connection-limits.ts'
 import type { RequestTimes } from '../http/pipeline.ts'
 import type { IndexStatus } from '../query/queries.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
+import type { ServiceDependencies } from './platform.ts'
+import type { ServiceContext } from './service-context.ts'
 
-export interface MetricsSources {
-  readonly engine: Engine
-  readonly requests: RequestTimes
-  readonly connections: () => ConnectionFigures
-  readonly sockets: () => SocketFigures
-  readonly version: string
-  readonly ownsProcess: boolean
+type MetricsContext = Pick<ServiceContext, 'engine' | 'requestTimes'> & {
+  readonly dependencies: Pick<ServiceDependencies, 'version' | 'ownsProcess'>
 }
 
 /**
  * The metrics of `/metrics`. Values are read on request: frequent operations count in plain numbers, because
  * prom-client looks up labels on each call, and is used for the output only.
  */
-export function metricsOf(sources: MetricsSources): MetricsOptions {
-  const { engine, ownsProcess } = sources
+export function metricsOf(
+  { engine, requestTimes, dependencies }: MetricsContext,
+  connections: () => ConnectionFigures,
+  sockets: () => SocketFigures,
+): MetricsOptions {
+  const { version, ownsProcess } = dependencies
   const registry = new Registry()
   if (ownsProcess) addProcess(registry)
   const { dataFile, store } = engine.health()
   for (const { type, name, help, read } of [
-    ...metricsOfService(sources),
+    ...metricsOfService(engine, requestTimes, version),
     ...engine.metrics,
     ...(dataFile ? metricsOfDataFile(engine) : []),
     ...(store ? metricsOfStore(engine) : []),
     ...metricsOfIndexes(engine),
-    ...metricsOfClients(sources),
+    ...metricsOfClients(connections, sockets),
   ]) {
     const described = { name: PREFIX + name, help, type, aggregator: 'sum' }
     const get = async () => ({ ...described, values: read() })
@@ -46,7 +47,7 @@ function addProcess(register: Registry): void {
   for (const name of ['handles', 'requests', 'resources']) register.removeSingleMetric(`nodejs_active_${name}_total`)
 }
 
-function metricsOfService({ engine, requests, version }: MetricsSources): readonly Metric[] {
+function metricsOfService(engine: Engine, requests: RequestTimes, version: string): readonly Metric[] {
   const { journal, views } = engine
   const isWritable = (): number => Number(engine.health().journal.writable)
   return [
@@ -118,7 +119,7 @@ function metricsOfIndexes({ queries }: Engine): readonly Metric[] {
   ]
 }
 
-function metricsOfClients({ connections, sockets }: MetricsSources): readonly Metric[] {
+function metricsOfClients(connections: () => ConnectionFigures, sockets: () => SocketFigures): readonly Metric[] {
   return [
     gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open),
     counter('refused_connections_total', 'Connections beyond a limit: answered with 503.', () => connections().refused),

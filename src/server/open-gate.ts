@@ -42,33 +42,32 @@ export async function openGate(
  */
 function hostsOf({ authentication, http: { hosts }, urls }: Settings): Hosts {
   if (authentication.enabled || (hosts.length === 0 && urls.some(isPublic))) return new Hosts(undefined)
-  return new Hosts([...hosts, ...urls.flatMap(hostHeaderOf)])
+  return new Hosts([...hosts, ...urls.flatMap(hostHeadersOf)])
 }
 
 /** In the syntax of a Host header. */
-function hostHeaderOf({ host }: Address): readonly string[] {
+function hostHeadersOf({ host }: Address): readonly string[] {
   return host === undefined ? [] : [host.includes(':') ? `[${host}]` : host]
 }
 
-export function warningsOf(settings: Settings, isReadOnly = false): readonly string[] {
-  const { authentication, urls } = settings
-  const warnings = [...settings.warnings]
-  if (!authentication.enabled && urls.some(isPublic)) {
-    warnings.push(
-      `Authentication is off on an address that others can reach: everybody there may read${isReadOnly ? '' : ' and change'} everything.`,
-    )
+/** Warnings about settings, for the operator. */
+export function warningsOf({ authentication, urls, warnings }: Settings, isReadOnly = false): readonly string[] {
+  if (!authentication.enabled) {
+    const actions = isReadOnly ? 'read' : 'read and change'
+    const open = `Authentication is off on an address that others can reach: everybody there may ${actions} everything.`
+    return urls.some(isPublic) ? [...warnings, open] : warnings
   }
-  for (const { name, password } of authentication.enabled ? authentication.users : []) {
-    if (isPasswordHash(password)) continue
-    warnings.push(
-      `The password of ${name} stands in the settings in plain text; recollect hash-password makes a hash of it.`,
-    )
-  }
-  for (const { name, key } of authentication.enabled ? authentication.apiKeys : []) {
-    if (Buffer.byteLength(key) >= KEY_BYTES) continue
-    warnings.push(
-      `The API key of ${name} has less than ${KEY_BYTES} bytes: wrong keys lock nobody out, so it can be guessed. openssl rand -base64 32 makes one.`,
-    )
-  }
-  return warnings
+  const plain = authentication.users.filter(({ password }) => !isPasswordHash(password))
+  const short = authentication.apiKeys.filter(({ key }) => Buffer.byteLength(key) < KEY_BYTES)
+  return [
+    ...warnings,
+    ...plain.map(
+      ({ name }) =>
+        `The password of ${name} stands in the settings in plain text; recollect hash-password makes a hash of it.`,
+    ),
+    ...short.map(
+      ({ name }) =>
+        `The API key of ${name} has less than ${KEY_BYTES} bytes: wrong keys lock nobody out, so it can be guessed. openssl rand -base64 32 makes one.`,
+    ),
+  ]
 }

@@ -62,11 +62,11 @@ async function openEngine(settings: Settings, dependencies: ServiceDependencies,
 
 /** Serves an engine, which is closed with the service, or if it cannot be served. */
 async function serve(engine: Engine, settings: Settings, dependencies: ServiceDependencies): Promise<Service> {
-  const { log, version, ownsProcess, middleware } = dependencies
+  const { log, middleware } = dependencies
   try {
     const context = await openContext(engine, settings, dependencies)
     for (const warning of context.warnings()) log.warn(warning)
-    const { gate, settingsReload, descriptors, requestTimes, arrivals, limitedLog } = context
+    const { gate, settingsReload, descriptors, arrivals, limitedLog } = context
     const { limits } = settings
     const connectionLimits = new ConnectionLimits({
       gate,
@@ -74,14 +74,11 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       perAddress: limits.connectionsPerAddress,
       log: limitedLog,
     })
-    const metrics = metricsOf({
-      engine,
-      requests: requestTimes,
-      connections: () => connectionLimits.figures(),
-      sockets: () => sockets.figures(),
-      version,
-      ownsProcess,
-    })
+    const metrics = metricsOf(
+      context,
+      () => connectionLimits.figures(),
+      () => sockets.figures(),
+    )
     const routes = routesOf(context, metrics)
     const http = createHttpServer(settings, createApp(routes).callback())
     const connections = new Connections(http)

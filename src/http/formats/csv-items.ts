@@ -3,14 +3,12 @@ import { MAX_NESTING } from '../../json/parse.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import { pathOfColumn, textIn, valueIn } from './csv-columns.ts'
+import { MOST_COLUMNS, pathOfColumn, textIn, valueIn } from './csv-columns.ts'
 
 /** Characters of CSV parsed at once. */
 const PART_CHARACTERS = 32 * 1024
 /** Limited, because a row is parsed without yielding: this number of quotes takes 15 ms. */
 const ROW_CHARACTERS = 256 * 1024
-/** Limited, because the row of an item is parsed without yielding. */
-const MOST_COLUMNS = 1000
 
 export interface CsvItem {
   /** The line of the text where the row begins, counting from 1. */

@@ -118,9 +118,14 @@ export class TextStream extends Readable {
   }
 
   override _read(): void {
-    this.#pending = this.#next().then(
-      (text) => this.push(text ?? null),
-      (error: Error) => this.destroy(error),
+    const made = this.#next()
+    this.#pending = made.then(
+      (text) => {
+        this.push(text === undefined ? null : text)
+      },
+      (error) => {
+        this.destroy(error as Error)
+      },
     )
   }
 

@@ -56,6 +56,7 @@ const ITEM = ref('Item')
 const SENT = ref('NewItem')
 const ITEMS = { type: 'array', items: ITEM }
 const VALUES = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
+const NAMES = { type: 'array', items: anyText }
 const NO_ITEMS = { type: 'array', items: {}, maxItems: 0 }
 /** Lists and batches in other formats than JSON. */
 const TEXTS = content(anyText, NDJSON_TYPE, CSV_TYPE)
@@ -86,11 +87,7 @@ const REPRESENTATION: Response = {
   headers: ['ETag', 'Preference-Applied', 'Recollect-Hint'],
   body: json(ITEM),
 }
-const VALUE_NOW: Response = {
-  ...REPRESENTATION,
-  text: 'With `Prefer: return=representation`: the value as it is now.',
-  body: json({}),
-}
+const VALUE: Response = { ...REPRESENTATION, text: 'With `Prefer: return=representation`: the value.', body: json({}) }
 const PAGE: Response = {
   text: 'A page of the items that match, which past the end is empty, or with `all=true` all of them. `Link` and `X-Total-Count` come with a page.',
   headers: ['ETag', 'Link', 'Recollect-Hint', 'X-Total-Count', 'Vary'],
@@ -170,14 +167,13 @@ export const COLLECTION_ITEM = {
   },
   PUT: {
     summary: 'Replace an item',
-    description:
-      'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; otherwise the response is 404.',
+    description: 'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created.',
     parameters: [...CONDITIONS, 'PreferOnPut'],
     body: json(SENT),
     responses: {
       200: {
         ...REPRESENTATION,
-        text: 'With `Prefer: return=representation`: the item as it is now. With `Prefer: only-if-newer`, where the item has the same event time or a later one: it stays as it is.',
+        text: 'With `Prefer: return=representation`: the item. With `Prefer: only-if-newer`, where the item has the same event time or a later one: it stays as it is.',
         body: json({ anyOf: [ref('NotApplied'), ITEM] }),
       },
       201: CREATED,
@@ -233,11 +229,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       summary: 'The names of the collections and single objects',
       parameters: READ,
       responses: {
-        200: {
-          text: 'In the order of their first creation.',
-          headers: ['ETag'],
-          body: json({ type: 'array', items: anyText }),
-        },
+        200: { text: 'In the order of their creation.', headers: ['ETag'], body: json(NAMES) },
         304: NOT_MODIFIED,
       },
       problems: [400, 414, 503],
@@ -247,10 +239,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description:
         'The body is a data file: lists of items and single objects by their names. They take the place of all that there are, in one write, which `/admin/restore` can undo.',
       parameters: ['dryRun'],
-      body: json({
-        type: 'object',
-        additionalProperties: { anyOf: [{ type: 'array', items: anyObject }, anyObject] },
-      }),
+      body: json({ type: 'object', additionalProperties: { anyOf: [{ type: 'array', items: anyObject }, anyObject] } }),
       responses: { 200: { text: 'What was changed, or would be.', body: json('Replaced') } },
       problems: [400, 413, 415, 422, 503, 504, 507],
     },
@@ -262,8 +251,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description: `${LIST_ORDER} A row of \`aggregate\` and an item with \`fields\` may have any members; with \`distinct\` the list holds values. A single object is answered as it is.`,
       parameters: ['filters', ...LIST, 'If-None-Match', 'Wait-For-Position'],
       responses: {
+        ...COLLECTION.GET.responses,
         200: { ...PAGE, body: { ...json({ anyOf: [ITEMS, VALUES, ITEM] }), ...TEXTS } },
-        304: NOT_MODIFIED,
       },
     },
     POST: CREATE_ITEMS,
@@ -300,7 +289,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description: 'An unknown collection or item is 400; a missing value is 404.',
       parameters: READ,
       responses: { 200: { text: 'Any JSON value.', headers: ['ETag'], body: json({}) }, 304: NOT_MODIFIED },
-      problems: [400, 404, 414, 503],
+      problems: COLLECTION_ITEM.GET.problems,
     },
     POST: {
       ...CREATE_ITEMS,
@@ -310,22 +299,18 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description: 'The last segment is the name of that collection; the item gets the `<singular>Id` of this one.',
     },
     PUT: {
+      ...COLLECTION_ITEM.PATCH,
       summary: 'Replace a value inside an item',
-      description:
-        'With any JSON value. If-Match may be the entity tag of the value or of the item. What is not there is a 404: a PATCH of the object around it adds a member.',
-      parameters: [...CONDITIONS, 'Prefer'],
+      description: 'If-Match may have the tag of the value or of the item. Only a PATCH around it adds a member.',
       body: json({}),
-      responses: { 200: VALUE_NOW, 204: { text: 'Replaced.', headers: WRITTEN } },
-      problems: ITEM_PROBLEMS,
+      responses: { 200: VALUE, 204: { text: 'Replaced.', headers: WRITTEN } },
     },
     PATCH: {
+      ...COLLECTION_ITEM.PATCH,
       summary: 'Change parts of a value inside an item',
-      description:
-        'A merge patch that is no object replaces the value. The pointers of a JSON Patch begin at the value.',
-      parameters: [...CONDITIONS, 'Prefer'],
+      description: 'A merge patch that is no object replaces it. The pointers of a JSON Patch begin at the value.',
       body: { ...content({ anyOf: [ref('MergePatch'), { not: { type: 'object' } }] }, ...MERGE_TYPES), ...JSON_PATCH },
-      responses: { 200: VALUE_NOW, 204: { text: 'Changed.', headers: WRITTEN } },
-      problems: ITEM_PROBLEMS,
+      responses: { ...COLLECTION_ITEM.PATCH.responses, 200: VALUE },
     },
   },
   '/events': only('GET', 'Events', {
