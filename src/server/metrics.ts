@@ -69,24 +69,25 @@ function metricsOfService(engine: Engine, requests: RequestTimes, version: strin
 const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] as const
 
 function metricsOfDataFile(engine: Engine): readonly Metric[] {
-  type Status = NonNullable<EngineHealth['dataFile']>
+  /** Undefined on a node of a cluster that is not the leader any more. */
+  type Status = EngineHealth['dataFile']
   /** Without a sample while the figure is unknown. */
   const figure = (name: string, help: string, read: (status: Status) => number | undefined): Metric =>
     metric('gauge', `data_file_${name}`, help, () => {
-      const value = read(engine.health().dataFile as Status)
+      const value = read(engine.health().dataFile)
       return value === undefined ? [] : [{ value }]
     })
   const current = (): string | undefined => engine.health().dataFile?.state
   return [
     state('data_file_state', '1 for the state of the data file, 0 for the others.', 'state', DATA_FILE_STATES, current),
-    figure('position', 'Of the event that the data file shows the state after.', ({ position }) => position),
-    figure('behind_events', 'Events that the data file does not show yet.', ({ behind }) => behind.events),
-    figure('behind_bytes', 'Approximate bytes of these events in the journal.', ({ behind }) => behind.bytes),
-    figure('next_write_timestamp_seconds', 'When the data file is written, if that is known.', ({ nextWrite }) =>
-      nextWrite && 'at' in nextWrite ? Date.parse(nextWrite.at) / 1000 : undefined,
+    figure('position', 'Of the event that the data file shows the state after.', (file) => file?.position ?? 0),
+    figure('behind_events', 'Events that the data file does not show yet.', (file) => file?.behind.events ?? 0),
+    figure('behind_bytes', 'Approximate bytes of these events in the journal.', (file) => file?.behind.bytes ?? 0),
+    figure('next_write_timestamp_seconds', 'When the data file is written, if that is known.', (file) =>
+      file?.nextWrite && 'at' in file.nextWrite ? Date.parse(file.nextWrite.at) / 1000 : undefined,
     ),
-    figure('next_write_bytes', 'Bytes of the journal until it is written, if no time is known.', ({ nextWrite }) =>
-      nextWrite && 'afterJournalBytes' in nextWrite ? nextWrite.afterJournalBytes : undefined,
+    figure('next_write_bytes', 'Bytes of the journal until it is written, if no time is known.', (file) =>
+      file?.nextWrite && 'afterJournalBytes' in file.nextWrite ? file.nextWrite.afterJournalBytes : undefined,
     ),
   ]
 }
