@@ -11,7 +11,7 @@ import { CLUSTER } from './cluster/cluster.ts'
 import { messagesOf } from './collections/file-items.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
-import { descriptorLimit, packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
+import { packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
 import type { Service } from './server/service.ts'
 import { BadSettings } from './settings/settings.ts'
 
@@ -80,15 +80,16 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     isTerminal,
     hasColours: isTerminal && !process.env.NO_COLOR,
   })
-  const { file, journal, nonDefaults } = settings
+  const { file, journal, values } = settings
   log.info(
-    { version: packageVersion(), node: process.version, file, journal, settings: nonDefaults },
+    { version: packageVersion(), node: process.version, file, journal, settings: values.nonDefaults() },
     'Recollect starts',
   )
-  const die = (error: unknown): void => {
-    log.fatal({ err: error }, 'an unexpected error; ending')
+  const exitAfter = (message: string) => (error: unknown) => {
+    log.fatal({ err: error }, message)
     process.exit(1)
   }
+  const die = exitAfter('an unexpected error; ending')
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
   const dependencies = platformDependencies({
@@ -96,13 +97,9 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     remoteJournal: CLUSTER,
     readSettings: () => (invocation() as Serving).settings,
     wwwroot,
-    descriptors: descriptorLimit(),
     ownsProcess: true,
     middleware: [],
-    failed: (error) => {
-      log.fatal({ err: error }, 'the journal can no longer be trusted; ending')
-      process.exit(1)
-    },
+    failed: exitAfter('the journal can no longer be trusted; ending'),
   })
   const { start } = await import('./server/service.ts')
   const starting = start(settings, dependencies, replay)
@@ -124,13 +121,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   const end = (): void => {
     if (ending) process.exit(1)
     ending = true
-    service.close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        log.fatal({ err: error }, 'the end was not a clean one')
-        process.exit(1)
-      },
-    )
+    service.close().then(() => process.exit(0), exitAfter('the end was not a clean one'))
   }
   process.on('SIGTERM', end)
   process.on('SIGINT', end)
@@ -172,10 +163,7 @@ main().catch((error: unknown) => {
     process.exit(2)
   }
   const isExpected =
-    error instanceof Refusal ||
-    error instanceof Corruption ||
-    error instanceof JournalMismatch ||
-    error instanceof Locked ||
+    [Refusal, Corruption, JournalMismatch, Locked].some((expected) => error instanceof expected) ||
     (error as NodeJS.ErrnoException).code !== undefined
   for (const line of isExpected ? linesOf(error as Error) : [(error as Error).stack]) {
     process.stderr.write(`recollect: ${line}\n`)

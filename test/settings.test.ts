@@ -26,8 +26,8 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
 ]
 
 test('a base path loses its trailing slash; an invalid one, or that of a server path, is rejected', () => {
-  const basePath = (value: string) => settings({ argv: ['--Http.BasePath', value] }).basePath
-  assert.equal(settings().basePath, '')
+  const basePath = (value: string) => settings({ argv: ['--Http.BasePath', value] }).http.basePath
+  assert.equal(settings().http.basePath, '')
   assert.equal(basePath('/recollect'), '/recollect')
   assert.equal(basePath('/a/b/'), '/a/b')
   for (const value of ['recollect', 'http://x/y', '/a b', '/a/../b']) {
@@ -626,10 +626,10 @@ test('--host and --port make one address, in place of --urls', () => {
 })
 
 test('some flags are short for a setting, and exclude it', () => {
-  const { common, api, staticFiles } = settings({ argv: ['-w', '--read-only', '--static', 'public', 'db.json'] })
-  assert.deepEqual([common.eagerDataReload, api.readOnly, staticFiles], [true, true, '/work/public'])
-  assert.equal(settings().staticFiles, undefined)
-  assert.equal(settings({ env: { Http__Static: 'pages' }, argv: ['-s', 'public'] }).staticFiles, '/work/public')
+  const { common, api, http } = settings({ argv: ['-w', '--read-only', '--static', 'public', 'db.json'] })
+  assert.deepEqual([common.eagerDataReload, api.readOnly, http.static], [true, true, 'public'])
+  assert.equal(settings().http.static, '')
+  assert.equal(settings({ env: { Http__Static: 'pages' }, argv: ['-s', 'public'] }).http.static, 'public')
   mistakes({ argv: ['--watch', '--Common.EagerDataReload', 'true'] }, /--watch stands for --Common\.EagerDataReload/)
   mistakes({ argv: ['-w=yes'] }, /--watch has no value/)
 })
@@ -659,7 +659,7 @@ test('a misspelt flag is rejected with a suggestion', () => {
 
 test('settings that differ from the defaults are listed without secrets', () => {
   const users = '[{"Username": "anna", "Password": "hers, which is long"}]'
-  const { nonDefaults } = settings({
+  const { values } = settings({
     env: { Limits__PageSize: '7', Limits__BodyBytes: '1048576' },
     argv: [
       ...['--Authentication.Users', users, '--Authentication.ApiKey', 'secret'],
@@ -667,7 +667,7 @@ test('settings that differ from the defaults are listed without secrets', () => 
     ],
     files: { '/work/s.json': { title: 'secret' } },
   })
-  assert.deepEqual(nonDefaults, {
+  assert.deepEqual(values.nonDefaults(), {
     'Authentication.Users': '***',
     'Authentication.ApiKey': '***',
     'Limits.PageSize': 7,

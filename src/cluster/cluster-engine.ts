@@ -15,7 +15,7 @@ import { directoryOf } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
 import type { Settings } from '../settings/settings.ts'
-import { textOf } from '../settings/urls.ts'
+import { urlOf } from '../settings/urls.ts'
 import { tokensInBucket } from './bucket.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
 import { ClusterHandler } from './cluster-handler.ts'
@@ -77,7 +77,7 @@ export class ClusterEngine extends Engine {
     const requestId = (): string => projections.mergedEdits.dataFileId as string
     const node = new Node({
       id,
-      urls: settings.urls.map(textOf),
+      urls: settings.urls.map(urlOf),
       journal,
       stream,
       election: new Election({ register: bucket.register(LEASE_KEY), node: id, elapsedMs }),

@@ -7,7 +7,7 @@ import type { Middleware } from 'koa'
 import { openLog, standardError } from '../cli/log.ts'
 import { CLUSTER } from '../cluster/cluster.ts'
 import { mostSimilar } from '../json/similar.ts'
-import { descriptorLimit, platformDependencies, staticFilesOf } from '../server/platform.ts'
+import { platformDependencies, staticFilesOf } from '../server/platform.ts'
 import { start as startService } from '../server/service.ts'
 import { readSettings, type Settings } from '../settings/settings.ts'
 
@@ -112,7 +112,6 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
         hasColours: false,
       }),
       wwwroot: staticFilesOf(settings),
-      descriptors: descriptorLimit(),
       ownsProcess: false,
       middleware: (options.middleware ?? []) as readonly Middleware[],
       failed: (error) => {
@@ -135,7 +134,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
   if (failure) await close()
   const reset = (data?: object): Promise<number> =>
     service.reset(data === undefined ? undefined : Buffer.from(JSON.stringify(data)))
-  return { url: service.urls[0] + settings.basePath, reset, close, [Symbol.asyncDispose]: close }
+  return { url: service.urls[0] + settings.http.basePath, reset, close, [Symbol.asyncDispose]: close }
 }
 
 /** The name of the option in messages, in place of the path of a configuration file. */

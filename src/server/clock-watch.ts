@@ -20,6 +20,7 @@ const CHECK_MS = 60_000
 /** Finds jumps of more than a day of the wall clock. Whether an event time is ahead is judged by that clock. */
 export class ClockWatch {
   readonly #dependencies: ClockDependencies
+  /** The wall clock minus the monotonic clock. */
   #aheadMs: number
   #last: ClockJump | undefined
   /** Whether the log tells of the last jump. It left that out if another one was shortly before. */

@@ -4,38 +4,35 @@ import { counter, gauge, histograms, type Metric, metric, PREFIX, state } from '
 import type { MetricsOptions } from '../http/admin.ts'
 import type { ConnectionFigures } from '../http/connection-limits.ts'
 import type { RequestTimes } from '../http/pipeline.ts'
-import type { IndexStatus, Queries } from '../query/queries.ts'
+import type { IndexStatus } from '../query/queries.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
+import type { ServiceDependencies } from './platform.ts'
+import type { ServiceContext } from './service-context.ts'
 
-export interface MetricsSources {
-  readonly engine: Engine
-  readonly requests: RequestTimes
-  readonly connections: () => ConnectionFigures
-  readonly sockets: () => SocketFigures
-  readonly version: string
-  readonly ownsProcess: boolean
+type MetricsContext = Pick<ServiceContext, 'engine' | 'requestTimes'> & {
+  readonly dependencies: Pick<ServiceDependencies, 'version' | 'ownsProcess'>
 }
-
-const STORE_STATES = ['current', 'building', 'full'] as const
-const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] as const
 
 /**
  * The metrics of `/metrics`. Values are read on request: frequent operations count in plain numbers, because
  * prom-client looks up labels on each call, and is used for the output only.
  */
-export function metricsOf(sources: MetricsSources): MetricsOptions {
-  const { engine, connections, sockets, ownsProcess } = sources
+export function metricsOf(
+  { engine, requestTimes, dependencies }: MetricsContext,
+  connections: () => ConnectionFigures,
+  sockets: () => SocketFigures,
+): MetricsOptions {
+  const { version, ownsProcess } = dependencies
   const registry = new Registry()
   if (ownsProcess) addProcess(registry)
   const { dataFile, store } = engine.health()
   for (const { type, name, help, read } of [
-    ...metricsOfService(sources),
+    ...metricsOfService(engine, requestTimes, version),
     ...engine.metrics,
-    ...metricsOfCollections(engine),
-    ...(dataFile ? metricsOfDataFile(() => engine.health().dataFile) : []),
-    ...(store ? metricsOfStore(() => engine.health().store) : []),
-    ...metricsOfIndexes(engine.queries),
-    ...metricsOfConnections(connections, sockets),
+    ...(dataFile ? metricsOfDataFile(engine) : []),
+    ...(store ? metricsOfStore(engine) : []),
+    ...metricsOfIndexes(engine),
+    ...metricsOfClients(connections, sockets),
   ]) {
     const described = { name: PREFIX + name, help, type, aggregator: 'sum' }
     const get = async () => ({ ...described, values: read() })
@@ -50,8 +47,9 @@ function addProcess(register: Registry): void {
   for (const name of ['handles', 'requests', 'resources']) register.removeSingleMetric(`nodejs_active_${name}_total`)
 }
 
-function metricsOfService({ engine, requests, version }: MetricsSources): readonly Metric[] {
+function metricsOfService(engine: Engine, requests: RequestTimes, version: string): readonly Metric[] {
   const { journal, views } = engine
+  const isWritable = (): number => Number(engine.health().journal.writable)
   return [
     metric('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }]),
     histograms(
@@ -60,81 +58,53 @@ function metricsOfService({ engine, requests, version }: MetricsSources): readon
       () => [...requests.all()].map(({ method, route, status, seconds }) => [seconds, { method, route, status }]),
     ),
     gauge('journal_position', 'Of the last durable event.', () => journal.head),
-    gauge('journal_writable', '1 while writes are taken, 0 on a full disk and after a failed sync.', () =>
-      Number(engine.health().journal.writable),
-    ),
+    gauge('journal_writable', '1 while writes are taken, 0 on a full disk and after a failed sync.', isWritable),
     gauge('views_position', 'Of the last event that readers see.', () => views.position),
     gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position),
-  ]
-}
-
-function metricsOfCollections({ views }: Engine): readonly Metric[] {
-  return [
     gauge('collections', 'Collections that there are.', () => views.counts().collections),
     gauge('items', 'Items of all collections.', () => views.counts().items),
   ]
 }
 
-function metricsOfDataFile(status: () => EngineHealth['dataFile']): readonly Metric[] {
+const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] as const
+
+function metricsOfDataFile(engine: Engine): readonly Metric[] {
+  /** Undefined on a node of a cluster that is not the leader any more. */
+  type Status = EngineHealth['dataFile']
+  /** Without a sample while the figure is unknown. */
+  const figure = (name: string, help: string, read: (status: Status) => number | undefined): Metric =>
+    metric('gauge', `data_file_${name}`, help, () => {
+      const value = read(engine.health().dataFile)
+      return value === undefined ? [] : [{ value }]
+    })
+  const current = (): string | undefined => engine.health().dataFile?.state
   return [
-    state(
-      'data_file_state',
-      '1 for the state that the data file is in, 0 for the others.',
-      'state',
-      DATA_FILE_STATES,
-      () => status()?.state,
+    state('data_file_state', '1 for the state of the data file, 0 for the others.', 'state', DATA_FILE_STATES, current),
+    figure('position', 'Of the event that the data file shows the state after.', (file) => file?.position ?? 0),
+    figure('behind_events', 'Events that the data file does not show yet.', (file) => file?.behind.events ?? 0),
+    figure('behind_bytes', 'Approximate bytes of these events in the journal.', (file) => file?.behind.bytes ?? 0),
+    figure('next_write_timestamp_seconds', 'When the data file is written, if that is known.', (file) =>
+      file?.nextWrite && 'at' in file.nextWrite ? Date.parse(file.nextWrite.at) / 1000 : undefined,
     ),
-    gauge(
-      'data_file_position',
-      'Of the event that the data file shows the state after.',
-      () => status()?.position ?? 0,
-    ),
-    gauge(
-      'data_file_behind_events',
-      'Events that the data file does not show yet.',
-      () => status()?.behind.events ?? 0,
-    ),
-    gauge(
-      'data_file_behind_bytes',
-      'Approximate size, in the journal, of the events that the data file does not show.',
-      () => status()?.behind.bytes ?? 0,
-    ),
-    metric(
-      'gauge',
-      'data_file_next_write_timestamp_seconds',
-      'When the data file is written, if that is known.',
-      () => {
-        const write = status()?.nextWrite
-        return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
-      },
-    ),
-    metric(
-      'gauge',
-      'data_file_next_write_bytes',
-      'Bytes that the journal grows until the data file is written, where no time is known.',
-      () => {
-        const write = status()?.nextWrite
-        return write && 'afterJournalBytes' in write ? [{ value: write.afterJournalBytes }] : []
-      },
+    figure('next_write_bytes', 'Bytes of the journal until it is written, if no time is known.', (file) =>
+      file?.nextWrite && 'afterJournalBytes' in file.nextWrite ? file.nextWrite.afterJournalBytes : undefined,
     ),
   ]
 }
 
-function metricsOfStore(status: () => EngineHealth['store']): readonly Metric[] {
+const STORE_STATES = ['current', 'building', 'full'] as const
+
+function metricsOfStore(engine: Engine): readonly Metric[] {
+  const status = (): EngineHealth['store'] => engine.health().store
+  const current = (): string | undefined => status()?.state
   return [
-    state(
-      'store_state',
-      '1 for the state that the store is in, 0 for the others.',
-      'state',
-      STORE_STATES,
-      () => status()?.state,
-    ),
+    state('store_state', '1 for the state of the store, 0 for the others.', 'state', STORE_STATES, current),
     gauge('store_position', 'Of the last event that is in the store.', () => status()?.position ?? 0),
     gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => status()?.bytes ?? 0),
   ]
 }
 
-function metricsOfIndexes(queries: Queries): readonly Metric[] {
+function metricsOfIndexes({ queries }: Engine): readonly Metric[] {
   const ofEach = (name: string, help: string, figure: (index: IndexStatus) => number): Metric =>
     metric('gauge', name, help, () =>
       queries.list().map((index) => {
@@ -150,17 +120,10 @@ function metricsOfIndexes(queries: Queries): readonly Metric[] {
   ]
 }
 
-function metricsOfConnections(
-  connections: MetricsSources['connections'],
-  sockets: MetricsSources['sockets'],
-): readonly Metric[] {
+function metricsOfClients(connections: () => ConnectionFigures, sockets: () => SocketFigures): readonly Metric[] {
   return [
     gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open),
-    counter(
-      'refused_connections_total',
-      'Connections beyond a limit, which were answered with 503.',
-      () => connections().refused,
-    ),
+    counter('refused_connections_total', 'Connections beyond a limit: answered with 503.', () => connections().refused),
     metric('gauge', 'sockets', 'Open sockets, by kind.', () => {
       const { socketIo, plain } = sockets()
       return [
@@ -169,16 +132,8 @@ function metricsOfConnections(
       ]
     }),
     gauge('subscriptions', 'Open subscriptions.', () => sockets().subscriptions),
-    gauge(
-      'lagging_subscriptions',
-      'Subscriptions that get only the latest change of an item for now.',
-      () => sockets().lagging,
-    ),
+    gauge('lagging_subscriptions', 'Subscriptions that get only the latest changes for now.', () => sockets().lagging),
     counter('lagged_total', 'How often a client was told that it is behind.', () => sockets().laggedEver),
-    counter(
-      'dropped_clients_total',
-      'Clients that were disconnected because they did not read.',
-      () => sockets().dropped,
-    ),
+    counter('dropped_clients_total', 'Clients disconnected because they did not read.', () => sockets().dropped),
   ]
 }

@@ -10,47 +10,35 @@ import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 
-/** Returns all collections to the first data, or to given data, with the next ids of a first start with it. */
-export class Resets {
-  readonly #engine: Engine
-  readonly #idField: string
-  readonly #itemValues: number
-  readonly #turns = new Turns()
-
-  constructor(engine: Engine, { dataStore, limits }: Pick<Settings, 'dataStore' | 'limits'>) {
-    this.#engine = engine
-    this.#idField = dataStore.idField
-    this.#itemValues = limits.itemValues
+/** Returns all collections to what the journal's first import of the data file left, or to nothing. */
+export async function resetToFirstData(engine: Engine, origin: Origin, isDryRun = false): Promise<RestoreOutcome> {
+  const { handler, views, past, journal } = engine
+  checkBuilt(engine.building())
+  const to = await firstImportEnd(journal)
+  const snapshots: CollectionSnapshot[] = []
+  try {
+    const collections = await pastCollections(views.namesEver(), to, past, snapshots)
+    return await handler.restore({ type: 'reset', collections }, origin, isDryRun)
+  } finally {
+    for (const snapshot of snapshots) snapshot.release()
   }
+}
 
-  /** The first data is what the journal's first import of the data file left, or nothing. */
-  async toFirstData(origin: Origin, isDryRun = false): Promise<RestoreOutcome> {
-    const { handler, views, past, journal } = this.#engine
-    checkBuilt(this.#engine.building())
-    const to = await firstImportEnd(journal)
-    const snapshots: CollectionSnapshot[] = []
-    try {
-      const collections = await pastCollections(views.namesEver(), to, past, snapshots)
-      return await handler.restore({ type: 'reset', collections }, origin, isDryRun)
-    } finally {
-      for (const snapshot of snapshots) snapshot.release()
-    }
-  }
-
-  /**
-   * The data is the JSON of a data file.
-   * @throws {Refusal} with the places of all mistakes; nothing has changed then.
-   */
-  async toData(data: Buffer, origin: Origin): Promise<RestoreOutcome> {
-    const { handler, views } = this.#engine
-    checkBuilt(this.#engine.building())
-    const collections = new Map<string, RestoredCollection | undefined>(
-      views.namesEver().map((name) => [name, undefined]),
-    )
-    const read = await this.#turns.run((turn) =>
-      readDataFileBody(data, { idField: this.#idField, mostValues: this.#itemValues }, turn),
-    )
-    for (const [name, items] of read) collections.set(name, { items: () => items })
-    return handler.restore({ type: 'import', collections }, origin, false)
-  }
+/**
+ * Sets all collections to the JSON of a data file, with the next ids of a first start with it.
+ * @throws {Refusal} with the places of all mistakes; nothing has changed then.
+ */
+export async function resetToData(
+  engine: Engine,
+  { dataStore, limits }: Settings,
+  data: Buffer,
+  origin: Origin,
+): Promise<RestoreOutcome> {
+  checkBuilt(engine.building())
+  const names = engine.views.namesEver()
+  const collections = new Map<string, RestoredCollection | undefined>(names.map((name) => [name, undefined]))
+  const options = { idField: dataStore.idField, mostValues: limits.itemValues }
+  const read = await new Turns().run((turn) => readDataFileBody(data, options, turn))
+  for (const [name, items] of read) collections.set(name, { items: () => items })
+  return engine.handler.restore({ type: 'import', collections }, origin, false)
 }

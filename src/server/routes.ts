@@ -18,12 +18,13 @@ import { Corruption } from '../runtime/errors.ts'
 import { Semaphore, Turns } from '../runtime/turns.ts'
 import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
+import { resetToFirstData } from './resets.ts'
 import type { ServiceContext } from './service-context.ts'
 
 /** All resources of the service, and what the fast front and Koa need to serve them. */
 export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
   const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes: times, limitedLog } = context
-  const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
+  const { log } = dependencies
   const all = [
     ...apiOf(context),
     ...eventsOf(context),
@@ -33,20 +34,16 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     ...tokenResources(gate),
   ]
   return {
+    ...dependencies,
     resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
     pipeline: new Pipeline({ gate, position: () => engine.views.position, log: limitedLog }),
     gate,
     bodyBytes: settings.limits.bodyBytes,
     observe: observing({ times, log, limitedLog, slowMs: settings.log.slowMs }),
     corsCredentials: settings.cors.credentials,
-    contentSecurityPolicy: settings.contentSecurityPolicy,
-    wwwroot,
-    pages,
-    builtPages,
+    contentSecurityPolicy: settings.http.contentSecurityPolicy,
     streams: new FileStreams(context.descriptors.files),
-    middleware,
     log: limitedLog,
-    newId,
   }
 }
 
@@ -96,7 +93,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
 }
 
 function adminOf(context: ServiceContext): AdminOptions {
-  const { engine, settings, gate, warnings, settingsReload, resets, limitedLog } = context
+  const { engine, settings, gate, warnings, settingsReload, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
     health: healthOf(context),
@@ -109,7 +106,7 @@ function adminOf(context: ServiceContext): AdminOptions {
     reload: () => engine.reload(),
     reloadSettings: () => settingsReload.reload(),
     snapshot: () => engine.snapshot(),
-    reset: hasReset(settings) ? (origin, isDryRun) => resets.toFirstData(origin, isDryRun) : undefined,
+    reset: hasReset(settings) ? (origin, isDryRun) => resetToFirstData(engine, origin, isDryRun) : undefined,
     verify: (rest) =>
       engine.verify(rest).catch((error: unknown) => {
         if (error instanceof Corruption) limitedLog.error({ err: error }, 'the journal is damaged')

@@ -15,6 +15,7 @@ import { offersWebSocket } from '../sockets/upgrades.ts'
 import { checkAddresses, listen } from './listener.ts'
 import { metricsOf } from './metrics.ts'
 import type { ServiceDependencies } from './platform.ts'
+import { resetToData, resetToFirstData } from './resets.ts'
 import { routesOf } from './routes.ts'
 import { openContext, type ServiceContext } from './service-context.ts'
 
@@ -61,34 +62,31 @@ async function openEngine(settings: Settings, dependencies: ServiceDependencies,
 
 /** Serves an engine, which is closed with the service, or if it cannot be served. */
 async function serve(engine: Engine, settings: Settings, dependencies: ServiceDependencies): Promise<Service> {
-  const { log, version, ownsProcess, middleware } = dependencies
+  const { log, middleware } = dependencies
   try {
     const context = await openContext(engine, settings, dependencies)
     for (const warning of context.warnings()) log.warn(warning)
-    const { gate, settingsReload, resets, descriptors, requestTimes, arrivals, limitedLog } = context
-    const { limits, keepAliveSeconds } = settings
+    const { gate, settingsReload, descriptors, arrivals, limitedLog } = context
+    const { limits } = settings
     const connectionLimits = new ConnectionLimits({
       gate,
       most: limits.connections || descriptors.connections,
       perAddress: limits.connectionsPerAddress,
       log: limitedLog,
     })
-    const metrics = metricsOf({
-      engine,
-      requests: requestTimes,
-      connections: () => connectionLimits.figures(),
-      sockets: () => sockets.figures(),
-      version,
-      ownsProcess,
-    })
+    const metrics = metricsOf(
+      context,
+      () => connectionLimits.figures(),
+      () => sockets.figures(),
+    )
     const routes = routesOf(context, metrics)
-    const http = createHttpServer(limits, keepAliveSeconds, createApp(routes).callback())
+    const http = createHttpServer(settings, createApp(routes).callback())
     const connections = new Connections(http)
     limitIdleTime(http, connections, limits.stallSeconds)
     const sockets = openSockets(context, http, connections)
     engine.bus.add({ sockets, arrivals })
     const front: Front = middleware.length > 0 ? () => 'left' : fastFront(routes)
-    serveBelow(new BasePath(settings.basePath, (remote) => gate.isTrustedProxy(remote)), http, connections, front)
+    serveBelow(new BasePath(settings.http.basePath, (remote) => gate.isTrustedProxy(remote)), http, connections, front)
     connectionLimits.guard(http)
     const listening = await listen(http, settings.urls, connections, limitedLog)
     return {
@@ -97,7 +95,9 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       async reset(data) {
         if (context.readOnly !== undefined) throw new Refusal('MethodNotAllowed', context.readOnly)
         const origin = { actor: LIBRARY_ACTOR, requestId: dependencies.newId() }
-        const { position } = await (data ? resets.toData(data, origin) : resets.toFirstData(origin))
+        const { position } = await (data
+          ? resetToData(engine, settings, data, origin)
+          : resetToFirstData(engine, origin))
         return position
       },
       async close() {
@@ -117,7 +117,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
   }
 }
 
-function createHttpServer(limits: Settings['limits'], keepAliveSeconds: number, listener: RequestListener): Server {
+function createHttpServer({ limits, http: { keepAliveSeconds } }: Settings, listener: RequestListener): Server {
   const http = createServer(
     {
       maxHeaderSize: limits.headerBytes,

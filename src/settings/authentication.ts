@@ -36,28 +36,18 @@ export function checkAccounts(
   }
 }
 
-type Entries = readonly Readonly<Record<string, string>>[]
-
 export const USERS = {
   items: accountSchema('Username', 'Password', (password) =>
     looksLikeHash(password) && !isPasswordHash(password) ? ['is not a valid hash, or its cost is too high'] : [],
   ),
-  read: (entries: Entries) =>
-    entries.map(
-      ({ Username = '', Password = '', Role: role = 'admin' }): User => ({
-        name: Username,
-        password: Password,
-        role: role as Role,
-      }),
-    ),
+  read: (users: readonly { readonly Username: string; readonly Password: string; readonly Role?: Role }[]) =>
+    users.map(({ Username: name, Password: password, Role: role = 'admin' }): User => ({ name, password, role })),
 }
 
 export const API_KEYS = {
   items: accountSchema('Name', 'Key', () => []),
-  read: (entries: Entries) =>
-    entries.map(
-      ({ Name = '', Key = '', Role: role = 'admin' }): ApiKey => ({ name: Name, key: Key, role: role as Role }),
-    ),
+  read: (keys: readonly { readonly Name: string; readonly Key: string; readonly Role?: Role }[]) =>
+    keys.map(({ Name: name, Key: key, Role: role = 'admin' }): ApiKey => ({ name, key, role })),
 }
 
 /** Messages contain no value of an account, as a secret may be in a wrong place. */

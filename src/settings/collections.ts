@@ -89,8 +89,10 @@ const COLLECTION: Schema = {
 
 type Collections = Readonly<Record<string, CollectionSettings>>
 
-export const COLLECTIONS: Omit<Key<Collections>, 'description'> = {
+export const COLLECTIONS: Key<Collections> = {
   type: 'object',
+  description:
+    'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items and the schema',
   additionalProperties: COLLECTION,
   expects:
     'an object of settings by collection, such as {"readings": {"Indexes": ["<field>,<field>"], "Time": "<field>"}}',

@@ -59,56 +59,55 @@ export function parseFlags(
   keys: KeySet,
   mistakes: string[],
 ): ParsedFlags {
-  const complain = (mistake: string): void => {
-    if (!mistakes.includes(mistake)) mistakes.push(mistake)
-  }
+  const found: string[] = []
   const flags = Object.entries(command.flags)
-  const valued = flags.filter(([, { value }]) => value !== undefined).map(([flag]) => flag)
-  const switches = flags.filter(([, { value }]) => value === undefined).map(([flag]) => flag)
+  const valued = flags.flatMap(([flag, { value }]) => (value === undefined ? [] : [flag]))
+  const switches = flags.flatMap(([flag, { value }]) => (value === undefined ? [flag] : []))
   const schemas = argv.flatMap((argument) => /^--(Api\.Schemas\.[^=]+)/.exec(argument)?.[1] ?? [])
   const settings = command.takesSettings ? [...keys.names, ...schemas] : []
   const parsed = parse(argv, flags, [...valued, ...settings], switches, (flag) => {
     const similar = similarFlag(flag, [...valued, ...switches, ...settings])
     const known = `${`recollect ${name}`.trim()} --help lists the known ones.`
-    complain(`Unknown flag ${flag}; ${similar === undefined ? known : `did you mean ${similar}?`}`)
+    found.push(`Unknown flag ${flag}; ${similar === undefined ? known : `did you mean ${similar}?`}`)
   })
-  // minimist makes objects of names with dots.
-  const givenAs = (path: string): unknown =>
-    path.split('.').reduce<unknown>((inner, part) => (inner as Record<string, unknown>)?.[part], parsed)
-  const textsOf = (names: readonly string[]): Map<string, string> => {
-    const texts = new Map<string, string>()
-    for (const one of names) {
-      const value = givenAs(one)
-      if (typeof value === 'string' && value !== '') texts.set(one, value)
-      else if (Array.isArray(value)) complain(`The flag --${one} is given more than once.`)
-      else if (value !== undefined) complain(`The flag --${one} needs a value.`)
-    }
-    return texts
-  }
-  const entries = textsOf(settings)
-  const texts = textsOf(valued)
+  const entries = textsOf(settings, parsed, found)
+  const texts = textsOf(valued, parsed, found)
   for (const one of switches) {
     const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
-    if (!isBoolean) complain(`The flag --${one} has no value.`)
+    if (!isBoolean) found.push(`The flag --${one} has no value.`)
   }
   for (const [one, { setting }] of flags) {
     const value = parsed[one] === true ? 'true' : texts.get(one)
     if (setting === undefined || value === undefined) continue
-    if (entries.has(setting)) complain(`--${one} stands for --${setting}; give one of them.`)
+    if (entries.has(setting)) found.push(`--${one} stands for --${setting}; give one of them.`)
     entries.set(setting, value)
   }
   const [file, ...others] = parsed._
   if (file !== undefined && !command.takesFile) others.unshift(file)
-  else if (file !== undefined && givenAs('file') !== undefined) {
-    complain(`The data file is given twice: ${JSON.stringify(file)}, and --file.`)
+  else if (file !== undefined && parsed.file !== undefined) {
+    found.push(`The data file is given twice: ${JSON.stringify(file)}, and --file.`)
   } else if (file !== undefined) texts.set('file', file)
-  for (const other of others) complain(`Unexpected argument ${JSON.stringify(other)}.`)
-  const has = (flag: string): boolean => parsed[flag] === true || (valued.includes(flag) && givenAs(flag) !== undefined)
+  for (const other of others) found.push(`Unexpected argument ${JSON.stringify(other)}.`)
+  const has = (flag: string): boolean => parsed[flag] === true || (valued.includes(flag) && parsed[flag] !== undefined)
   for (const one of command.needs ?? []) {
-    if (!has(one) && !has('help')) complain(`recollect ${name} needs --${one}.`)
+    if (!has(one) && !has('help')) found.push(`recollect ${name} needs --${one}.`)
   }
+  mistakes.push(...new Set(found))
   const subject = (setting: string): string => `The flag --${setting}`
   return { isText: true, subject, entries, text: (flag) => texts.get(flag), has }
+}
+
+/** The values of the flags that are given. */
+function textsOf(names: readonly string[], parsed: minimist.ParsedArgs, mistakes: string[]): Map<string, string> {
+  const texts = new Map<string, string>()
+  for (const name of names) {
+    // minimist makes objects of names with dots.
+    const value = name.split('.').reduce<unknown>((inner, part) => (inner as typeof parsed)?.[part], parsed)
+    if (typeof value === 'string' && value !== '') texts.set(name, value)
+    else if (Array.isArray(value)) mistakes.push(`The flag --${name} is given more than once.`)
+    else if (value !== undefined) mistakes.push(`The flag --${name} needs a value.`)
+  }
+  return texts
 }
 
 function parse(

@@ -29,7 +29,11 @@ export function integer<Default extends number | undefined>(
   return { type: 'integer', minimum, maximum, expects, default: initial, description, shownType: 'integer' }
 }
 
-export function choice<Choice extends string>(initial: Choice, choices: readonly Choice[], text: string): Key<Choice> {
+export function choice<const Choices extends readonly string[]>(
+  initial: NoInfer<Choices[number]>,
+  choices: Choices,
+  text: string,
+): Key<Choices[number]> {
   return { enum: choices, default: initial, description: text, shownType: choices.join('|') }
 }
 

@@ -55,7 +55,6 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
 
   const file = absolute(flags.text('file') ?? DEFAULT_FILE)
   const journal = absolute(flags.text('journal') ?? journalOf(file))
-  const staticFiles = values.get('Http.Static')
   return deepFreeze({
     file,
     /** The data file was not named: it begins as a copy of the packaged sample. */
@@ -84,15 +83,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     authentication,
     urls,
     cors: values.section('Cors'),
-    /** The policy of pages; empty for none. */
-    contentSecurityPolicy: values.get('Http.ContentSecurityPolicy'),
-    /** The path below which a reverse proxy serves it: empty, or such as `/recollect`. */
-    basePath: values.get('Http.BasePath'),
-    /** Names by which the server is reached. */
-    hosts: values.get('Http.Hosts'),
-    keepAliveSeconds: values.get('Http.KeepAliveSeconds'),
-    /** The directory of static files; undefined: `wwwroot` in the working directory. */
-    staticFiles: staticFiles === '' ? undefined : absolute(staticFiles),
+    http: values.section('Http'),
     limits: values.section('Limits'),
     simulation: {
       delay: values.section('Simulate.Delay'),
@@ -101,8 +92,6 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     },
     log: values.section('Log'),
     values,
-    /** The settings that differ from their defaults, without secrets, for the log. */
-    nonDefaults: values.nonDefaults(),
     warnings: [...sources.warnings, ...warningsOf(values)],
   })
 }

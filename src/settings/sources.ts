@@ -81,7 +81,7 @@ function configuration(
 function fileSource(path: string, text: string, keys: KeySet, mistakes: string[], warnings: string[]): SettingsSource {
   const source = { isText: false, subject: (name: string) => `${path}: ${name}`, entries: new Map<string, JsonValue>() }
   const read = (given: string, value: JsonValue): void => {
-    const name = nameOf(given)
+    const name = withoutAlias(given)
     if (keys.get(name)) add(name, value, source, mistakes)
     else if (!keys.isGroup(name)) mistakes.push(`${path}: unknown key ${name}; ${keys.hintFor(name)}`)
     else if (!isObject(value)) mistakes.push(`${path}: ${name} must be an object.`)
@@ -105,7 +105,7 @@ function environmentSource(env: SettingsContext['env'], keys: KeySet, mistakes: 
   for (const [variable, value] of Object.entries(env)) {
     const [section = '', ...rest] = variable.split('__')
     if (value === undefined || rest.length === 0) continue
-    const name = nameOf([section, ...rest].join('.'))
+    const name = withoutAlias([section, ...rest].join('.'))
     if (keys.get(name)) add(name, value, source, mistakes)
     else if (keys.sections.includes(section) || mostSimilar(name, keys.names) !== undefined) {
       const hint = keys.hintFor(name).replace(/(?<=\w)\.(?=\w)/g, '__')
@@ -115,7 +115,7 @@ function environmentSource(env: SettingsContext['env'], keys: KeySet, mistakes: 
   return source
 }
 
-function nameOf(given: string): string {
+function withoutAlias(given: string): string {
   return Object.hasOwn(KEY_ALIASES, given) ? (KEY_ALIASES[given] as KeyName) : given
 }
 

@@ -50,7 +50,7 @@ function parseHostAndPort(host = DEFAULT_HOST, port = DEFAULT_PORT, mistakes: st
   return addresses
 }
 
-export function textOf({ host = '*', port }: Address): string {
+export function urlOf({ host = '*', port }: Address): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 

@@ -34,9 +34,11 @@ export class SettingValues {
 
   /** The settings with another value in `later`, without those that are read again while the server runs. */
   requiringRestart(later: SettingValues): readonly string[] {
-    const textOf = (values: SettingValues, name: string): string | undefined =>
+    const comparable = (values: SettingValues, name: string): string | undefined =>
       JSON.stringify(name === 'Collections' ? withoutSchemas(values.get(name)) : values.valueOf(name))
-    return this.#keys.names.filter((name) => !ACCOUNTS.includes(name) && textOf(this, name) !== textOf(later, name))
+    return this.#keys.names.filter(
+      (name) => !ACCOUNTS.includes(name) && comparable(this, name) !== comparable(later, name),
+    )
   }
 
   /** The settings that differ from their defaults, without secrets, for the log. */

@@ -187,14 +187,12 @@ test('metrics count writes that fail on a full disk, and report that none are ac
       full && operation === 'write' && path.includes('.journal/') ? { type: 'error', code: 'ENOSPC' } : undefined,
     ),
   )
-  const metrics = metricsOf({
-    engine,
-    requests: new RequestTimes(),
-    connections: () => ({ open: 0, refused: 0 }),
-    sockets: () => NO_SOCKETS,
-    version: '0',
-    ownsProcess: false,
-  })
+  const dependencies = { version: '0', ownsProcess: false }
+  const metrics = metricsOf(
+    { engine, requestTimes: new RequestTimes(), dependencies },
+    () => ({ open: 0, refused: 0 }),
+    () => NO_SOCKETS,
+  )
   const create = () =>
     engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
   const told = async () => {

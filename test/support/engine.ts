@@ -49,11 +49,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     token: { secret: undefined, expiresInSeconds: 1 },
   },
   cors: { origins: undefined, credentials: false },
-  contentSecurityPolicy: '',
-  basePath: '',
-  hosts: [],
-  keepAliveSeconds: 65,
-  staticFiles: undefined,
+  http: { contentSecurityPolicy: '', basePath: '', hosts: [], keepAliveSeconds: 65, static: '' },
   collections: {},
   limits: {
     bodyBytes: 1024 * 1024,
@@ -91,7 +87,6 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   },
   log: { level: 'silent', format: 'json', slowMs: 0 },
   values: new SettingValues(new Map()),
-  nonDefaults: {},
   warnings: [],
 }
 

@@ -4,8 +4,8 @@ import { isArray, isObject, isWellFormed, type JsonObject, type JsonValue, own }
 import { isFunctionOfField } from '../../query/aggregate/aggregation.ts'
 import { Refusal } from '../../runtime/errors.ts'
 
-/** Limited, because each item gets a row with all columns. */
-const MOST_COLUMNS = 1000
+/** Limited, because each item gets a row with all columns, and a row is parsed and written without yielding. */
+export const MOST_COLUMNS = 1000
 
 interface Column {
   /** Whether an item has a value here other than an object with members. */
@@ -20,12 +20,12 @@ type Columns = Map<string, Column>
 /** The columns of items: dotted paths in order of first appearance, those of one object side by side. */
 export class CsvColumns {
   readonly #columns: Columns = new Map()
-  readonly #nameOf: (path: Path) => string
+  readonly #columnName: (path: Path) => string
   #count = 0
 
   /** Requested fields come first, also those that no item has. */
-  constructor(nameOf: (path: Path) => string, fields?: Selection) {
-    this.#nameOf = nameOf
+  constructor(columnName: (path: Path) => string, fields?: Selection) {
+    this.#columnName = columnName
     if (fields) this.#begin(this.#columns, fields)
   }
 
@@ -39,7 +39,7 @@ export class CsvColumns {
     const list = (columns: Columns, path: Path): void => {
       for (const [name, column] of columns) {
         const here = [...path, name]
-        if (isShown(column)) names.push(this.#nameOf(here))
+        if (isShown(column)) names.push(this.#columnName(here))
         list(column.inner, here)
       }
     }

@@ -3,14 +3,12 @@ import { MAX_NESTING } from '../../json/parse.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import { pathOfColumn, textIn, valueIn } from './csv-columns.ts'
+import { MOST_COLUMNS, pathOfColumn, textIn, valueIn } from './csv-columns.ts'
 
-/** Characters of CSV parsed at once. The length is doubled for longer rows, */
+/** Characters of CSV parsed at once. */
 const PART_CHARACTERS = 32 * 1024
-/** up to this length: a row is parsed without yielding, 262,144 characters of quotes in 15 ms. */
+/** Limited, because a row is parsed without yielding: this number of quotes takes 15 ms. */
 const ROW_CHARACTERS = 256 * 1024
-/** Limited, because the row of an item is parsed without yielding. */
-const MOST_COLUMNS = 1000
 
 export interface CsvItem {
   /** The line of the text where the row begins, counting from 1. */
@@ -67,12 +65,13 @@ export function* csvItems(
 const HEADER_ALONE =
   'The body has a single line, the header row, and no items. If the line is an item, send Content-Type: text/csv; header=absent.'
 
-/** All rows that are not empty. */
+/** All rows that are not empty. A row that is longer than a part is parsed again, in a part of twice the length. */
 function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, void> {
   // Lines may end with CRLF and LF in the same text.
   const newline = text.includes('\n') ? '\n' : '\r'
   let line = 1
   let characters = PART_CHARACTERS
+  // All rows before `from` were returned, and the next one begins there, in this `line`.
   for (let from = 0; from < text.length; ) {
     const part = text.slice(from, from + characters)
     // A part that was made longer for its first row may have a hundred thousand short ones after it.

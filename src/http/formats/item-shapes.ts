@@ -27,11 +27,11 @@ interface Shape {
 export class ItemShapes {
   /** The one that matched last comes first. */
   readonly #shapes: Shape[] = []
-  readonly #nameOf: (path: Path) => string
+  readonly #columnName: (path: Path) => string
   #made = 0
 
-  constructor(nameOf: (path: Path) => string) {
-    this.#nameOf = nameOf
+  constructor(columnName: (path: Path) => string) {
+    this.#columnName = columnName
   }
 
   /** False also if finding out would take too long. */
@@ -80,7 +80,7 @@ export class ItemShapes {
   #patternOf(value: JsonValue, path: Path, names: string[]): string | undefined {
     if (isArray(value)) return undefined
     if (!isObject(value)) {
-      names.push(this.#nameOf(path))
+      names.push(this.#columnName(path))
       return SCALAR
     }
     const members: string[] = []

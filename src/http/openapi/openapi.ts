@@ -5,7 +5,7 @@ import { collectionPath } from '../../projections/address.ts'
 import type { Views } from '../../projections/views.ts'
 import { type Turn, Turns } from '../../runtime/turns.ts'
 import { headers, parameters } from './parameters.ts'
-import { pathItem, type Served } from './path-items.ts'
+import { pathItem } from './path-items.ts'
 import { responses } from './problems.ts'
 import { ref } from './references.ts'
 import { COLLECTION, COLLECTION_ITEM, OBJECT, type Offer, ROUTES } from './routes.ts'
@@ -14,7 +14,7 @@ import { itemSchemasWith, schemas, withId } from './schemas.ts'
 
 type Collection = NonNullable<ReturnType<Views['find']>>
 
-export interface OpenApiOptions extends Omit<Offer, 'hasTokens'> {
+export interface OpenApiOptions extends Omit<Offer, 'hasTokens' | 'hasAuthentication'> {
   readonly version: string
   readonly views: Pick<Views, 'names' | 'find' | 'position'>
   /** The authentication schemes; none if authentication is off. */
@@ -23,12 +23,47 @@ export interface OpenApiOptions extends Omit<Offer, 'hasTokens'> {
   readonly idField?: string
 }
 
+/** The OpenAPI document: the routes, and the collections with the fields of their first items. */
+export class OpenApi {
+  readonly #options: OpenApiOptions
+  readonly #turns = new Turns()
+  /** The last document, and the one that is being created. */
+  #made: { readonly position: Position; readonly text: Buffer } | undefined
+  #making: Promise<void> | undefined
+
+  constructor(options: OpenApiOptions) {
+    this.#options = options
+  }
+
+  /**
+   * The document as JSON. It is cached until the next event, and created in turns. Concurrent requests share one
+   * creation, or wait for the next one if an event came in between.
+   */
+  async text(): Promise<Buffer> {
+    const asked = this.#options.views.position
+    for (;;) {
+      const made = this.#made
+      if (made && made.position >= asked) return made.text
+      this.#making ??= this.#make().finally(() => {
+        this.#making = undefined
+      })
+      await this.#making
+    }
+  }
+
+  async #make(): Promise<void> {
+    const { position } = this.#options.views
+    const text = await this.#turns.run((turn) => documentText(this.#options, turn))
+    this.#made = { position, text: Buffer.from(text) }
+  }
+}
+
 /** Highest number of collections with paths of their own, which the page shows at once, and length of their names. */
-const COLLECTIONS = 50
-const NAME = 256
+const MOST_COLLECTIONS = 50
+const NAME_CHARACTERS = 256
 /** Items of each collection that are read for its schema, and their total length. */
-const ITEMS = 20
-const CHARACTERS = 64 * 1024
+const SAMPLE_ITEMS = 20
+const SAMPLE_CHARACTERS = 64 * 1024
 /** Beyond this total length no further items are read. */
 const READ_CHARACTERS = 1024 * 1024
 
@@ -71,59 +106,25 @@ const SECURITY: Readonly<Record<Scheme, Components>> = {
   },
 }
 
-/** The OpenAPI document: the routes, and the collections with the fields of their first items. */
-export class OpenApi {
-  readonly #options: OpenApiOptions
-  readonly #turns = new Turns()
-  #made: { readonly position: Position; readonly text: Buffer } | undefined
-  #making: Promise<void> | undefined
-
-  constructor(options: OpenApiOptions) {
-    this.#options = options
-  }
-
-  /**
-   * The document as JSON. It is cached until the next event, and created in turns. Concurrent requests share one
-   * creation, or wait for the next one if an event came in between.
-   */
-  async text(): Promise<Buffer> {
-    const asked = this.#options.views.position
-    for (;;) {
-      const made = this.#made
-      if (made && made.position >= asked) return made.text
-      this.#making ??= this.#make().finally(() => {
-        this.#making = undefined
-      })
-      await this.#making
-    }
-  }
-
-  async #make(): Promise<void> {
-    const { position } = this.#options.views
-    const text = await this.#turns.run((turn) => describing(this.#options, turn))
-    this.#made = { position, text: Buffer.from(text) }
-  }
-}
-
 /** Creates the document in OpenAPI 3.1. */
-async function describing(options: OpenApiOptions, turn: Turn): Promise<string> {
+async function documentText(options: OpenApiOptions, turn: Turn): Promise<string> {
   const { version, views, schemes, idField = 'id' } = options
-  const served = { ...options, hasTokens: schemes.includes('token'), hasAuthentication: schemes.length > 0 }
+  const offer = { ...options, hasTokens: schemes.includes('token'), hasAuthentication: schemes.length > 0 }
   const names = new ComponentNames()
   const tags: JsonObject[] = []
   const paths: string[] = []
   const itemSchemas: string[] = []
-  for (const name of views.names().slice(0, COLLECTIONS)) {
-    if (name.length > NAME) continue
-    const collection = await describe(name, names.nameOf(name), options, served, turn)
+  for (const name of views.names().slice(0, MOST_COLLECTIONS)) {
+    if (name.length > NAME_CHARACTERS) continue
+    const collection = await describeCollection(name, names.identifierFor(name), options, offer, turn)
     tags.push(collection.tag)
     paths.push(collection.paths)
-    itemSchemas.push(members(collection.schemas))
+    itemSchemas.push(membersOf(collection.schemas))
     if (turn.isOver) await turn.next()
   }
   for (const [path, route] of Object.entries(ROUTES)) {
     const tag = TAGS.find((one) => one.paths.test(path))?.name as string
-    paths.push(members(pathItem(path, route, { tag, suffix: '' }, served)).replaceAll(SENT, READ))
+    paths.push(membersOf(pathItem(path, route, { tag, suffix: '' }, offer)).replaceAll(SENT, READ))
   }
   if (turn.isOver) await turn.next()
   const securitySchemes: Components = Object.assign({}, ...schemes.map((scheme) => SECURITY[scheme]))
@@ -131,19 +132,19 @@ async function describing(options: OpenApiOptions, turn: Turn): Promise<string> 
     { schemas: { ...schemas, ...itemSchemasWith(idField) }, headers, parameters, responses },
     [...paths, ...itemSchemas],
   )
-  itemSchemas.push(members(general))
+  itemSchemas.push(membersOf(general))
   const security = Object.keys(securitySchemes).map((name) => ({ [name]: [] }))
   const rest = { ...components, ...(schemes.length > 0 && { securitySchemes }) }
   return `{${[
-    members({ openapi: '3.1.0', info: { ...INFO, version }, servers: SERVERS, security }),
-    members({ tags: [...tags, ...TAGS.map(({ name, description }) => ({ name, description }))] }),
+    membersOf({ openapi: '3.1.0', info: { ...INFO, version }, servers: SERVERS, security }),
+    membersOf({ tags: [...tags, ...TAGS.map(({ name, description }) => ({ name, description }))] }),
     `"paths":{${joined(paths)}}`,
-    `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(rest)])}}`,
+    `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, membersOf(rest)])}}`,
   ].join(',')}}`
 }
 
 /** The members of an object as JSON, without braces. */
-function members(object: JsonObject): string {
+function membersOf(object: JsonObject): string {
   return JSON.stringify(object).slice(1, -1)
 }
 
@@ -156,7 +157,7 @@ const READ = '/schemas/Item"'
 const SENT = '/schemas/NewItem"'
 
 /** The paths and schemas of a collection. The tag is the path, which no other tag can equal. */
-async function describe(collection: string, name: string, options: OpenApiOptions, served: Served, turn: Turn) {
+async function describeCollection(collection: string, name: string, options: OpenApiOptions, offer: Offer, turn: Turn) {
   const { views, idField = 'id' } = options
   const path = collectionPath(collection)
   const found = views.find(collection)
@@ -164,23 +165,23 @@ async function describe(collection: string, name: string, options: OpenApiOption
   const [item, sent] = found?.isObject ? [`Item_${name}`, `Item_${name}`] : [`Item_${name}`, `NewItem_${name}`]
   const at = { tag: path, suffix: `_${name}` }
   const paths = found?.isObject
-    ? pathItem(path, OBJECT, at, served)
-    : { ...pathItem(path, COLLECTION, at, served), ...pathItem(`${path}/{id}`, COLLECTION_ITEM, at, served) }
+    ? pathItem(path, OBJECT, at, offer)
+    : { ...pathItem(path, COLLECTION, at, offer), ...pathItem(`${path}/{id}`, COLLECTION_ITEM, at, offer) }
   return {
     tag: { name: path, description: found?.isObject ? 'A single object.' : 'A collection and its items.' },
     schemas: { [sent]: sample, ...(sent !== item && { [item]: withId(ref(sent), idField) }) },
-    paths: members(paths).replaceAll(READ, `/schemas/${item}"`).replaceAll(SENT, `/schemas/${sent}"`),
+    paths: membersOf(paths).replaceAll(READ, `/schemas/${item}"`).replaceAll(SENT, `/schemas/${sent}"`),
   }
 }
 
 /** The schema of the first items. */
 async function sampleOf(found: Collection | undefined, turn: Turn): Promise<JsonObject> {
   const values: JsonObject[] = []
-  let left = CHARACTERS
+  let left = SAMPLE_CHARACTERS
   let seen = 0
   let read = 0
   for (const item of found?.items() ?? []) {
-    if (seen++ === ITEMS || read > READ_CHARACTERS) break
+    if (seen++ === SAMPLE_ITEMS || read > READ_CHARACTERS) break
     read += item.text.length
     if (turn.isOver) await turn.next()
     if (item.text.length > left) continue
@@ -199,7 +200,7 @@ async function sampleOf(found: Collection | undefined, turn: Turn): Promise<Json
 class ComponentNames {
   readonly #taken = new Set([''])
 
-  nameOf(collection: string): string {
+  identifierFor(collection: string): string {
     const plain = collection
       .normalize('NFKD')
       .replace(/\p{M}/gu, '')

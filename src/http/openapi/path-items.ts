@@ -7,11 +7,6 @@ import { json, ref } from './references.ts'
 import { isOffered, methodsOf, type Offer, type Operation, type Route } from './routes.ts'
 import { envelope, resultObject } from './schemas.ts'
 
-/** The server that the operations are of. */
-export interface Served extends Offer {
-  readonly hasAuthentication: boolean
-}
-
 /** The tag of the operations, and what their ids end with. */
 export interface Names {
   readonly tag: string
@@ -19,8 +14,8 @@ export interface Names {
 }
 
 /** The path of a route with its operations, HEAD beside GET, and OPTIONS; nothing if the server offers no method there. */
-export function pathItem(path: string, route: Route, { tag, suffix }: Names, served: Served): JsonObject {
-  const methods = methodsOf(path, served, route)
+export function pathItem(path: string, route: Route, { tag, suffix }: Names, offer: Offer): JsonObject {
+  const methods = methodsOf(path, offer, route)
   if (methods.length === 0) return {}
   const operations: Readonly<Record<string, Operation>> = {
     ...Object.fromEntries(methods.map((method) => [method, route[method] as Operation])),
@@ -37,7 +32,7 @@ export function pathItem(path: string, route: Route, { tag, suffix }: Names, ser
   }
   const item = Object.entries(operations).map(([method, operation]) => {
     const ids = { tags: [tag], operationId: `${method.toLowerCase()}${operation.name ?? route.name}${suffix}` }
-    return [method.toLowerCase(), { ...ids, ...described(path, method, operation, served) }]
+    return [method.toLowerCase(), { ...ids, ...described(path, method, operation, offer) }]
   })
   return { [path]: Object.fromEntries(item) }
 }
@@ -47,11 +42,11 @@ function headOf({ description: _, ...operation }: Operation): Operation {
 }
 
 /** With what all operations share: the parameters of the path, the role, and the problems of authorization. */
-function described(path: string, method: string, operation: Operation, served: Served): JsonObject {
+function described(path: string, method: string, operation: Operation, offer: Offer): JsonObject {
   const { summary, parameters = [], body, hasOptionalBody, problems = [] } = operation
   const ofPath = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name as string)
   const names = [...ofPath, ...parameters, 'X-Request-Id']
-  const role = served.hasAuthentication ? neededRole(method, path) : undefined
+  const role = offer.hasAuthentication ? neededRole(method, path) : undefined
   const description = [operation.description, role && `Needs the role \`${role}\`.`].filter(Boolean).join('\n\n')
   const refused = [...problems, ...(isSafe(method) ? [] : [403]), ...(role ? [401, 403, 429] : [])]
   return {
@@ -60,11 +55,11 @@ function described(path: string, method: string, operation: Operation, served: S
     parameters: names.map((name) => ref(name, 'parameters')),
     ...(body && { requestBody: { required: !hasOptionalBody, content: body } }),
     responses: {
-      ...responsesOf(path, method, operation, served),
+      ...responsesOf(path, method, operation, offer),
       ...problemRefs(refused),
       default: ref('Problem', 'responses'),
     },
-    ...(served.hasAuthentication && !role && { security: [] }),
+    ...(offer.hasAuthentication && !role && { security: [] }),
   }
 }
 

@@ -18,6 +18,7 @@ export interface Offer {
   /** As `Api.UseResultObject` says. */
   readonly useResultObject?: boolean
   readonly hasTokens?: boolean
+  readonly hasAuthentication?: boolean
 }
 
 interface Condition {
@@ -55,6 +56,7 @@ const ITEM = ref('Item')
 const SENT = ref('NewItem')
 const ITEMS = { type: 'array', items: ITEM }
 const VALUES = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
+const NAMES = { type: 'array', items: anyText }
 const NO_ITEMS = { type: 'array', items: {}, maxItems: 0 }
 /** Lists and batches in other formats than JSON. */
 const TEXTS = content(anyText, NDJSON_TYPE, CSV_TYPE)
@@ -70,9 +72,10 @@ const SHAPES: readonly string[] = ['fields', ...Object.keys(GROUPING_PARAMETERS)
 
 const ITEM_PROBLEMS = [400, 404, 409, 412, 413, 415, 422, 503, 504, 507] as const
 const OBJECT_PROBLEMS = [...ITEM_PROBLEMS, 405] as const
-const RESTORE_PROBLEMS = [400, 409, 413, 415, 422, 503, 504, 507] as const
+const CREATE_PROBLEMS = [400, 409, 413, 415, 422, 503, 504, 507] as const
 
 const WRITTEN = ['ETag', 'Recollect-Hint'] as const
+const AT_POSITION = { headers: ['Journal-Position'] } as const
 const NOT_MODIFIED: Response = { text: 'The client has the current version.', headers: ['ETag'] }
 const CREATED: Response = {
   text: 'Created. The body is its `id`, or with `Prefer: return=representation` the item.',
@@ -84,24 +87,19 @@ const REPRESENTATION: Response = {
   headers: ['ETag', 'Preference-Applied', 'Recollect-Hint'],
   body: json(ITEM),
 }
-const VALUE_NOW: Response = {
-  ...REPRESENTATION,
-  text: 'With `Prefer: return=representation`: the value as it is now.',
-  body: json({}),
-}
+const VALUE: Response = { ...REPRESENTATION, text: 'With `Prefer: return=representation`: the value.', body: json({}) }
 const PAGE: Response = {
   text: 'A page of the items that match, which past the end is empty, or with `all=true` all of them. `Link` and `X-Total-Count` come with a page.',
   headers: ['ETag', 'Link', 'Recollect-Hint', 'X-Total-Count', 'Vary'],
   body: json(ITEMS),
   isPage: true,
 }
-const RESTORED: Response = {
-  text: 'The changes, also for a dry run.',
-  headers: ['Journal-Position'],
-  body: json('Restored'),
-}
-
-const HEALTH = { headers: ['Cache-Control'], body: json('Health') } as const
+const UNCACHED = { headers: ['Cache-Control'] } as const
+const HEALTH = { ...UNCACHED, body: json('Health') } as const
+const RESTORATION = {
+  responses: { 200: { ...AT_POSITION, text: 'The changes, also for a dry run.', body: json('Restored') } },
+  problems: CREATE_PROBLEMS,
+} as const
 
 const LIST_ORDER =
   'Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With `all=true` the whole result is sent, as of one position.'
@@ -124,7 +122,7 @@ const CREATE_ITEMS: Operation = {
       body: json({ anyOf: [ref('Created'), ref('CreatedItems'), ITEM] }),
     },
   },
-  problems: [400, 409, 413, 415, 422, 503, 504, 507],
+  problems: CREATE_PROBLEMS,
 }
 
 /** The path of a collection that is known to be a list of items. */
@@ -169,14 +167,13 @@ export const COLLECTION_ITEM = {
   },
   PUT: {
     summary: 'Replace an item',
-    description:
-      'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; otherwise the response is 404.',
+    description: 'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created.',
     parameters: [...CONDITIONS, 'PreferOnPut'],
     body: json(SENT),
     responses: {
       200: {
         ...REPRESENTATION,
-        text: 'With `Prefer: return=representation`: the item as it is now. With `Prefer: only-if-newer`, where the item has the same event time or a later one: it stays as it is.',
+        text: 'With `Prefer: return=representation`: the item. With `Prefer: only-if-newer`, where the item has the same event time or a later one: it stays as it is.',
         body: json({ anyOf: [ref('NotApplied'), ITEM] }),
       },
       201: CREATED,
@@ -232,11 +229,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       summary: 'The names of the collections and single objects',
       parameters: READ,
       responses: {
-        200: {
-          text: 'In the order of their first creation.',
-          headers: ['ETag'],
-          body: json({ type: 'array', items: anyText }),
-        },
+        200: { text: 'In the order of their creation.', headers: ['ETag'], body: json(NAMES) },
         304: NOT_MODIFIED,
       },
       problems: [400, 414, 503],
@@ -246,10 +239,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description:
         'The body is a data file: lists of items and single objects by their names. They take the place of all that there are, in one write, which `/admin/restore` can undo.',
       parameters: ['dryRun'],
-      body: json({
-        type: 'object',
-        additionalProperties: { anyOf: [{ type: 'array', items: anyObject }, anyObject] },
-      }),
+      body: json({ type: 'object', additionalProperties: { anyOf: [{ type: 'array', items: anyObject }, anyObject] } }),
       responses: { 200: { text: 'What was changed, or would be.', body: json('Replaced') } },
       problems: [400, 413, 415, 422, 503, 504, 507],
     },
@@ -261,8 +251,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description: `${LIST_ORDER} A row of \`aggregate\` and an item with \`fields\` may have any members; with \`distinct\` the list holds values. A single object is answered as it is.`,
       parameters: ['filters', ...LIST, 'If-None-Match', 'Wait-For-Position'],
       responses: {
+        ...COLLECTION.GET.responses,
         200: { ...PAGE, body: { ...json({ anyOf: [ITEMS, VALUES, ITEM] }), ...TEXTS } },
-        304: NOT_MODIFIED,
       },
     },
     POST: CREATE_ITEMS,
@@ -299,7 +289,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description: 'An unknown collection or item is 400; a missing value is 404.',
       parameters: READ,
       responses: { 200: { text: 'Any JSON value.', headers: ['ETag'], body: json({}) }, 304: NOT_MODIFIED },
-      problems: [400, 404, 414, 503],
+      problems: COLLECTION_ITEM.GET.problems,
     },
     POST: {
       ...CREATE_ITEMS,
@@ -309,172 +299,120 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       description: 'The last segment is the name of that collection; the item gets the `<singular>Id` of this one.',
     },
     PUT: {
+      ...COLLECTION_ITEM.PATCH,
       summary: 'Replace a value inside an item',
-      description:
-        'With any JSON value. If-Match may be the entity tag of the value or of the item. What is not there is a 404: a PATCH of the object around it adds a member.',
-      parameters: [...CONDITIONS, 'Prefer'],
+      description: 'If-Match may have the tag of the value or of the item. Only a PATCH around it adds a member.',
       body: json({}),
-      responses: { 200: VALUE_NOW, 204: { text: 'Replaced.', headers: WRITTEN } },
-      problems: ITEM_PROBLEMS,
+      responses: { 200: VALUE, 204: { text: 'Replaced.', headers: WRITTEN } },
     },
     PATCH: {
+      ...COLLECTION_ITEM.PATCH,
       summary: 'Change parts of a value inside an item',
-      description:
-        'A merge patch that is no object replaces the value. The pointers of a JSON Patch begin at the value.',
-      parameters: [...CONDITIONS, 'Prefer'],
+      description: 'A merge patch that is no object replaces it. The pointers of a JSON Patch begin at the value.',
       body: { ...content({ anyOf: [ref('MergePatch'), { not: { type: 'object' } }] }, ...MERGE_TYPES), ...JSON_PATCH },
-      responses: { 200: VALUE_NOW, 204: { text: 'Changed.', headers: WRITTEN } },
-      problems: ITEM_PROBLEMS,
+      responses: { ...COLLECTION_ITEM.PATCH.responses, 200: VALUE },
     },
   },
-  '/events': {
-    name: 'Events',
-    GET: {
-      summary: 'The events, by default oldest first',
-      description:
-        'A page as `application/json`; all matching events, one per line, as `application/x-ndjson`, with `follow=true` also new ones; all matching events and then new ones as `text/event-stream`, where `Last-Event-ID` resumes.',
-      parameters: ['Last-Event-ID', ...OF_EVENTS],
-      responses: {
-        200: {
-          text: 'The matching events. `Link` has the next page, if there is one.',
-          headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
-          body: {
-            ...json({ type: 'array', items: ref('Event') }),
-            ...content({ ...anyText, description: 'An event a line.' }, NDJSON_TYPE),
-            ...content({ ...anyText, description: 'One event per message, with the position as id.' }, EVENT_STREAM),
-          },
-        },
-      },
-      problems: [400, 406, 414, 429, 503],
-    },
-  },
-  '/events/{position}': {
-    name: 'Event',
-    GET: {
-      summary: 'The event at a position',
-      responses: { 200: { text: 'The event.', headers: ['Vary'], body: content('Event', JSON_TYPE, NDJSON_TYPE) } },
-      problems: [400, 404, 406, 503],
-    },
-  },
-  '/health': {
-    name: 'Health',
-    GET: {
-      summary: 'How the service is',
-      responses: {
-        200: { ...HEALTH, text: '`ok`; or `degraded`, when the data file cannot be kept up to date.' },
-        503: { ...HEALTH, text: '`unavailable`: nothing can be written at the moment.' },
+  '/events': only('GET', 'Events', {
+    summary: 'The events, by default oldest first',
+    description:
+      'A page as `application/json`; all matching events, one per line, as `application/x-ndjson`, with `follow=true` also new ones; all matching events and then new ones as `text/event-stream`, where `Last-Event-ID` resumes.',
+    parameters: ['Last-Event-ID', ...OF_EVENTS],
+    responses: {
+      200: {
+        text: 'The matching events. `Link` has the next page, if there is one.',
+        headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
+        body: { ...json({ type: 'array', items: ref('Event') }), ...content(anyText, NDJSON_TYPE, EVENT_STREAM) },
       },
     },
-  },
-  '/metrics': {
-    name: 'Metrics',
-    GET: {
-      summary: 'Metrics for Prometheus',
-      responses: {
-        200: { text: "Prometheus' text form.", headers: ['Cache-Control'], body: content(anyText, 'text/plain') },
-      },
+    problems: [400, 406, 414, 429, 503],
+  }),
+  '/events/{position}': only('GET', 'Event', {
+    summary: 'The event at a position',
+    responses: { 200: { text: 'The event.', headers: ['Vary'], body: content('Event', JSON_TYPE, NDJSON_TYPE) } },
+    problems: [400, 404, 406, 503],
+  }),
+  '/health': only('GET', 'Health', {
+    summary: 'How the service is',
+    responses: {
+      200: { ...HEALTH, text: '`ok`; or `degraded`, when the data file cannot be kept up to date.' },
+      503: { ...HEALTH, text: '`unavailable`: nothing can be written at the moment.' },
     },
-  },
-  '/openapi.json': {
-    name: 'OpenApi',
-    GET: { summary: 'The OpenAPI document', responses: { 200: { text: 'OpenAPI 3.1.', body: json(anyObject) } } },
-  },
+  }),
+  '/metrics': only('GET', 'Metrics', {
+    summary: 'Metrics for Prometheus',
+    responses: { 200: { ...UNCACHED, text: "Prometheus' text form.", body: content(anyText, 'text/plain') } },
+  }),
+  '/openapi.json': only('GET', 'OpenApi', {
+    summary: 'The OpenAPI document',
+    responses: { 200: { text: 'OpenAPI 3.1.', body: json(anyObject) } },
+  }),
   '/token': {
-    name: 'Token',
     when: 'hasTokens',
-    POST: {
+    ...only('POST', 'Token', {
       summary: 'A token for a name and a password',
       description:
         'The body has `username` and `password`, or `grant_type=client_credentials` with `client_id` and `client_secret`, which an OAuth 2 client may send as Basic credentials instead.',
       body: content('Credentials', JSON_TYPE, 'application/x-www-form-urlencoded', 'multipart/form-data'),
-      responses: { 200: { text: 'The token.', headers: ['Cache-Control'], body: json('Token') } },
+      responses: { 200: { ...UNCACHED, text: 'The token.', body: json('Token') } },
       problems: [400, 401, 413, 415, 429],
-    },
+    }),
   },
   '/logout': {
-    name: 'Logout',
     when: 'hasTokens',
-    POST: {
+    ...only('POST', 'Logout', {
       summary: 'Revokes the token of the request',
       responses: { 204: { text: 'The token was revoked.' } },
       problems: [400],
-    },
+    }),
   },
-  '/admin/reload': {
-    name: 'Reload',
-    POST: {
-      summary: 'Import edits of the data file',
-      description: 'Edits become events. An invalid file changes nothing.',
-      responses: {
-        200: { text: 'The result of the import.', headers: ['Journal-Position'], body: json('TakenInEdit') },
-      },
-      problems: [422, 503, 504, 507],
+  '/admin/reload': only('POST', 'Reload', {
+    summary: 'Import edits of the data file',
+    description: 'Edits become events. An invalid file changes nothing.',
+    responses: { 200: { ...AT_POSITION, text: 'The result of the import.', body: json('TakenInEdit') } },
+    problems: [422, 503, 504, 507],
+  }),
+  '/admin/settings/reload': only('POST', 'ReloadSettings', {
+    summary: 'Read users, API keys and schemas again',
+    description: 'From where the server read them at the start. With a mistake, the earlier ones stay in use.',
+    responses: { 200: { text: 'What is in use.', body: json('ReloadedSettings') } },
+    problems: [422],
+  }),
+  '/admin/snapshot': only('POST', 'Snapshot', {
+    summary: 'Write the data file now',
+    description: 'Regardless of `DataFile.Write`. Edits are not overwritten.',
+    responses: { 200: { ...AT_POSITION, text: 'The position that the file shows.', body: json('Snapshot') } },
+    problems: [409, 503, 504, 507],
+  }),
+  '/admin/verify': only('POST', 'Verify', {
+    summary: 'Check the whole journal',
+    description: 'Also its checksums, while the server runs. A request during a check joins it.',
+    responses: {
+      200: { ...UNCACHED, text: 'Progress; the last line has the result.', body: content('Verified', NDJSON_TYPE) },
     },
-  },
-  '/admin/settings/reload': {
-    name: 'ReloadSettings',
-    POST: {
-      summary: 'Read users, API keys and schemas again',
-      description: 'From where the server read them at the start. With a mistake, the earlier ones stay in use.',
-      responses: { 200: { text: 'What is in use.', body: json('ReloadedSettings') } },
-      problems: [422],
-    },
-  },
-  '/admin/snapshot': {
-    name: 'Snapshot',
-    POST: {
-      summary: 'Write the data file now',
-      description: 'Regardless of `DataFile.Write`. Edits are not overwritten.',
-      responses: {
-        200: {
-          text: 'The file shows the state at this position.',
-          headers: ['Journal-Position'],
-          body: json('Snapshot'),
-        },
-      },
-      problems: [409, 503, 504, 507],
-    },
-  },
-  '/admin/verify': {
-    name: 'Verify',
-    POST: {
-      summary: 'Check the whole journal',
-      description:
-        'Frames, checksums, positions and order of all records, while the server runs. A request during a check joins it.',
-      responses: {
-        200: {
-          text: 'Progress, one line at a time; the last line has the result.',
-          headers: ['Cache-Control'],
-          body: content('Verified', NDJSON_TYPE),
-        },
-      },
-      problems: [404],
-    },
-  },
-  '/admin/restore': {
-    name: 'Restore',
-    POST: {
-      summary: 'Bring back what was',
-      description:
-        'Appends the events that return an item, a collection or everything to an earlier state. History is not changed, and a restore can be reverted.',
-      body: json('Restore'),
-      responses: { 200: RESTORED },
-      problems: RESTORE_PROBLEMS,
-    },
-  },
+    problems: [404],
+  }),
+  '/admin/restore': only('POST', 'Restore', {
+    ...RESTORATION,
+    summary: 'Bring back what was',
+    description: 'Appends the events that return an item, a collection or everything to an earlier state.',
+    body: json('Restore'),
+  }),
   '/admin/reset': {
-    name: 'Reset',
     when: 'hasReset',
-    POST: {
+    ...only('POST', 'Reset', {
+      ...RESTORATION,
       summary: 'Return to the first data',
-      description:
-        'Appends the events that return everything to the first import of the data file, and the next ids that followed it. History is not changed.',
+      description: 'To the first import of the data file, and the next ids that followed it.',
       body: json('Reset'),
       hasOptionalBody: true,
-      responses: { 200: RESTORED },
-      problems: RESTORE_PROBLEMS,
-    },
+    }),
   },
+}
+
+/** The route of a path with one operation. */
+function only(method: Method, name: string, operation: Operation): Route {
+  return { name, [method]: operation }
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const

@@ -19,8 +19,8 @@ function describe(values: readonly JsonValue[], depth: number, budget: { left: n
   const types = typesOf(values)
   if (types.every((type) => type === 'null')) return {}
   const type = types.length === 1 ? (types[0] as string) : types
-  const properties = members(values.filter(isObject), depth, budget)
-  const items = elements(values.filter(isArray), depth, budget)
+  const properties = propertiesOf(values.filter(isObject), depth, budget)
+  const items = elementSchema(values.filter(isArray), depth, budget)
   return {
     type,
     ...(types.includes('object') && (properties ? { properties } : { additionalProperties: true })),
@@ -29,18 +29,18 @@ function describe(values: readonly JsonValue[], depth: number, budget: { left: n
 }
 
 function typesOf(values: readonly JsonValue[]): string[] {
-  const types = new Set(values.map(typeOf))
+  const types = new Set(values.map(jsonType))
   if (types.has('number')) types.delete('integer')
   return [...types]
 }
 
-function typeOf(value: JsonValue): string {
+function jsonType(value: JsonValue): string {
   if (value === null) return 'null'
   if (isArray(value)) return 'array'
   return typeof value === 'number' && Number.isInteger(value) ? 'integer' : typeof value
 }
 
-function elements(
+function elementSchema(
   arrays: readonly (readonly JsonValue[])[],
   depth: number,
   budget: { left: number },
@@ -50,7 +50,7 @@ function elements(
   return all.length > 0 ? describe(all, depth - 1, budget) : undefined
 }
 
-function members(objects: readonly JsonObject[], depth: number, budget: { left: number }): JsonObject | undefined {
+function propertiesOf(objects: readonly JsonObject[], depth: number, budget: { left: number }): JsonObject | undefined {
   if (depth === 0) return undefined
   const names = new Set<string>()
   for (const object of objects) {

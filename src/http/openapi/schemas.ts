@@ -1,4 +1,4 @@
-import { EVENT_TYPES } from '../../events/event.ts'
+import { type DomainEvent, EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { OAUTH_ERRORS, PROBLEMS } from '../problems.ts'
 import { RESET_SCHEMA, RESTORE_SCHEMA } from '../restoration.ts'
@@ -7,6 +7,7 @@ import { anyObject, anyText, idSchema, ref } from './references.ts'
 
 const position = { type: 'integer', minimum: 0 }
 const count = position
+const positive = { type: 'integer', minimum: 1 }
 const time = { type: 'string', format: 'date-time' }
 const flag = { type: 'boolean' }
 
@@ -48,22 +49,16 @@ export function withId(item: JsonObject, idField: string): JsonObject {
   return { allOf: [item, object({ [idField]: idSchema })] }
 }
 
-const COLLECTION_EVENT = {
-  position: { type: 'integer', minimum: 1 },
-  collection: anyText,
-  time,
-  actor: anyText,
-  requestId: anyText,
-}
+const COLLECTION_EVENT = { position: positive, collection: anyText, time, actor: anyText, requestId: anyText }
 const ITEM_EVENT = {
   ...COLLECTION_EVENT,
   id: described(idSchema, 'Empty for a single object.'),
-  revision: {
-    type: 'integer',
-    minimum: 1,
-    description: "The number of the item's events; continues after a deletion.",
-  },
+  revision: described(positive, "The number of the item's events; continues after a deletion."),
   prior: described(position, "The position of the item's previous event, 0 for none."),
+}
+
+function event(types: readonly DomainEvent['type'][], members: Schemas) {
+  return object({ type: oneOf(types), ...members })
 }
 
 /** The schemas of bodies, by the names of their components, besides those of items. */
@@ -75,7 +70,7 @@ export const schemas: Schemas = {
       object(
         {
           status: oneOf(['created', 'replaced', 'duplicate', 'rejected']),
-          line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
+          line: described(positive, 'For NDJSON and CSV: the line of the item.'),
           id: described(idSchema, 'Of an item that was not rejected: a duplicate has that of the item that is there.'),
           problem: described(anyObject, 'For a rejected item: a problem as in a response.'),
         },
@@ -84,19 +79,8 @@ export const schemas: Schemas = {
       'One for each item of the batch, in order.',
     ),
   }),
-  Replaced: object({
-    position,
-    dryRun: flag,
-    events: count,
-    created: described(count, 'Items and single objects.'),
-    replaced: count,
-    deleted: count,
-  }),
-  Deleted: object({
-    deleted: described(count, 'Number of items, also for a dry run.'),
-    dryRun: flag,
-    ids: list(idSchema, 'The first 1000.'),
-  }),
+  Replaced: object({ position, dryRun: flag, events: count, created: count, replaced: count, deleted: count }),
+  Deleted: object({ deleted: count, dryRun: flag, ids: list(idSchema, 'The first 1000.') }),
   MergePatch: {
     ...anyObject,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
@@ -119,19 +103,11 @@ export const schemas: Schemas = {
   Event: {
     description: 'An event of the journal. It holds the resulting item.',
     oneOf: [
-      object({
-        type: oneOf(['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated']),
-        ...ITEM_EVENT,
-        item: ref('Item'),
-      }),
-      object({ type: oneOf(['ItemDeleted', 'ObjectDeleted']), ...ITEM_EVENT }),
-      object({ type: oneOf(['CollectionCreated', 'CollectionRemoved']), ...COLLECTION_EVENT }),
-      object({ type: { ...anyText, const: 'CollectionOrdered' }, ...COLLECTION_EVENT, ids: list(idSchema) }),
-      object({
-        type: { ...anyText, const: 'IdsReset' },
-        ...COLLECTION_EVENT,
-        nextId: described(count, 'The id that the next POST gets.'),
-      }),
+      event(['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'], { ...ITEM_EVENT, item: ref('Item') }),
+      event(['ItemDeleted', 'ObjectDeleted'], ITEM_EVENT),
+      event(['CollectionCreated', 'CollectionRemoved'], COLLECTION_EVENT),
+      event(['CollectionOrdered'], { ...COLLECTION_EVENT, ids: list(idSchema) }),
+      event(['IdsReset'], { ...COLLECTION_EVENT, nextId: described(count, 'The id that the next POST gets.') }),
     ],
   },
   Health: object(
@@ -148,12 +124,7 @@ export const schemas: Schemas = {
       store: anyObject,
       replay: described(anyObject, 'Only for a replay server.'),
       clock: object({ at: time, seconds: { type: 'integer' } }),
-      eventTime: {
-        type: 'object',
-        additionalProperties: anyText,
-        description:
-          'Per collection, the field of the event time (`Collections.<name>.Time`); omitted if the role is null.',
-      },
+      eventTime: described(anyObject, 'By collection, the field of the event time.'),
       access: object({
         schemes: list(oneOf(['token', 'basic', 'apikey']), 'None: it is off.'),
         actor: { type: ['string', 'null'], description: 'The authenticated client; null if unauthenticated.' },
@@ -167,29 +138,22 @@ export const schemas: Schemas = {
       state: oneOf(['current', 'behind', 'merging', 'edited', 'invalid', 'failing']),
       position: described(position, 'The position whose state the file shows.'),
       detail: described(anyText, 'The error, for admins.'),
-      behind: object({
-        events: described(count, 'Number of events that the file does not show yet.'),
-        bytes: described(count, 'Approximate bytes of these events in the journal.'),
-      }),
+      behind: described(object({ events: count, bytes: count }), 'What the file does not show yet.'),
       nextWrite: {
         description: 'When the file will be written; null if unknown, or if it is current.',
-        oneOf: [object({ at: time }), object({ afterJournalBytes: { type: 'integer', minimum: 1 } }), { type: 'null' }],
+        oneOf: [object({ at: time }), object({ afterJournalBytes: positive }), { type: 'null' }],
       },
     },
     ['state', 'position', 'behind', 'nextWrite'],
   ),
   Credentials: CREDENTIALS,
-  Token: object({
-    access_token: anyText,
-    token_type: oneOf(['Bearer']),
-    expires_in: { type: 'integer', description: 'Seconds.' },
-  }),
+  Token: object({ access_token: anyText, token_type: oneOf(['Bearer']), expires_in: described(count, 'Seconds.') }),
   Restore: RESTORE_SCHEMA,
   Reset: RESET_SCHEMA,
   Restored: object({
-    position: described(position, 'Of the last event.'),
+    position,
     dryRun: flag,
-    events: described(count, 'Number of events, also for a dry run.'),
+    events: count,
     changes: list(
       object({ type: oneOf([...EVENT_TYPES]), collection: anyText, id: idSchema }, ['type', 'collection']),
       'The first of them.',
@@ -204,7 +168,7 @@ export const schemas: Schemas = {
     },
     ['position'],
   ),
-  Snapshot: object({ position: described(position, 'The position whose state the file shows.') }),
+  Snapshot: object({ position }),
   ReloadedSettings: object({
     users: count,
     apiKeys: count,
@@ -212,13 +176,10 @@ export const schemas: Schemas = {
     restartRequired: list(anyText, 'Other settings that have changed.'),
   }),
   TakenInEdit: object({
-    position: described(position, "Of the edit's last event."),
-    events: described(count, 'Number of events of the edit.'),
-    basedOn: described(position, 'Position of the state from which the edit was made.'),
-    conflicts: list(
-      object({ collection: anyText, id: idSchema }),
-      'Items that others wrote since the edited content; the edit won, the journal has both.',
-    ),
+    position,
+    events: count,
+    basedOn: described(position, 'Of the state from which the edit was made.'),
+    conflicts: list(object({ collection: anyText, id: idSchema }), 'Items that others wrote since; the edit won.'),
   }),
   Problem: object(
     {
@@ -227,10 +188,7 @@ export const schemas: Schemas = {
       status: { type: 'integer' },
       detail: anyText,
       instance: described(anyText, "The request's path; left out when it could not be read."),
-      errors: list(
-        object({ pointer: { ...anyText, format: 'json-pointer' }, message: anyText }),
-        'With 422: the errors in the body.',
-      ),
+      errors: list(object({ pointer: { ...anyText, format: 'json-pointer' }, message: anyText }), 'With 422.'),
       error: oneOf([...OAUTH_ERRORS], 'Of `/token`: the error code of OAuth 2.'),
     },
     ['type', 'title', 'status', 'detail'],
@@ -241,10 +199,7 @@ export const schemas: Schemas = {
 export function envelope(data: JsonObject): JsonObject {
   const page = { type: 'integer' }
   const pageOrNull = { type: ['integer', 'null'] }
-  return {
-    type: 'object',
-    properties: { first: page, prev: pageOrNull, next: pageOrNull, last: page, pages: page, items: page, data },
-  }
+  return object({ first: page, prev: pageOrNull, next: pageOrNull, last: page, pages: page, items: page, data })
 }
 
 /** A page with `Api.UseResultObject`; a whole result is still a list. */
