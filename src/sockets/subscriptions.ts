@@ -62,7 +62,7 @@ export class Subscriptions {
   readonly #live: LiveSubscriptions
   readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
-  #made = 0
+  #lastId = 0
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
@@ -134,7 +134,7 @@ export class Subscriptions {
       return
     }
     const subscription: Subscription = {
-      id: String(++this.#made),
+      id: String(++this.#lastId),
       client,
       collection,
       filter,
