@@ -78,7 +78,7 @@ export class LeaderWrites {
   rejectQueued(): void {
     const queue = this.#queue
     this.#queue = []
-    for (const waiting of queue) waiting.reject(dependsOnFailed())
+    for (const pending of queue) pending.reject(dependsOnFailed())
   }
 
   /** Resolves when no write is in flight. */
@@ -121,7 +121,7 @@ export class LeaderWrites {
       }
       const isLast = index === messages.length - 1
       const why = outcome === 'unknown' && isLast ? outcomeUnknown() : anotherLeader()
-      for (const { waiting } of writes) waiting.reject(why)
+      for (const { pending } of writes) pending.reject(why)
       failed()
       return undefined
     }
@@ -136,9 +136,9 @@ export class LeaderWrites {
     const { hasRoom, failed } = this.#options
     const isVisible = await unlessFull(isHere, () => hasRoom(1), CHECK_MS)
     if (isVisible === undefined) failed()
-    for (const { waiting, recorded } of writes) {
-      if (isVisible) waiting.resolve(recorded)
-      else waiting.reject(outcomeUnknown())
+    for (const { pending, recorded } of writes) {
+      if (isVisible) pending.resolve(recorded)
+      else pending.reject(outcomeUnknown())
     }
   }
 }
