@@ -11,8 +11,10 @@ import type { Relation } from './json-server.ts'
 import { RECEIVED, withReceived } from './parameter.ts'
 import type { UnpagedQuery } from './result-cursor.ts'
 
+export type { Item }
+
 /** How items of one collection are shown inside those of another. */
-export interface Related {
+interface Related {
   /** The member that shows them. */
   readonly member: string
   readonly collection: string
@@ -31,8 +33,6 @@ export type Each = (item: JsonObject, place: number) => void
 
 /** Calls `each` with every wanted item, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>
-
-export type { Item }
 
 export interface ItemText {
   readonly text: string
@@ -187,13 +187,13 @@ function scalarText(value: JsonValue | undefined): string | undefined {
 function withMembers(text: string, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
   const names = [...members.keys()]
   const isReplaced = names.some((name) => text.includes(`${JSON.stringify(name)}:`))
-  const own = fields || isReplaced ? without(parseText(text) as JsonObject, fields, members) : text
+  const own = fields || isReplaced ? withoutMembers(parseText(text) as JsonObject, fields, members) : text
   const added = names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join(',')
   if (added === '') return own
   return own === '{}' ? `{${added}}` : `${own.slice(0, -1)},${added}}`
 }
 
-function without(item: JsonObject, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
+function withoutMembers(item: JsonObject, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
   const shown = fields ? select(item, fields) : item
   const kept = Object.keys(shown).filter((name) => !members.has(name))
   return JSON.stringify(Object.fromEntries(kept.map((name) => [name, shown[name] as JsonValue])))

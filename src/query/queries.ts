@@ -11,7 +11,7 @@ import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.
 import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
 import { IndexAdvisor } from './index/advisor.ts'
-import { findPage, matches, type PageItems } from './index/finder.ts'
+import { findPage, type PageItems, visitMatches } from './index/finder.ts'
 import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
@@ -19,7 +19,9 @@ import { type PageText, pageText } from './page-text.ts'
 import type { Query } from './query.ts'
 import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
-export interface QueriesOptions {
+export type { IndexStatus }
+
+interface QueriesOptions {
   /** The views of the present. */
   readonly views: {
     /** The collection, also if it was removed. */
@@ -36,7 +38,7 @@ export interface QueriesOptions {
   readonly turns?: Turns
 }
 
-export interface CollectionOptions {
+interface CollectionOptions {
   /** The paths of each index from the settings. */
   readonly indexes: readonly (readonly Path[])[]
 }
@@ -48,11 +50,11 @@ export type QuerySource = Collection | CollectionSnapshot
 
 type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
 
-export interface PageItemsAt extends PageItems, State {}
+interface PageItemsAt extends PageItems, State {}
 export interface PageTextAt extends PageText, State {}
 
 /** The ids of the items that match filters at one position. */
-export interface MatchingIds {
+interface MatchingIds {
   readonly position: Position
   readonly ids: Iterable<ItemId>
   /** Whether an item that was written since matches. */
@@ -134,7 +136,7 @@ export class Queries implements Projection {
   }
 
   async #matching({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
-    await matches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
+    await visitMatches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
   }
 
   #execute<Result>(
@@ -198,5 +200,3 @@ async function idsOf(snapshot: CollectionSnapshot, conditions: Conditions, turn:
     }
   }
 }
-
-export type { IndexStatus }

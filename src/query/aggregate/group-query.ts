@@ -5,9 +5,9 @@ import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import { matches } from '../index/finder.ts'
+import { visitMatches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
-import { comparing, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
+import { comparingEntries, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
 import { type PageText, pageText } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
@@ -26,7 +26,7 @@ export async function groupText(
   if (grouping.kind === 'newest') {
     const newest = new NewestItems(grouping.path, grouping.time, most)
     if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest, turn)
-    else await matches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
+    else await visitMatches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
     return itemsText(snapshot, query, newest.places(), turn)
   }
   const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping)
@@ -37,7 +37,7 @@ export async function groupText(
     itemAt: (place) => snapshot.items.itemAt(place),
   })
   if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation, turn)
-  else await matches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
+  else await visitMatches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
   const found = await sortedRows(await rows.rows(turn), query.sort, aggregation, turn)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []
@@ -96,5 +96,5 @@ async function sortedRows(
     if (turn.isOver) await turn.next()
     entries.push(sortEntryOf(row, place, sort))
   }
-  return entries.sort(comparing(sort)).map(({ place }) => rows[place] as JsonObject)
+  return entries.sort(comparingEntries(sort)).map(({ place }) => rows[place] as JsonObject)
 }

@@ -5,32 +5,31 @@ import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import { Matching, othersOf } from '../index/candidates.ts'
-import { type IndexPlan, keyBytes } from '../index/plan.ts'
+import { ItemMatcher, othersOf } from '../index/candidates.ts'
+import { type IndexPlan, keyBuffer } from '../index/plan.ts'
 import { END, type Range } from '../index/ranges.ts'
 import { KIND } from '../index/tuples.ts'
 import type { Query } from '../query.ts'
-import { type Accumulator, type Count, type Scalar, Unspelled } from './accumulator.ts'
+import { type Accumulator, type Count, KeyedTime, type Scalar } from './accumulator.ts'
 import { type Aggregation, type Grouping, isByTime, needsOf } from './aggregation.ts'
 import type { Group, NewestItems, Rows } from './rows.ts'
-
-/** How many keys are read between two checks of the turn. */
-const STEP = 64
-/** How many runs are begun between two checks of the turn. */
-const RUNS = 8
-/** Keys of a run that are counted one by one. */
-const MANY = 64
 
 /** Adds an item that was read instead of its key. */
 type AddItem = (item: JsonObject, place: number) => void
 /** Adds the key that was read last. */
 type AddKey = (key: Buffer, place: number) => void
 
-/** Answers a query for groups from the keys of an index. Items are read only if their keys lack a value. */
+/** How many keys are read between two checks of the turn. */
+const STEP = 64
+
+/**
+ * Answers a query for groups from the keys of an index. Items are read only if their keys lack a value. A run is a sequence
+ * of keys of the same group and window; a part of a key is the order key of one of its values.
+ */
 export class IndexOnlyScan {
   readonly #plan: IndexPlan
   readonly #snapshot: CollectionSnapshot
-  readonly #matching: Matching
+  readonly #matcher: ItemMatcher
   readonly #layout: Layout
   readonly #parts: Parts
   #steps = 0
@@ -38,7 +37,7 @@ export class IndexOnlyScan {
   constructor(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan, grouping: Grouping) {
     this.#plan = plan
     this.#snapshot = snapshot
-    this.#matching = new Matching(snapshot.items, query)
+    this.#matcher = new ItemMatcher(snapshot.items, query)
     this.#layout = layoutOf(plan, grouping)
     this.#parts = new Parts(this.#layout)
   }
@@ -53,17 +52,17 @@ export class IndexOnlyScan {
     let prefix = ''
     const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const at = window ? (parts.time(time) as number) : undefined
-      // Several runs, one for each window, may have the prefix of one group.
+      // The runs of a group's windows have the same prefix.
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
       let { to } = scan
-      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
-      const cell = (): readonly Accumulator[] => {
+      if (window && isTimed) to = lowerOf(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
+      const accumulatorsOfRun = (): readonly Accumulator[] => {
         group ??= rows.groupOf(parts.groups())
         return rows.accumulators(group, at)
       }
-      if (isCount) await this.#countRun(scan, to, cell(), turn)
-      else await this.#readRun(scan, key, to, this.#adding(cell), add, turn)
+      if (isCount) await this.#countRun(scan, to, accumulatorsOfRun(), turn)
+      else await this.#readRun(scan, key, to, this.#addKeyTo(accumulatorsOfRun), add, turn)
     }
     await this.#scan(window !== undefined, addRun, add, turn)
   }
@@ -80,25 +79,25 @@ export class IndexOnlyScan {
   ): Promise<void> {
     const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
     for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
-      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
-      if (!scan.isKnown || !this.#parts.readRun(key, scan.starts)) await this.#item(scan, add, turn)
+      if (turn.isOver) await turn.next()
+      if (!scan.isKnown || !this.#parts.readRun(key, scan.starts)) await this.#addItem(scan, add, turn)
       else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
       else await addRun(scan, key)
     }
     for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
-      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
-      const item = candidate && this.#matching.valueAt(candidate.place)
+      if ((candidate || this.#isStep) && turn.isOver) await turn.next()
+      const item = candidate && this.#matcher.matchAt(candidate.place)
       if (item) add(item, candidate.place)
     }
   }
 
   /** Adds a key to accumulators, which are created by the first. */
-  #adding(cell: () => readonly Accumulator[]): AddKey {
+  #addKeyTo(accumulatorsOfRun: () => readonly Accumulator[]): AddKey {
     const { time, columns, isOrdered } = this.#layout
     const parts = this.#parts
     let accumulators: readonly Accumulator[] | undefined
     return (key, place) => {
-      accumulators ??= cell()
+      accumulators ??= accumulatorsOfRun()
       const at = isOrdered ? parts.time(time) : 0
       for (let index = 0; index < columns.length; index++) {
         const column = columns[index] as number
@@ -111,12 +110,12 @@ export class IndexOnlyScan {
   /** Reads the keys of a run up to the bytes `to` after its prefix, and adds those that match. */
   async #readRun(scan: KeyScan, first: Buffer, to: string, addKey: AddKey, add: AddItem, turn: Turn): Promise<void> {
     const start = scan.starts[this.#layout.shared] as number
-    const bound = keyBytes(scan.prefix + to)
+    const bound = keyBuffer(scan.prefix + to)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
-      if (this.#isStep(STEP) && turn.isOver) await turn.next()
+      if (this.#isStep && turn.isOver) await turn.next()
       const read = this.#parts.read(key, start)
       if (read === 'unknown') {
-        await this.#item(scan, add, turn)
+        await this.#addItem(scan, add, turn)
         continue
       }
       if (read === 'matches') addKey(key, scan.cursor.place)
@@ -124,19 +123,18 @@ export class IndexOnlyScan {
     }
   }
 
-  /** Counts the keys of a run up to the bytes `to` after its prefix. */
+  /** Counts the keys of a run, from the cursor up to the bytes `to` after its prefix. */
   async #countRun(scan: KeyScan, to: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
     if (counts.length === 0) {
       await scan.jump(scan.prefix + to, turn)
       return
     }
-    const bound = keyBytes(scan.prefix + to)
+    const bound = keyBuffer(scan.prefix + to)
     let count = 0
     do {
       count++
       scan.cursor.next()
-    } while (count < MANY && isBelow(scan.cursor.key, bound))
-    // Longer runs are counted by rank.
+    } while (count < MANY_KEYS && isBelow(scan.cursor.key, bound))
     if (isBelow(scan.cursor.key, bound)) {
       const { tree } = this.#plan
       count += await tree.count(scan.cursor.key as Buffer, bound, turn)
@@ -152,14 +150,14 @@ export class IndexOnlyScan {
     const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const group = parts.groups()[0] as Scalar
       if (isTimed && this.#layout.last === shared + 1) {
-        await scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS), turn)
+        await scan.jump(scan.prefix + lowerOf(scan.to, AFTER_INSTANTS), turn)
         await this.#lastOf(key, group, scan, newest, turn)
         return
       }
-      const to = isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to
+      const to = isTimed ? lowerOf(scan.to, this.#endOfPart(key, scan)) : scan.to
       const addKey: AddKey = (_, place) => {
         const at = parts.time(time)
-        if (at !== undefined) newest.put(group, at, place)
+        if (at !== undefined) newest.addValues(group, at, place)
       }
       await this.#readRun(scan, key, to, addKey, add, turn)
     }
@@ -170,11 +168,11 @@ export class IndexOnlyScan {
   async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
     const { shared, time } = this.#layout
     const { cursor } = scan
-    // The cursor is `back` keys before the next run, to which it returns.
     let latest: number | undefined
+    // The cursor is `back` keys before the next run, to which it returns.
     let back = 0
     for (let isFirst = false; !isFirst; ) {
-      if (this.#isStep(STEP) && turn.isOver) await turn.next()
+      if (this.#isStep && turn.isOver) await turn.next()
       cursor.previous()
       back++
       const key = cursor.key as Buffer
@@ -184,32 +182,30 @@ export class IndexOnlyScan {
       if (at === undefined) continue
       if (latest !== undefined && at < latest) break
       latest = at
-      newest.put(group, at, cursor.place)
+      newest.addValues(group, at, cursor.place)
     }
     for (; back > 0; back--) {
-      if (this.#isStep(STEP) && turn.isOver) await turn.next()
+      if (this.#isStep && turn.isOver) await turn.next()
       cursor.next()
     }
   }
 
-  #isStep(every: number): boolean {
-    this.#steps += STEP / every
-    if (this.#steps < STEP) return false
-    this.#steps = 0
-    return true
+  /** True once in STEP calls: keys are read faster than the turn is checked. */
+  get #isStep(): boolean {
+    return ++this.#steps % STEP === 0
   }
 
   /** Reads the item of the key at the cursor. */
-  async #item(scan: KeyScan, add: AddItem, turn: Turn): Promise<void> {
+  async #addItem(scan: KeyScan, add: AddItem, turn: Turn): Promise<void> {
     if (turn.isOver) await turn.next()
     const { place } = scan.cursor
     scan.cursor.next()
-    const item = this.#matching.valueAt(place)
+    const item = this.#matcher.matchAt(place)
     if (item) add(item, place)
   }
 
   /** The bytes after the prefix that are above all keys with the same part as this key. */
-  #partEnd(key: Buffer, { starts }: KeyScan): string {
+  #endOfPart(key: Buffer, { starts }: KeyScan): string {
     const { shared } = this.#layout
     return key.toString('latin1', starts[shared], starts[shared + 1]) + END
   }
@@ -219,17 +215,17 @@ function isBelow(key: Buffer | undefined, bound: Buffer): boolean {
   return key !== undefined && key.compare(bound) < 0
 }
 
-function lower(a: string, b: string): string {
+function lowerOf(a: string, b: string): string {
   return a < b ? a : b
 }
+
+/** Keys of a run that are counted one by one; those of a longer run are counted by rank. */
+const MANY_KEYS = 64
 
 /** How many keys are skipped one by one before the tree is searched. */
 const NEAR = 8
 
-/**
- * A skip scan: finds the runs of `single` keys whose leading parts match the filters. A part is the order key of a
- * value. All keys of a run share their first parts.
- */
+/** A skip scan: finds the runs of `single` keys whose leading parts match the filters. All keys of a run share these parts. */
 class KeyScan {
   readonly #tree: OrderedKeys
   readonly #layout: Layout
@@ -268,7 +264,7 @@ class KeyScan {
 
   /** Moves the cursor forward to the first key that is not below these bytes. */
   async jump(bytes: string, turn: Turn): Promise<void> {
-    const to = keyBytes(bytes)
+    const to = keyBuffer(bytes)
     for (let passed = 0; passed < NEAR; passed++) {
       this.cursor.next()
       const { key } = this.cursor
@@ -306,10 +302,7 @@ const NONE = -1
 /** Stands for the part of a column that counts. */
 const COUNT = NONE
 
-/**
- * Which parts of the keys of an index a query for groups needs. The parts of a key are the order keys of its
- * values, counted from 0. A run is a sequence of keys of the same group and window.
- */
+/** Which parts of the keys of an index a query for groups needs, counted from 0. */
 interface Layout {
   readonly groups: readonly number[]
   /** NONE if no event time is needed. */
@@ -393,7 +386,7 @@ class Parts {
       this.#starts[part] = starts[part] as number
       readPart(key, starts[part] as number, into)
     }
-    return this.#layout.groups.every((part) => this.#isSpelled(part))
+    return this.#layout.groups.every((part) => this.#holdsValue(part))
   }
 
   /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
@@ -417,14 +410,14 @@ class Parts {
   }
 
   /** The value of a part of the key that was read last; undefined if it is missing. */
-  value(part: number, key: Buffer, place: number): Scalar | Unspelled | undefined {
+  value(part: number, key: Buffer, place: number): Scalar | KeyedTime | undefined {
     const { rank, value, end } = this.#parts[part] as KeyPart
-    if (!this.#isSpelled(part)) return new Unspelled(key.toString('latin1', this.#starts[part], end), place)
+    if (!this.#holdsValue(part)) return new KeyedTime(key.toString('latin1', this.#starts[part], end), place)
     return rank === MISSING_RANK ? undefined : value
   }
 
   /** Whether the key of a part has the value as the item spells it. */
-  #isSpelled(part: number): boolean {
+  #holdsValue(part: number): boolean {
     const { rank } = this.#parts[part] as KeyPart
     return rank !== RANK.instant && (part !== this.#layout.timePart || rank === MISSING_RANK)
   }
@@ -437,8 +430,7 @@ class Parts {
   /** The event time in a part; undefined if it has none. */
   time(part: number): number | undefined {
     const { rank, value } = this.#parts[part] as KeyPart
-    if (rank === RANK.instant) return value as number
-    return undefined
+    return rank === RANK.instant ? (value as number) : undefined
   }
 }
 

@@ -84,7 +84,7 @@ export class IndexBuild {
       this.#from = this.#to
       this.#isRunInserted = false
       const turn = new BuildTurn()
-      const keys = await mergeSort(await this.#runOf(turn), turn)
+      const keys = await mergeSort(await this.#readRun(turn), turn)
       // The keys before `at` are committed. A transaction that finds no space is repeated, so it begins at `at` again.
       let at = 0
       while (at < keys.length && !this.#space.isEnded) {
@@ -117,7 +117,7 @@ export class IndexBuild {
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
-          this.#index.replace(before, this.#keysOf(this.#table.entryAt(place, HIGHEST), place))
+          this.#index.replace(before, this.#keysAt(this.#table.entryAt(place, HIGHEST), place))
           this.#index.apply()
           if (performance.now() > until) break
         }
@@ -128,7 +128,7 @@ export class IndexBuild {
       }
       await this.#transaction(change, () => {
         for (const place of settled) this.#changed.delete(place)
-        if (isComplete) this.#index.isCompleteSince(this.#applied())
+        if (isComplete) this.#index.markComplete(this.#applied())
       })
       if (isSettled) return isComplete
       await rest()
@@ -137,13 +137,13 @@ export class IndexBuild {
   }
 
   /** The keys of the items of the next run. */
-  async #runOf(turn: Turn): Promise<string[]> {
+  async #readRun(turn: Turn): Promise<string[]> {
     const keys: string[] = []
     let characters = 0
     while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS && !this.#space.isEnded) {
       const entry = this.#table.entryAt(this.#to, HIGHEST)
       if (!entry) break
-      for (const key of this.#keysOf(entry, this.#to)) {
+      for (const key of this.#keysAt(entry, this.#to)) {
         keys.push(key)
         characters += key.length
       }
@@ -153,7 +153,7 @@ export class IndexBuild {
     return keys
   }
 
-  #keysOf(entry: Item | Tombstone | undefined, place: number): readonly string[] {
+  #keysAt(entry: Item | Tombstone | undefined, place: number): readonly string[] {
     return keysAt(entry instanceof Item ? entry : undefined, this.#index, place)
   }
 

@@ -115,7 +115,7 @@ export class StoredIndex implements IndexFields {
   }
 
   /** Marks the index as complete from a position on. */
-  isCompleteSince(position: Position): void {
+  markComplete(position: Position): void {
     this.#since = position
     this.building = undefined
   }

@@ -33,7 +33,7 @@ export interface IndexFields {
 }
 
 /** The length to which the parts of a tuple are cut. */
-export function mostPart(paths: number): number {
+export function mostPartLength(paths: number): number {
   return Math.floor((MOST_KEY_BYTES - POSITION_BYTES - 1) / paths)
 }
 
@@ -61,7 +61,7 @@ interface Tuples {
 
 /** Undefined if there are too many. */
 function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | undefined {
-  const most = mostPart(paths.length)
+  const most = mostPartLength(paths.length)
   let kind: Kind = KIND.single
   let tuples: string[] = ['']
   for (const [index, path] of paths.entries()) {
