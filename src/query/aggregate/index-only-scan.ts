@@ -42,11 +42,12 @@ export class IndexOnlyScan {
     this.#parts = new Parts(this.#layout)
   }
 
+  /** Adds the keys to rows. The keys of a run have the same accumulators; if they are only counted, they are not read. */
   async addTo(rows: Rows, aggregation: Aggregation, turn: Turn): Promise<void> {
-    const { shared, time, isTimed, last } = this.#layout
+    const { sharedParts, time, isTimeNext, readParts } = this.#layout
     const { window, aggregates } = aggregation
     const parts = this.#parts
-    const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
+    const isCounted = readParts === sharedParts && aggregates.every(({ path }) => path === undefined)
     const add = (item: JsonObject, place: number): void => rows.add(item, place)
     let group: Group | undefined
     let prefix = ''
@@ -55,14 +56,15 @@ export class IndexOnlyScan {
       // The runs of a group's windows have the same prefix.
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
-      let { to } = scan
-      if (window && isTimed) to = lowerOf(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
+      let { runEnd } = scan
+      if (window && isTimeNext)
+        runEnd = lowerOf(runEnd, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
       const accumulatorsOfRun = (): readonly Accumulator[] => {
         group ??= rows.groupOf(parts.groups())
         return rows.accumulators(group, at)
       }
-      if (isCount) await this.#countRun(scan, to, accumulatorsOfRun(), turn)
-      else await this.#readRun(scan, key, to, this.#addKeyTo(accumulatorsOfRun), add, turn)
+      if (isCounted) await this.#countRun(scan, runEnd, accumulatorsOfRun(), turn)
+      else await this.#readRun(scan, key, runEnd, this.#addKeyTo(accumulatorsOfRun), add, turn)
     }
     await this.#scan(window !== undefined, addRun, add, turn)
   }
@@ -80,7 +82,7 @@ export class IndexOnlyScan {
     const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
     for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
       if (turn.isOver) await turn.next()
-      if (!scan.isKnown || !this.#parts.readRun(key, scan.starts)) await this.#addItem(scan, add, turn)
+      if (!scan.isReadable || !this.#parts.readRun(key, scan.starts)) await this.#addItem(scan, add, turn)
       else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
       else await addRun(scan, key)
     }
@@ -107,10 +109,17 @@ export class IndexOnlyScan {
     }
   }
 
-  /** Reads the keys of a run up to the bytes `to` after its prefix, and adds those that match. */
-  async #readRun(scan: KeyScan, first: Buffer, to: string, addKey: AddKey, add: AddItem, turn: Turn): Promise<void> {
-    const start = scan.starts[this.#layout.shared] as number
-    const bound = keyBuffer(scan.prefix + to)
+  /** Reads the keys of a run from `first` on, and adds those that match. */
+  async #readRun(
+    scan: KeyScan,
+    first: Buffer,
+    runEnd: string,
+    addKey: AddKey,
+    add: AddItem,
+    turn: Turn,
+  ): Promise<void> {
+    const start = scan.starts[this.#layout.sharedParts] as number
+    const bound = keyBuffer(scan.prefix + runEnd)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
       if (this.#isStep && turn.isOver) await turn.next()
       const read = this.#parts.read(key, start)
@@ -123,13 +132,13 @@ export class IndexOnlyScan {
     }
   }
 
-  /** Counts the keys of a run, from the cursor up to the bytes `to` after its prefix. */
-  async #countRun(scan: KeyScan, to: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
+  /** Counts the keys of a run from the cursor on. */
+  async #countRun(scan: KeyScan, runEnd: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
     if (counts.length === 0) {
-      await scan.jump(scan.prefix + to, turn)
+      await scan.jump(scan.prefix + runEnd, turn)
       return
     }
-    const bound = keyBuffer(scan.prefix + to)
+    const bound = keyBuffer(scan.prefix + runEnd)
     let count = 0
     do {
       count++
@@ -143,30 +152,31 @@ export class IndexOnlyScan {
     for (const one of counts) (one as Count).addItems(count)
   }
 
+  /** Adds the newest key of each group. If the event time is the last part that is read, it is the last key of a run. */
   async addNewestTo(newest: NewestItems, turn: Turn): Promise<void> {
-    const { shared, time, isTimed } = this.#layout
+    const { sharedParts, time, isTimeNext } = this.#layout
     const parts = this.#parts
     const add = (item: JsonObject, place: number): void => newest.add(item, place)
     const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const group = parts.groups()[0] as Scalar
-      if (isTimed && this.#layout.last === shared + 1) {
-        await scan.jump(scan.prefix + lowerOf(scan.to, AFTER_INSTANTS), turn)
+      if (isTimeNext && this.#layout.readParts === sharedParts + 1) {
+        await scan.jump(scan.prefix + lowerOf(scan.runEnd, AFTER_INSTANTS), turn)
         await this.#lastOf(key, group, scan, newest, turn)
         return
       }
-      const to = isTimed ? lowerOf(scan.to, this.#endOfPart(key, scan)) : scan.to
+      const runEnd = isTimeNext ? lowerOf(scan.runEnd, this.#endOfPart(key, scan)) : scan.runEnd
       const addKey: AddKey = (_, place) => {
         const at = parts.time(time)
         if (at !== undefined) newest.addValues(group, at, place)
       }
-      await this.#readRun(scan, key, to, addKey, add, turn)
+      await this.#readRun(scan, key, runEnd, addKey, add, turn)
     }
     await this.#scan(true, addRun, add, turn)
   }
 
   /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
   async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
-    const { shared, time } = this.#layout
+    const { sharedParts, time } = this.#layout
     const { cursor } = scan
     let latest: number | undefined
     // The cursor is `back` keys before the next run, to which it returns.
@@ -177,7 +187,7 @@ export class IndexOnlyScan {
       back++
       const key = cursor.key as Buffer
       isFirst = key.compare(first) <= 0
-      this.#parts.read(key, scan.starts[shared] as number)
+      this.#parts.read(key, scan.starts[sharedParts] as number)
       const at = this.#parts.time(time)
       if (at === undefined) continue
       if (latest !== undefined && at < latest) break
@@ -206,8 +216,8 @@ export class IndexOnlyScan {
 
   /** The bytes after the prefix that are above all keys with the same part as this key. */
   #endOfPart(key: Buffer, { starts }: KeyScan): string {
-    const { shared } = this.#layout
-    return key.toString('latin1', starts[shared], starts[shared + 1]) + END
+    const { sharedParts } = this.#layout
+    return key.toString('latin1', starts[sharedParts], starts[sharedParts + 1]) + END
   }
 }
 
@@ -223,9 +233,9 @@ function lowerOf(a: string, b: string): string {
 const MANY_KEYS = 64
 
 /** How many keys are skipped one by one before the tree is searched. */
-const NEAR = 8
+const NEAR_KEYS = 8
 
-/** A skip scan: finds the runs of `single` keys whose leading parts match the filters. All keys of a run share these parts. */
+/** A skip scan: finds the runs of `single` keys whose leading parts match the filters. All keys of a run share the first parts. */
 class KeyScan {
   readonly #tree: OrderedKeys
   readonly #layout: Layout
@@ -236,9 +246,9 @@ class KeyScan {
   /** The kind and the shared parts, as latin1. */
   prefix = ''
   /** The run ends before the prefix followed by these bytes. */
-  to = END
+  runEnd = END
   /** False if a part to be checked is an array or an object, which are not read. */
-  isKnown = true
+  isReadable = true
 
   private constructor(tree: OrderedKeys, layout: Layout, cursor: KeyCursor) {
     this.#tree = tree
@@ -255,7 +265,7 @@ class KeyScan {
     for (;;) {
       const { key } = this.cursor
       if (!key) return undefined
-      const beyond = this.#check(key)
+      const beyond = this.#beyondMismatch(key)
       if (beyond === undefined) return key
       await this.jump(beyond, turn)
       if (turn.isOver) await turn.next()
@@ -265,7 +275,7 @@ class KeyScan {
   /** Moves the cursor forward to the first key that is not below these bytes. */
   async jump(bytes: string, turn: Turn): Promise<void> {
     const to = keyBuffer(bytes)
-    for (let passed = 0; passed < NEAR; passed++) {
+    for (let passed = 0; passed < NEAR_KEYS; passed++) {
       this.cursor.next()
       const { key } = this.cursor
       if (!key || key.compare(to) >= 0) return
@@ -273,16 +283,16 @@ class KeyScan {
     this.cursor = await this.#tree.seek(to, turn)
   }
 
-  /** Undefined if a key matches the filters, else the bytes up to which no key does. */
-  #check(key: Buffer): string | undefined {
-    const { filters, shared, checked } = this.#layout
-    this.isKnown = true
-    this.to = END
-    for (let index = 0; index < checked; index++) {
+  /** Undefined if the leading parts of a key match the filters, else the bytes up to which those of no key do. */
+  #beyondMismatch(key: Buffer): string | undefined {
+    const { filters, sharedParts, checkedParts } = this.#layout
+    this.isReadable = true
+    this.runEnd = END
+    for (let index = 0; index < checkedParts; index++) {
       const start = this.starts[index] as number
       const end = partEnd(key, start)
       if (end < 0) {
-        this.isKnown = false
+        this.isReadable = false
         return undefined
       }
       this.starts[index + 1] = end
@@ -291,9 +301,9 @@ class KeyScan {
       const part = key.toString('latin1', start, end)
       const range = wanted.find(({ to }) => part < to)
       if (!range || part < range.from) return key.toString('latin1', 0, start) + (range?.from ?? END)
-      if (index === shared) this.to = range.to
+      if (index === sharedParts) this.runEnd = range.to
     }
-    this.prefix = key.toString('latin1', 0, this.starts[shared])
+    this.prefix = key.toString('latin1', 0, this.starts[sharedParts])
     return undefined
   }
 }
@@ -316,13 +326,13 @@ interface Layout {
   /** Whether the event time of each key is read. */
   readonly isTimeRead: boolean
   /** The number of leading parts that are the same in all keys of a run. */
-  readonly shared: number
+  readonly sharedParts: number
   /** Whether the event time follows them, so that a run ends with its window. */
-  readonly isTimed: boolean
+  readonly isTimeNext: boolean
   /** The number of leading parts whose filters are checked once for a run. */
-  readonly checked: number
-  /** The number after the last part that is read of each key. */
-  readonly last: number
+  readonly checkedParts: number
+  /** The number of leading parts that are read of each key, apart from those whose value is not needed. */
+  readonly readParts: number
   /** By part, the ranges of its filters. */
   readonly filters: readonly (readonly Range[] | undefined)[]
 }
@@ -339,12 +349,13 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
   const isTimeRead = isOrdered || grouping.kind === 'newest'
   const columns = aggregates.map(({ path }) => partOf(path))
   const isTimeless = grouping.kind === 'distinct' || (grouping.kind === 'rows' && !grouping.window)
-  const fixed = covered.findIndex((ranges) => !ranges?.every(({ isPoint }) => isPoint))
-  let shared = Math.max(fixed < 0 ? covered.length : fixed, ...groups.map((part) => part + 1))
-  const isTimed = !isTimeless && time >= shared
-  if (isTimed) shared = time
-  const checked = isTimed || covered[shared] ? shared + 1 : shared
-  const lastFilter = covered.findLastIndex((ranges, part) => ranges && part >= checked)
+  // Keys of one run have the same values at the leading parts whose filters fix them, and at those up to the last group.
+  const ranged = covered.findIndex((ranges) => !ranges?.every(({ isPoint }) => isPoint))
+  let sharedParts = Math.max(ranged < 0 ? covered.length : ranged, ...groups.map((part) => part + 1))
+  const isTimeNext = !isTimeless && time >= sharedParts
+  if (isTimeNext) sharedParts = time
+  const checkedParts = isTimeNext || covered[sharedParts] ? sharedParts + 1 : sharedParts
+  const lastFilter = covered.findLastIndex((ranges, part) => ranges && part >= checkedParts)
   const read = [...columns, isTimeRead ? time : NONE, lastFilter]
   return {
     groups,
@@ -353,10 +364,10 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
     columns,
     isOrdered,
     isTimeRead,
-    shared,
-    isTimed,
-    checked,
-    last: Math.max(shared, ...read.map((part) => part + 1)),
+    sharedParts,
+    isTimeNext,
+    checkedParts,
+    readParts: Math.max(sharedParts, ...read.map((part) => part + 1)),
     filters: covered,
   }
 }
@@ -372,7 +383,7 @@ class Parts {
 
   constructor(layout: Layout) {
     this.#layout = layout
-    for (let part = 0; part < Math.max(layout.last, layout.checked); part++) {
+    for (let part = 0; part < Math.max(layout.readParts, layout.checkedParts); part++) {
       this.#parts.push({ end: 0, rank: 0, value: null })
       this.#starts.push(0)
       this.#isRead.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
@@ -381,7 +392,7 @@ class Parts {
 
   /** Reads the parts that are checked for a run; false if its items must be read. */
   readRun(key: Buffer, starts: readonly number[]): boolean {
-    for (let part = 0; part < this.#layout.checked; part++) {
+    for (let part = 0; part < this.#layout.checkedParts; part++) {
       const into = this.#parts[part] as KeyPart
       this.#starts[part] = starts[part] as number
       readPart(key, starts[part] as number, into)
@@ -391,15 +402,15 @@ class Parts {
 
   /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
   read(key: Buffer, start: number): 'matches' | 'fails' | 'unknown' {
-    const { shared, checked, last, filters } = this.#layout
+    const { sharedParts, checkedParts, readParts, filters } = this.#layout
     let at = start
-    for (let part = shared; part < last; part++) {
+    for (let part = sharedParts; part < readParts; part++) {
       const into = this.#parts[part] as KeyPart
       if (!this.#isRead[part]) into.end = partEnd(key, at)
       else if (!readPart(key, at, into)) return 'unknown'
       if (into.end < 0) return 'unknown'
       this.#starts[part] = at
-      const wanted = part < checked ? undefined : filters[part]
+      const wanted = part < checkedParts ? undefined : filters[part]
       if (wanted) {
         const text = key.toString('latin1', at, into.end)
         if (!wanted.some(({ from, to }) => text >= from && text < to)) return 'fails'
@@ -422,7 +433,7 @@ class Parts {
     return rank !== RANK.instant && (part !== this.#layout.timePart || rank === MISSING_RANK)
   }
 
-  /** The values of the groups, all of which are spelled. */
+  /** The values of the groups, whose keys hold them. */
   groups(): readonly Scalar[] {
     return this.#layout.groups.map((part) => (this.#parts[part] as KeyPart).value)
   }

@@ -17,7 +17,7 @@ const KEY_BYTES = 2
 const FILLED = 0.8
 /** Bytes of an item in the store besides its text. */
 const ITEM_BYTES = 130
-/** Items read to estimateIndex the size of an index. */
+/** Items read to estimate the size of an index. */
 const SAMPLE = 16
 /** The indexes of a collection may always take this size, however small its items are. */
 const LEAST_BYTES = 64 * 1024 * 1024
