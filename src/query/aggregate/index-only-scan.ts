@@ -79,10 +79,11 @@ export class IndexOnlyScan {
     add: AddItem,
     turn: Turn,
   ): Promise<void> {
-    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
+    const { tree } = this.#plan
+    const scan = new KeyScan(tree, this.#layout, this.#parts, await tree.seek(Buffer.from([KIND.single]), turn))
     for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
       if (turn.isOver) await turn.next()
-      if (!scan.isReadable || !this.#parts.readRun(key, scan.starts)) await this.#addItem(scan, add, turn)
+      if (!scan.isReadable || !this.#parts.holdGroups) await this.#addItem(scan, add, turn)
       else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
       else await addRun(scan, key)
     }
@@ -118,11 +119,10 @@ export class IndexOnlyScan {
     add: AddItem,
     turn: Turn,
   ): Promise<void> {
-    const start = scan.starts[this.#layout.sharedParts] as number
     const bound = keyBuffer(scan.prefix + runEnd)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
       if (this.#isStep && turn.isOver) await turn.next()
-      const read = this.#parts.read(key, start)
+      const read = this.#parts.readOthers(key)
       if (read === 'unknown') {
         await this.#addItem(scan, add, turn)
         continue
@@ -164,7 +164,7 @@ export class IndexOnlyScan {
         await this.#lastOf(key, group, scan, newest, turn)
         return
       }
-      const runEnd = isTimeNext ? lowerOf(scan.runEnd, this.#endOfPart(key, scan)) : scan.runEnd
+      const runEnd = isTimeNext ? lowerOf(scan.runEnd, parts.text(sharedParts, key) + END) : scan.runEnd
       const addKey: AddKey = (_, place) => {
         const at = parts.time(time)
         if (at !== undefined) newest.addValues(group, at, place)
@@ -176,7 +176,7 @@ export class IndexOnlyScan {
 
   /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
   async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
-    const { sharedParts, time } = this.#layout
+    const { time } = this.#layout
     const { cursor } = scan
     let latest: number | undefined
     // The cursor is `back` keys before the next run, to which it returns.
@@ -187,7 +187,7 @@ export class IndexOnlyScan {
       back++
       const key = cursor.key as Buffer
       isFirst = key.compare(first) <= 0
-      this.#parts.read(key, scan.starts[sharedParts] as number)
+      this.#parts.readOthers(key)
       const at = this.#parts.time(time)
       if (at === undefined) continue
       if (latest !== undefined && at < latest) break
@@ -213,12 +213,6 @@ export class IndexOnlyScan {
     const item = this.#matcher.matchAt(place)
     if (item) add(item, place)
   }
-
-  /** The bytes after the prefix that are above all keys with the same part as this key. */
-  #endOfPart(key: Buffer, { starts }: KeyScan): string {
-    const { sharedParts } = this.#layout
-    return key.toString('latin1', starts[sharedParts], starts[sharedParts + 1]) + END
-  }
 }
 
 function isBelow(key: Buffer | undefined, bound: Buffer): boolean {
@@ -239,10 +233,10 @@ const NEAR_KEYS = 8
 class KeyScan {
   readonly #tree: OrderedKeys
   readonly #layout: Layout
+  /** Those of the first key of a run after `next`. */
+  readonly #parts: Parts
   /** At the first key of a run after `next`; the caller then advances it to the end of the run. */
   cursor: KeyCursor
-  /** The offsets of the parts of the run's first key. */
-  readonly starts: number[] = [1]
   /** The kind and the shared parts, as latin1. */
   prefix = ''
   /** The run ends before the prefix followed by these bytes. */
@@ -250,14 +244,11 @@ class KeyScan {
   /** False if a part to be checked is an array or an object, which are not read. */
   isReadable = true
 
-  private constructor(tree: OrderedKeys, layout: Layout, cursor: KeyCursor) {
+  constructor(tree: OrderedKeys, layout: Layout, parts: Parts, cursor: KeyCursor) {
     this.#tree = tree
     this.#layout = layout
+    this.#parts = parts
     this.cursor = cursor
-  }
-
-  static async begin(tree: OrderedKeys, layout: Layout, turn: Turn): Promise<KeyScan> {
-    return new KeyScan(tree, layout, await tree.seek(Buffer.from([KIND.single]), turn))
   }
 
   /** The first key of the next run, at the cursor or after it; undefined after the last run. */
@@ -286,24 +277,22 @@ class KeyScan {
   /** Undefined if the leading parts of a key match the filters, else the bytes up to which those of no key do. */
   #beyondMismatch(key: Buffer): string | undefined {
     const { filters, sharedParts, checkedParts } = this.#layout
+    const parts = this.#parts
     this.isReadable = true
     this.runEnd = END
-    for (let index = 0; index < checkedParts; index++) {
-      const start = this.starts[index] as number
-      const end = partEnd(key, start)
-      if (end < 0) {
+    for (let part = 0; part < checkedParts; part++) {
+      if (!parts.read(part, key)) {
         this.isReadable = false
         return undefined
       }
-      this.starts[index + 1] = end
-      const wanted = filters[index]
+      const wanted = filters[part]
       if (!wanted) continue
-      const part = key.toString('latin1', start, end)
-      const range = wanted.find(({ to }) => part < to)
-      if (!range || part < range.from) return key.toString('latin1', 0, start) + (range?.from ?? END)
-      if (index === sharedParts) this.runEnd = range.to
+      const text = parts.text(part, key)
+      const range = wanted.find(({ to }) => text < to)
+      if (!range || text < range.from) return parts.textBefore(part, key) + (range?.from ?? END)
+      if (part === sharedParts) this.runEnd = range.to
     }
-    this.prefix = key.toString('latin1', 0, this.starts[sharedParts])
+    this.prefix = parts.textBefore(sharedParts, key)
     return undefined
   }
 }
@@ -372,58 +361,64 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
   }
 }
 
-/** The parts of the current key. */
+/** The parts of the current key. Its text, like that of its parts, is in latin1. */
 class Parts {
   readonly #layout: Layout
   readonly #parts: KeyPart[] = []
-  /** Their offsets in the key. */
-  readonly #starts: number[] = []
-  /** Whether the value of a part is needed. */
-  readonly #isRead: boolean[] = []
+  /** Their offsets in the key, which begins with its kind. */
+  readonly #starts: number[] = [1]
+  /** Whether the value of a part is needed of each key. */
+  readonly #isNeeded: boolean[] = []
 
   constructor(layout: Layout) {
     this.#layout = layout
     for (let part = 0; part < Math.max(layout.readParts, layout.checkedParts); part++) {
       this.#parts.push({ end: 0, rank: 0, value: null })
-      this.#starts.push(0)
-      this.#isRead.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
+      this.#isNeeded.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
     }
   }
 
-  /** Reads the parts that are checked for a run; false if its items must be read. */
-  readRun(key: Buffer, starts: readonly number[]): boolean {
-    for (let part = 0; part < this.#layout.checkedParts; part++) {
-      const into = this.#parts[part] as KeyPart
-      this.#starts[part] = starts[part] as number
-      readPart(key, starts[part] as number, into)
-    }
-    return this.#layout.groups.every((part) => this.#holdsValue(part))
+  /** Reads a part behind others that were read; false for an array or an object, which cannot be read. */
+  read(part: number, key: Buffer, isNeeded = true): boolean {
+    const into = this.#parts[part] as KeyPart
+    const start = this.#starts[part] as number
+    if (isNeeded && !readPart(key, start, into)) return false
+    if (!isNeeded) into.end = partEnd(key, start)
+    this.#starts[part + 1] = into.end
+    return into.end >= 0
   }
 
-  /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
-  read(key: Buffer, start: number): 'matches' | 'fails' | 'unknown' {
+  /** Reads the parts behind those that a run shares. `unknown`: the key lacks a value, so the item must be read. */
+  readOthers(key: Buffer): 'matches' | 'fails' | 'unknown' {
     const { sharedParts, checkedParts, readParts, filters } = this.#layout
-    let at = start
     for (let part = sharedParts; part < readParts; part++) {
-      const into = this.#parts[part] as KeyPart
-      if (!this.#isRead[part]) into.end = partEnd(key, at)
-      else if (!readPart(key, at, into)) return 'unknown'
-      if (into.end < 0) return 'unknown'
-      this.#starts[part] = at
+      if (!this.read(part, key, this.#isNeeded[part])) return 'unknown'
       const wanted = part < checkedParts ? undefined : filters[part]
       if (wanted) {
-        const text = key.toString('latin1', at, into.end)
+        const text = this.text(part, key)
         if (!wanted.some(({ from, to }) => text >= from && text < to)) return 'fails'
       }
-      at = into.end
     }
     return 'matches'
   }
 
+  text(part: number, key: Buffer): string {
+    return key.toString('latin1', this.#starts[part], this.#starts[part + 1])
+  }
+
+  textBefore(part: number, key: Buffer): string {
+    return key.toString('latin1', 0, this.#starts[part])
+  }
+
+  /** Whether the key holds the values of all groups. */
+  get holdGroups(): boolean {
+    return this.#layout.groups.every((part) => this.#holdsValue(part))
+  }
+
   /** The value of a part of the key that was read last; undefined if it is missing. */
   value(part: number, key: Buffer, place: number): Scalar | KeyedTime | undefined {
-    const { rank, value, end } = this.#parts[part] as KeyPart
-    if (!this.#holdsValue(part)) return new KeyedTime(key.toString('latin1', this.#starts[part], end), place)
+    const { rank, value } = this.#parts[part] as KeyPart
+    if (!this.#holdsValue(part)) return new KeyedTime(this.text(part, key), place)
     return rank === MISSING_RANK ? undefined : value
   }
 
