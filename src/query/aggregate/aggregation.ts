@@ -25,7 +25,6 @@ type Fill = (typeof FILLS)[number]
 
 /** Requests one row for each group of items. */
 export interface Aggregation {
-  readonly kind: 'rows'
   /** The path of the event time. */
   readonly time: Path | undefined
   readonly aggregates: readonly Aggregate[]
@@ -36,8 +35,8 @@ export interface Aggregation {
 
 /** A query for groups of items: rows, the values of a field, or the newest item of each group by event time. */
 export type Grouping =
-  | Aggregation
-  | { readonly kind: 'distinct'; readonly path: Path; readonly time: Path | undefined }
+  | (Aggregation & { readonly kind: 'rows' })
+  | (Aggregation & { readonly kind: 'distinct'; readonly path: Path })
   | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
 
 const MOST_AGGREGATES = 32
@@ -87,9 +86,10 @@ export function parseGrouping(parameters: readonly Parameter[], time: Path | und
     if (other !== undefined) throw invalid(`The parameter ${name} cannot be combined with ${other}.`)
     if (field === '') throw invalid(`The parameter ${name} needs a field, for example ${name}=mac.`)
     const path = parsePath(field)
-    return name === 'distinct' ? { kind: 'distinct', path, time } : { kind: 'newest', path, time: required(time, name) }
+    if (name === 'newestBy') return { kind: 'newest', path, time: required(time, name) }
+    return { kind: name, path, time, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
   }
-  return parseAggregation(given, time)
+  return parseRows(given, time)
 }
 
 function required(time: Path | undefined, parameter: string): Path {
@@ -99,7 +99,7 @@ function required(time: Path | undefined, parameter: string): Path {
   )
 }
 
-function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undefined): Aggregation {
+function parseRows(given: ReadonlyMap<string, string>, time: Path | undefined): Grouping {
   const aggregate = given.get('aggregate')
   if (aggregate === undefined) {
     throw invalid(
@@ -187,9 +187,8 @@ export interface Needs {
 }
 
 export function needsOf(grouping: Grouping): Needs {
-  if (grouping.kind !== 'rows') {
-    const time = grouping.kind === 'newest' ? grouping.time : undefined
-    return { groups: [grouping.path], time, values: [], computesWithTimes: false }
+  if (grouping.kind === 'newest') {
+    return { groups: [grouping.path], time: grouping.time, values: [], computesWithTimes: false }
   }
   const { aggregates, groupBy, time, window } = grouping
   return {

@@ -29,16 +29,15 @@ export async function groupText(
     else await visitMatches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
     return itemsText(snapshot, query, newest.places(), turn)
   }
-  const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping)
   const rows = new Rows({
-    aggregation,
-    bounds: timeBounds(query.filters, aggregation.time),
+    aggregation: grouping,
+    bounds: timeBounds(query.filters, grouping.time),
     mostRows: most,
     itemAt: (place) => snapshot.items.itemAt(place),
   })
-  if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation, turn)
+  if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, grouping, turn)
   else await visitMatches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
-  const found = await sortedRows(await rows.rows(turn), query.sort, aggregation, turn)
+  const found = await sortedRows(await rows.rows(turn), query.sort, grouping, turn)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []
   for (const row of page) {
@@ -46,11 +45,6 @@ export async function groupText(
     texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
   }
   return { text: await pageText(texts, undefined, turn), total: found.length }
-}
-
-/** One row for each value of a field. */
-function distinctValues({ path, time }: Extract<Grouping, { kind: 'distinct' }>): Aggregation {
-  return { kind: 'rows', time, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
 async function itemsText(
@@ -69,18 +63,18 @@ async function itemsText(
   return { text: await pageText(found, fields, turn), total: places.length }
 }
 
-/** Sorts by columns. */
+/** Sorts by columns, which the paths of the sorts name. */
 async function sortedRows(
   rows: JsonObject[],
-  asked: readonly Sort[],
+  sorts: readonly Sort[],
   aggregation: Aggregation,
   turn: Turn,
 ): Promise<readonly JsonObject[]> {
   const [first] = rows
-  if (asked.length === 0 || !first) return rows
-  const columns = asked.map(({ path }) => formatPath(path))
+  if (sorts.length === 0 || !first) return rows
+  const columns = sorts.map(({ path }) => formatPath(path))
   const times = timeColumns(aggregation)
-  const sort = asked.map((one, index) => {
+  const sort = sorts.map((one, index) => {
     const column = columns[index] as string
     return { ...one, path: [column], isTime: times.has(column) }
   })

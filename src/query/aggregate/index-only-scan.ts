@@ -333,11 +333,11 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
   const { covered = [] } = access
   const groups = needs.groups.map(partOf)
   const time = partOf(needs.time)
-  const aggregates = grouping.kind === 'rows' ? grouping.aggregates : []
+  const aggregates = grouping.kind === 'newest' ? [] : grouping.aggregates
   const isOrdered = time >= 0 && aggregates.some(isByTime)
   const isTimeRead = isOrdered || grouping.kind === 'newest'
   const columns = aggregates.map(({ path }) => partOf(path))
-  const isTimeless = grouping.kind === 'distinct' || (grouping.kind === 'rows' && !grouping.window)
+  const isTimeless = grouping.kind !== 'newest' && !grouping.window
   // Keys of one run have the same values at the leading parts whose filters fix them, and at those up to the last group.
   const ranged = covered.findIndex((ranges) => !ranges?.every(({ isPoint }) => isPoint))
   let sharedParts = Math.max(ranged < 0 ? covered.length : ranged, ...groups.map((part) => part + 1))
