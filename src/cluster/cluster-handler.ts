@@ -58,7 +58,7 @@ export class ClusterHandler implements Projection {
   }
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (this.#options.node.isLeader) return this.#decide(() => this.#options.local.handle(command, origin))
     const answer = await this.#ask(['stored', 'unchanged'], { type: 'handle', command, origin })
     if (answer.type === 'stored') {
@@ -74,7 +74,7 @@ export class ClusterHandler implements Projection {
   async bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
     const { local, node, recent } = this.#options
     if (isDryRun) return local.bulk(command, origin, true)
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.bulk(command, origin))
     const { position, events, notCreated } = await this.#ask(['bulk-stored'], { type: 'bulk', command, origin })
     await recent.reached(position)
@@ -84,7 +84,7 @@ export class ClusterHandler implements Projection {
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
     const { local, node, messenger } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
     const text = await this.#turns.run((turn) => restorationText(restoration, messenger.messageBytes, turn))
     const { position, events } = await this.#ask(['stored'], { type: 'restore', restoration: text, origin })
@@ -93,7 +93,7 @@ export class ClusterHandler implements Projection {
 
   async reload(): Promise<ImportOutcome> {
     const { node, reload, recent } = this.#options
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(reload)
     const imported = await this.#ask(['taken-in'], { type: 'reload' })
     await recent.reached(imported.basis + imported.events)
@@ -120,7 +120,7 @@ export class ClusterHandler implements Projection {
   }
 
   /** A node whose disk is full could not follow the leader's write, so it rejects the command before forwarding it. */
-  #checkRoom(): void {
+  #checkDiskSpace(): void {
     if (!this.#options.hasRoom()) throw diskFull()
   }
 

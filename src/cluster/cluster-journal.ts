@@ -56,10 +56,10 @@ export class ClusterJournal implements Journal, Sized {
       stream,
       replica,
       resumePoint,
-      incoming: (sequence, message) => this.#sender.compare(sequence, message),
+      incoming: (sequence, message) => this.#sender.noteReceived(sequence, message),
       project: options.project,
       log: options.log,
-      succeeded: (succession) => this.#succeed(succession),
+      succeeded: (succession) => this.#processSuccession(succession),
       failed: (error) => {
         options.failed(error)
         this.resign()
@@ -183,7 +183,7 @@ export class ClusterJournal implements Journal, Sized {
     return this.#token !== token || this.#tail.unusable !== undefined
   }
 
-  #succeed({ token }: Succession): Promise<void> | undefined {
+  #processSuccession({ token }: Succession): Promise<void> | undefined {
     if (token === this.#token) {
       this.#isLeading = true
       this.#options.figures.takeovers++

@@ -92,7 +92,7 @@ export class LeaderWrites {
     // Requests of one iteration of the event loop share the first message.
     await setImmediate()
     while (this.#queue.length > 0) {
-      const batch = this.#packer.take(this.#queue, this.#next, (draft) => {
+      const batch = this.#packer.takeBatch(this.#queue, this.#next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())
         return recordedOf(draft, this.#time)
       })

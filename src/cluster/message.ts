@@ -113,7 +113,7 @@ export class MessagePacker {
   }
 
   /** Removes the next batch from a queue that is not empty. */
-  take(queue: PendingAppend[], next: BatchStart, record: (draft: Draft) => Recorded): MessageBatch {
+  takeBatch(queue: PendingAppend[], next: BatchStart, record: (draft: Draft) => Recorded): MessageBatch {
     const writes: { readonly pending: PendingAppend; readonly recorded: Recorded }[] = []
     const lines: EncodedRecord[] = []
     const flush = next.position
@@ -186,7 +186,7 @@ export class WriteAssembler {
   }
 
   /** The writes that the lines complete, or a text that tells which rule a line breaks. */
-  take(lines: readonly RecordLine[]): CompleteWrites | string {
+  addLines(lines: readonly RecordLine[]): CompleteWrites | string {
     const writes: Recorded[] = []
     const complete: RecordLine[] = []
     for (const line of lines) {

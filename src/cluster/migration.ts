@@ -75,7 +75,7 @@ export async function moveToStream(
       await append(stream, message, sequence++)
       progress(last, head)
     }
-    await compare(files, segments, head, stream)
+    await compareCopy(files, segments, head, stream)
     return { id, head }
   } finally {
     await lock.release()
@@ -214,7 +214,7 @@ async function* packMessages(
 }
 
 /** Reads the journal and the stream, and throws at the first difference. */
-async function compare(
+async function compareCopy(
   files: Files,
   segments: readonly Segment[],
   head: Position,
@@ -228,7 +228,7 @@ async function compare(
     const content = decodeContent(message)
     if (content.kind === 'succession') assembler.dropIncomplete()
     else {
-      const whole = assembler.take(content.lines)
+      const whole = assembler.addLines(content.lines)
       if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
       next = whole.next
       for (const { bytes, record } of whole.lines) {

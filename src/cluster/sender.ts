@@ -63,8 +63,8 @@ export class Sender {
     return 'unknown'
   }
 
-  /** Compares a message with the one in flight. Must be called with every message before it is processed. */
-  compare(sequence: Sequence, message: Message): Promise<void> | undefined {
+  /** Tells the outcome of the message in flight. Must be called with every message of the stream before it is processed. */
+  noteReceived(sequence: Sequence, message: Message): Promise<void> | undefined {
     if (this.#inFlight?.sequence !== sequence) return undefined
     const outcome = compareMessages(this.#inFlight.message, message)
     this.#inFlight.arrived(outcome)

@@ -142,7 +142,7 @@ export class Tail {
 
   /** Returns the rule that a record breaks; undefined if all are valid. */
   async #process(lines: readonly RecordLine[]): Promise<string | undefined> {
-    const whole = this.#assembler.take(lines)
+    const whole = this.#assembler.addLines(lines)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined
     await this.#copy({

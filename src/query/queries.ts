@@ -86,7 +86,7 @@ export class Queries implements Projection {
 
   /** The requested page as text. Throws when the client has disconnected. */
   answer(source: QuerySource, query: Query, asker?: Asker): Promise<PageTextAt> {
-    return this.#execute(source, query, answerOf, asker)
+    return this.#execute(source, query, answerQuery, asker)
   }
 
   find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItemsAt> {
@@ -101,7 +101,7 @@ export class Queries implements Projection {
     most: number,
     asker?: Asker,
   ): Promise<readonly ItemText[]> {
-    const match: Match = (one, wanted, each, turn) => this.#matching(one, { ...NO_PAGE, ...wanted }, each, turn)
+    const match: Match = (one, wanted, each, turn) => this.#visitRelated(one, { ...NO_PAGE, ...wanted }, each, turn)
     return this.#turns.run((turn) => embed(items, fields, related, most, match, turn), asker)
   }
 
@@ -114,7 +114,7 @@ export class Queries implements Projection {
   async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<MatchingIds> {
     const snapshot = this.hold(collection)
     try {
-      const ids = await this.#turns.run((turn) => idsOf(snapshot, conditions, turn), { isGone: () => false, limit })
+      const ids = await this.#turns.run((turn) => findIds(snapshot, conditions, turn), { isGone: () => false, limit })
       return { position: snapshot.at, ids, matches: (item) => meetsConditions(item, conditions) }
     } finally {
       snapshot.release()
@@ -135,7 +135,7 @@ export class Queries implements Projection {
     })
   }
 
-  async #matching({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
+  async #visitRelated({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
     await visitMatches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
   }
 
@@ -168,7 +168,7 @@ export class Queries implements Projection {
   }
 }
 
-async function answerOf(
+async function answerQuery(
   snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
@@ -187,7 +187,7 @@ function itemsToRead({ items }: CollectionSnapshot, query: Query, plan: IndexPla
   return isPage && !grouping ? page.size : (plan?.cost ?? items.size)
 }
 
-async function idsOf(snapshot: CollectionSnapshot, conditions: Conditions, turn: Turn): Promise<ChunkedList<ItemId>> {
+async function findIds(snapshot: CollectionSnapshot, conditions: Conditions, turn: Turn): Promise<ChunkedList<ItemId>> {
   const cursor = new ResultCursor(snapshot, { ...conditions, sort: [] })
   const ids = new ChunkedList<ItemId>()
   turn.estimatedMs = snapshot.items.size * ITEM_MS
