@@ -10,7 +10,7 @@ import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
 import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
-import { IndexAdvisor } from './index/advisor.ts'
+import { IndexAdvisor, type IndexAdvisorOptions } from './index/advisor.ts'
 import { findPage, type PageItems, visitMatches } from './index/finder.ts'
 import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
@@ -34,13 +34,8 @@ interface QueriesOptions {
   /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number
   /** By name. */
-  readonly collections?: Readonly<Record<string, CollectionOptions>>
+  readonly collections?: IndexAdvisorOptions['collections']
   readonly turns?: Turns
-}
-
-interface CollectionOptions {
-  /** The paths of each index from the settings. */
-  readonly indexes: readonly (readonly Path[])[]
 }
 
 export type PresentCollection = Collection

@@ -24,7 +24,7 @@ const LEAST_BYTES = 64 * 1024 * 1024
 /** After this number of queries, earlier counts are halved. */
 const HALF_LIFE = 10_000
 
-interface IndexAdvisorOptions {
+export interface IndexAdvisorOptions {
   readonly indexes: StoredIndexes
   /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number

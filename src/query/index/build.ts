@@ -74,9 +74,8 @@ export class IndexBuild {
 
   /** Resolves when the index is complete or the build was ended. */
   async run(): Promise<void> {
-    const { tree } = this.#index
     await this.#transaction(() => {
-      tree.clear()
+      this.#index.tree.clear()
       this.#index.saveFacts(undefined)
     })
     // The tree has the keys of all places before `#from`. Those from `#to` on were not read.
@@ -84,23 +83,27 @@ export class IndexBuild {
       this.#from = this.#to
       this.#isRunInserted = false
       const turn = new BuildTurn()
-      const keys = await mergeSort(await this.#readRun(turn), turn)
-      // The keys before `at` are committed. A transaction that finds no space is repeated, so it begins at `at` again.
-      let at = 0
-      while (at < keys.length && !this.#space.isEnded) {
-        let next = at
-        await this.#transaction(() => {
-          const until = performance.now() + STEP_MS
-          for (next = at; next < keys.length && performance.now() < until; next += INSERTED_AT_ONCE) {
-            tree.insert(keys.slice(next, next + INSERTED_AT_ONCE).map((key) => Buffer.from(key, 'latin1')))
-          }
-        })
-        at = next
-        await rest()
-      }
+      await this.#insert(await mergeSort(await this.#readRun(turn), turn))
       // From now on, changes within the run go into the tree, apart from those of places that are in `#changed`.
       this.#isRunInserted = true
       if (await this.#applyChanges()) return
+    }
+  }
+
+  /** Inserts sorted keys in several transactions. */
+  async #insert(keys: readonly string[]): Promise<void> {
+    // The keys before `at` are committed. A transaction that finds no space is repeated, so it begins at `at` again.
+    for (let at = 0; at < keys.length && !this.#space.isEnded; ) {
+      let next = at
+      await this.#transaction(() => {
+        const until = performance.now() + STEP_MS
+        for (next = at; next < keys.length && performance.now() < until; next += INSERTED_AT_ONCE) {
+          const inserted = keys.slice(next, next + INSERTED_AT_ONCE)
+          this.#index.tree.insert(inserted.map((key) => Buffer.from(key, 'latin1')))
+        }
+      })
+      at = next
+      await rest()
     }
   }
 

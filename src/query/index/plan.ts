@@ -135,8 +135,6 @@ interface PathFilters {
   readonly isFixed: boolean
 }
 
-type UnplannedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
-
 /** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
 export class AccessPaths {
   readonly #sort: readonly Sort[]
@@ -148,7 +146,7 @@ export class AccessPaths {
   /** Only for a query for groups. */
   readonly #needs: Needs | undefined
 
-  constructor({ filters, mentioned, sort, grouping }: UnplannedQuery) {
+  constructor({ filters, mentioned, sort, grouping }: Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>) {
     this.#filterCount = filters.length + Math.min(1, mentioned.length)
     this.#needs = grouping && needsOf(grouping)
     // A query for groups sorts its rows, not its items.
