@@ -125,6 +125,7 @@ export class MessagePacker {
       const { position, time } = recorded
       const encoded = [...encodeWrite({ position, previous, flush, time }, draft, texts, this.#recordBytes)]
       const bytes = totalBytes(encoded)
+      // The next batch encodes this write again, with its own position of the flush.
       if (writes.length > 0 && size + bytes > this.#messageBytes) break
       queue.shift()
       writes.push({ pending, recorded })
@@ -134,29 +135,26 @@ export class MessagePacker {
       }
       following = lastPosition(recorded) + 1
       size += bytes
+      // A write that needs several messages is a batch of its own.
       if (size > this.#messageBytes) break
     }
     return { writes, messages: this.#pack(lines, flush), next: { position: following, previous } }
   }
 
-  #pack(lines: readonly EncodedRecord[], position: number): readonly Message[] {
-    const messages: Message[] = []
-    for (let from = 0; from < lines.length; ) {
-      let to = from
-      let size = 0
-      do {
-        size += lineBytes(lines[to])
-        to++
-      } while (to < lines.length && size + lineBytes(lines[to]) <= this.#messageBytes)
-      messages.push({ position, bytes: Buffer.concat(lines.slice(from, to).map(({ bytes }) => bytes)) })
-      from = to
+  /** As many lines as fit into each message; at least one. */
+  #pack(lines: readonly EncodedRecord[], position: Position): readonly Message[] {
+    const packed: Uint8Array[][] = []
+    let size = Number.POSITIVE_INFINITY
+    for (const { bytes } of lines) {
+      size += bytes.length
+      if (size > this.#messageBytes) {
+        packed.push([])
+        size = bytes.length
+      }
+      packed.at(-1)?.push(bytes)
     }
-    return messages
+    return packed.map((parts) => ({ position, bytes: Buffer.concat(parts) }))
   }
-}
-
-function lineBytes(line: EncodedRecord | undefined): number {
-  return line?.bytes.length ?? 0
 }
 
 function totalBytes(lines: readonly EncodedRecord[]): number {
