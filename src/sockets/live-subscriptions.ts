@@ -82,7 +82,7 @@ export class LiveSubscriptions {
         if (turn.isOver) await turn.next()
         // A subscription that began meanwhile already has this event.
         if (isEnded(subscription) || position <= subscription.position) continue
-        if (!this.#postpones(subscription, state)) this.send(subscription, state)
+        if (!this.#postponeIfSlow(subscription, state)) this.send(subscription, state)
       }
     }
   }
@@ -106,8 +106,8 @@ export class LiveSubscriptions {
     }
   }
 
-  /** Whether the change is to be sent later, as the client is slow. */
-  #postpones(subscription: Subscription, { id, position }: ItemState): boolean {
+  /** Returns whether the change will be sent later, as the client is slow. */
+  #postponeIfSlow(subscription: Subscription, { id, position }: ItemState): boolean {
     const { client, changed } = subscription
     if (subscription.state !== 'lagging') {
       if (!client.isSlow()) return false

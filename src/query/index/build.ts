@@ -59,8 +59,8 @@ export class IndexBuild {
     return this.#to
   }
 
-  /** Whether the keys of the item at a place are in the index. If not yet, the change is recorded. */
-  wasInserted(place: number, before: readonly string[]): boolean {
+  /** Returns whether the index has the keys of the item at a place. Otherwise the change is recorded, or will be read. */
+  noteChange(place: number, before: readonly string[]): boolean {
     // It will be read later.
     if (place >= this.#to) return false
     if (place < this.#from) return true

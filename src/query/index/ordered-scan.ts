@@ -35,7 +35,7 @@ export async function placesInOrder(
     const left = end - offset - places.length
     const wanted = other ? Math.min(left, other.keysBefore - at) : left
     if (wanted > 0) {
-      await placesIn(plan.tree, ranges, at, wanted, places, turn)
+      await appendPlaces(plan.tree, ranges, at, wanted, places, turn)
       at += wanted
     } else {
       places.push((other as Placed).place)
@@ -72,7 +72,7 @@ async function directedRanges(
 }
 
 /** Appends `count` places of the ranges, starting at rank `from`. */
-async function placesIn(
+async function appendPlaces(
   tree: OrderedKeys,
   ranges: readonly DirectedRange[],
   from: number,
@@ -87,12 +87,12 @@ async function placesIn(
     const wanted = Math.min(range.size - start, end - places.length)
     passed += range.size
     if (wanted <= 0) continue
-    if (range.descending) await takeDown(tree, range, start, wanted, places, turn)
-    else await take(await tree.seek(range.from, turn, start), wanted, places, turn)
+    if (range.descending) await appendDescending(tree, range, start, wanted, places, turn)
+    else await appendAscending(await tree.seek(range.from, turn, start), wanted, places, turn)
   }
 }
 
-async function take(cursor: KeyCursor, count: number, places: number[], turn: Turn): Promise<void> {
+async function appendAscending(cursor: KeyCursor, count: number, places: number[], turn: Turn): Promise<void> {
   for (let left = count; left > 0; left--, cursor.next()) {
     places.push(cursor.place)
     if (left % STEP === 0 && turn.isOver) await turn.next()
@@ -105,7 +105,7 @@ const STEP = 256
 const MANY = 64
 
 /** Descending, but within one tuple in the collection's order. */
-async function takeDown(
+async function appendDescending(
   tree: OrderedKeys,
   range: DirectedRange,
   start: number,
@@ -119,10 +119,10 @@ async function takeDown(
   let rank = range.size - 1 - start
   let cursor = await tree.seek(range.from, turn, rank + 1)
   /** Takes the keys of a tuple but the first ones, by their ranks. `next` is the rank of the key after the tuple. */
-  const takeTuple = async (tuple: Buffer, next: number, skipped: number): Promise<void> => {
+  const appendTuple = async (tuple: Buffer, next: number, skipped: number): Promise<void> => {
     const lowest = await tree.count(range.from, tuple, turn)
     const wanted = Math.min(next - lowest - skipped, end - places.length)
-    await take(await tree.seek(range.from, turn, lowest + skipped), wanted, places, turn)
+    await appendAscending(await tree.seek(range.from, turn, lowest + skipped), wanted, places, turn)
     rank = lowest - 1
     cursor = await tree.seek(range.from, turn, lowest)
     cursor.previous()
@@ -132,7 +132,7 @@ async function takeDown(
   if (above && cursor.hasTupleOf(above)) {
     // The page begins within the keys of one tuple: its rest, in ascending order, comes first.
     const next = await tree.count(range.from, aboveTuple(tupleOf(above)), turn)
-    await takeTuple(tupleOf(above), next, start - (range.size - next))
+    await appendTuple(tupleOf(above), next, start - (range.size - next))
   }
   while (places.length < end) {
     const group = [cursor.place]
@@ -146,7 +146,7 @@ async function takeDown(
       // All keys of the tuple were passed on the way down: they are read in reverse.
       for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
       rank -= group.length
-    } else await takeTuple(tupleOf(last), rank + 1, 0)
+    } else await appendTuple(tupleOf(last), rank + 1, 0)
     if (turn.isOver) await turn.next()
   }
 }

@@ -32,7 +32,7 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'iendswith':
       return undefined
     case 'startswith':
-      return filter.isTime ? undefined : beginning(filter)
+      return filter.isTime ? undefined : prefixRanges(filter)
     case 'exists': {
       const texts = filter.operands.map(({ text }) => text)
       return exact([
@@ -72,20 +72,20 @@ function keysOfOperands({ operands }: Filter): readonly RankedKey[] {
 }
 
 /** The prefix of all order keys of a rank. */
-function firstOf(rank: number): string {
+function rankPrefix(rank: number): string {
   return String.fromCharCode(rank)
 }
 
 function rangeBeside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
   switch (operator) {
     case 'gt':
-      return { from: above(key), to: firstOf(rank + 1), isPoint: false }
+      return { from: above(key), to: rankPrefix(rank + 1), isPoint: false }
     case 'gte':
-      return { from: key, to: firstOf(rank + 1), isPoint: false }
+      return { from: key, to: rankPrefix(rank + 1), isPoint: false }
     case 'lt':
-      return { from: firstOf(rank), to: key, isPoint: false }
+      return { from: rankPrefix(rank), to: key, isPoint: false }
     default:
-      return { from: firstOf(rank), to: above(key), isPoint: false }
+      return { from: rankPrefix(rank), to: above(key), isPoint: false }
   }
 }
 
@@ -96,7 +96,7 @@ function rangesWithout(operands: readonly RankedKey[]): readonly Range[] {
     keys[rank] ??= []
     keys[rank].push(key)
   }
-  return keys.flatMap((ofRank, rank) => rangesBetween(firstOf(rank), ofRank, firstOf(rank + 1)))
+  return keys.flatMap((ofRank, rank) => rangesBetween(rankPrefix(rank), ofRank, rankPrefix(rank + 1)))
 }
 
 /** The ranges from `first` to before `end` without these keys. */
@@ -112,14 +112,14 @@ function rangesBetween(first: string, keys: Iterable<string>, end: string): read
  * Undefined for text that may be an instant, whose spelling the index does not hold, and for half of a surrogate pair,
  * which is no prefix in key order.
  */
-function beginning({ operands }: Filter): Ranges | undefined {
+function prefixRanges({ operands }: Filter): Ranges | undefined {
   if (!operands.every(({ text }) => isWellFormed(text))) return undefined
   const texts = operands.map(({ text }) => {
     // The key without its terminator, as a prefix.
     const from = textKey(text).slice(0, -1)
     return { from, to: from + END, isPoint: false }
   })
-  const instants = { from: firstOf(RANK.instant), to: firstOf(RANK.instant + 1), isPoint: false }
+  const instants = { from: rankPrefix(RANK.instant), to: rankPrefix(RANK.instant + 1), isPoint: false }
   return { ranges: unite([instants, ...texts]), isExact: false }
 }
 
