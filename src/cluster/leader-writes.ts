@@ -63,7 +63,7 @@ export class LeaderWrites {
     const { hasRoom, messageBytes } = this.#options
     if (draft.expected !== this.#accepted + 1) return Promise.reject(dependsOnFailed())
     if (!hasRoom(draft.events.length)) return Promise.reject(diskFull())
-    const texts = [...encodeEvents(draft.events)]
+    const texts = encodeEvents(draft.events)
     if (!this.#packer.fits(draft, texts)) {
       const why = `The cluster accepts no message of more than ${messageBytes} bytes.`
       return Promise.reject(new Refusal('TooLarge', why))

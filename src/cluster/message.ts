@@ -13,7 +13,7 @@ import type { Position } from '../events/event.ts'
 import { type Draft, lastPosition, type Recorded } from '../events/journal.ts'
 import { type ChainState, FORMAT, NO_PREVIOUS, RECORD_BYTES } from '../events/record-format.ts'
 import { linesOf, parseHeader, type RecordLine } from '../events/record-reader.ts'
-import { type EncodedRecord, encodeHeader, encodeWrite, frame } from '../events/record-writer.ts'
+import { type EncodedRecord, encodeHeader, frame, WriteEncoder } from '../events/record-writer.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Message } from './record-stream.ts'
 
@@ -123,7 +123,8 @@ export class MessagePacker {
       const { draft, texts } = pending
       const recorded = record(draft)
       const { position, time } = recorded
-      const encoded = [...encodeWrite({ position, previous, flush, time }, draft, texts, this.#recordBytes)]
+      const encoder = new WriteEncoder({ position, previous, flush, time }, draft, this.#recordBytes)
+      const encoded = [...texts.flatMap((text) => encoder.add(text) ?? []), encoder.end()]
       const bytes = totalBytes(encoded)
       // The next batch encodes this write again, with its own position of the flush.
       if (writes.length > 0 && size + bytes > this.#messageBytes) break

@@ -250,9 +250,25 @@ type StoredFacts = Omit<CollectionFacts, 'isObject' | 'unusedId'> & {
   readonly resetNextId?: number
 }
 
-function encodeFacts({ isObject, nextId, unusedId, ...facts }: CollectionFacts): string {
+function encodeFacts(facts: CollectionFacts): string {
+  // Each property is named: an object spread takes ten times as long, and every write stores its collection.
+  const { name, exists, textIds, position, size, places, table, ordered, nextId, unusedId } = facts
+  const isObject = facts.isObject || undefined
   const resetNextId = nextId < unusedId ? nextId : undefined
-  return JSON.stringify({ ...facts, isObject: isObject || undefined, nextId: unusedId, resetNextId })
+  const stored = {
+    name,
+    exists,
+    textIds,
+    position,
+    size,
+    places,
+    table,
+    ordered,
+    isObject,
+    nextId: unusedId,
+    resetNextId,
+  }
+  return JSON.stringify(stored satisfies Record<keyof StoredFacts, unknown>)
 }
 
 /** The stored collections by number, in the order of their creation. */

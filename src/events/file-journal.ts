@@ -15,7 +15,7 @@ import {
   recordedOf,
 } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { type EncodedLine, encodeEvents, encodeWrite } from './record-writer.ts'
+import { type EncodedLine, type EncodedRecord, encodeEvent, encodeEvents, WriteEncoder } from './record-writer.ts'
 import type { Sized } from './segment.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
@@ -118,7 +118,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = isLarge(draft.events) ? undefined : [...encodeEvents(draft.events)]
+    const texts = isLarge(draft.events) ? undefined : encodeEvents(draft.events)
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => {
       this.#queue.push({ draft, texts, resolve, reject })
@@ -357,15 +357,22 @@ class Batch {
   /** Creates the lines once, one by one, so that those of a large write are never in memory all at once. */
   *lines(): Generator<EncodedLine> {
     for (const { draft, texts } of this.writes) {
-      const start = { ...this.next, time: this.time }
-      for (const line of encodeWrite(start, draft, texts ?? encodeEvents(draft.events))) {
-        this.starts.push([line.position, this.end])
-        this.end += line.bytes.length
-        this.next.previous = line.crc
-        yield line
+      const encoder = new WriteEncoder({ ...this.next, time: this.time }, draft)
+      let index = 0
+      for (const event of draft.events) {
+        const record = encoder.add(texts?.[index++] ?? encodeEvent(event))
+        if (record) yield this.#noted(record)
       }
+      yield this.#noted(encoder.end())
       this.recorded.push(recordedOf(draft, this.time))
       this.next.position += draft.events.length
     }
+  }
+
+  #noted(record: EncodedRecord): EncodedRecord {
+    this.starts.push([record.position, this.end])
+    this.end += record.bytes.length
+    this.next.previous = record.crc
+    return record
   }
 }

@@ -45,13 +45,6 @@ export function encodeHeader(header: SegmentHeader): EncodedLine {
   return frame(JSON.stringify(header))
 }
 
-export interface RecordStart {
-  readonly position: Position
-  readonly previous: string
-  readonly flush: Position
-  readonly time: string
-}
-
 /** Encodes an event; reuses the text of its item. */
 export function encodeEvent(event: DomainEvent): string {
   if (!('item' in event)) return JSON.stringify(event)
@@ -60,51 +53,65 @@ export function encodeEvent(event: DomainEvent): string {
   return `{"type":"${type}","collection":${quoted(collection)},"id":${idText},"revision":${revision},"prior":${prior},"item":${item.text}}`
 }
 
-export function* encodeEvents(events: Iterable<DomainEvent>): Generator<string> {
-  for (const event of events) yield encodeEvent(event)
+export function encodeEvents(events: Iterable<DomainEvent>): string[] {
+  const texts: string[] = []
+  for (const event of events) texts.push(encodeEvent(event))
+  return texts
 }
 
-/**
- * Encodes one write as chained lines; `texts` are its events as JSON. It holds one line at a time, so that a write may have
- * any number of events.
- */
-export function* encodeWrite(
-  start: RecordStart,
-  origin: Origin,
-  texts: Iterable<string>,
-  recordBytes = RECORD_BYTES,
-): Generator<EncodedRecord> {
-  const who = whoOf(origin)
-  let { position, previous } = start
-  let gathered: string[] = []
-  let size = 0
-  for (const text of texts) {
-    const bytes = Buffer.byteLength(text)
-    if (gathered.length > 0 && size + bytes >= recordBytes) {
-      const line = encodeRecord({ ...start, position, previous }, who, gathered.join(','), true)
-      yield line
-      previous = line.crc
-      position += gathered.length
-      gathered = []
-      size = 0
-    }
-    gathered.push(text)
-    size += bytes + 1
+interface RecordStart {
+  readonly position: Position
+  readonly previous: string
+  readonly flush: Position
+  readonly time: string
+}
+
+/** Encodes one write as chained records. It holds one record at a time, so that a write may have any number of events. */
+export class WriteEncoder {
+  readonly #start: RecordStart
+  readonly #who: string
+  readonly #recordBytes: number
+  #position: Position
+  #previous: string
+  #texts: string[] = []
+  #bytes = 0
+
+  constructor(start: RecordStart, origin: Origin, recordBytes = RECORD_BYTES) {
+    this.#start = start
+    this.#who = whoOf(origin)
+    this.#recordBytes = recordBytes
+    this.#position = start.position
+    this.#previous = start.previous
   }
-  yield encodeRecord({ ...start, position, previous }, who, gathered.join(','), false)
-}
 
-function encodeRecord(
-  { position, previous, flush, time }: RecordStart,
-  who: string,
-  events: string,
-  hasMore: boolean,
-): EncodedRecord {
-  const more = hasMore ? ',"more":true' : ''
-  const { bytes, crc } = framed(
-    `"position":${position},"previous":"${previous}","flush":${flush},"time":"${time}",${who}${more},"events":[${events}]}`,
-  )
-  return { bytes, crc, position }
+  /** Adds an event as JSON. Returns the record of the events before it if it does not fit into that. */
+  add(text: string): EncodedRecord | undefined {
+    const bytes = Buffer.byteLength(text)
+    const isFull = this.#texts.length > 0 && this.#bytes + bytes >= this.#recordBytes
+    const record = isFull ? this.#encode(',"more":true') : undefined
+    this.#texts.push(text)
+    this.#bytes += bytes + 1
+    return record
+  }
+
+  /** The record of the last events. */
+  end(): EncodedRecord {
+    return this.#encode('')
+  }
+
+  #encode(more: string): EncodedRecord {
+    const { flush, time } = this.#start
+    const position = this.#position
+    const events = this.#texts.join(',')
+    const { bytes, crc } = framed(
+      `"position":${position},"previous":"${this.#previous}","flush":${flush},"time":"${time}",${this.#who}${more},"events":[${events}]}`,
+    )
+    this.#previous = crc
+    this.#position += this.#texts.length
+    this.#texts = []
+    this.#bytes = 0
+    return { bytes, crc, position }
+  }
 }
 
 function whoOf({ actor, requestId, key, request }: Origin): string {

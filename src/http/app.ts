@@ -1,7 +1,9 @@
+import type { IncomingMessage } from 'node:http'
 import cors from '@koa/cors'
 import Router, { type RouterMiddleware } from '@koa/router'
 import Koa, { type Context, type Middleware } from 'koa'
 import type { Gate } from '../access/gate.ts'
+import { neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { isOwnPath, publicPath } from './base-path.ts'
@@ -111,6 +113,7 @@ function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
       querystring: ctx.querystring,
       base: publicPath(ctx.res, ''),
       requestId: ctx.state.requestId as string,
+      neededRole: isPreflight(ctx.req) ? undefined : neededRole(ctx.method, ctx.path),
       bytes: async () => {
         await readText(ctx, async () => {})
         return bodyOf(ctx)
@@ -134,6 +137,12 @@ function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
     ctx.status = reply.status
     if (reply.body !== undefined) ctx.body = reply.body
   }
+}
+
+/** Preflights carry no credentials. */
+function isPreflight({ method, headers }: IncomingMessage): boolean {
+  if (method !== 'OPTIONS') return false
+  return Boolean(headers.origin) && Boolean(headers['access-control-request-method'])
 }
 
 function nothingAt({ base, path }: HttpRequest): Refusal {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Principal } from '../access/accounts.ts'
-import { neededRole, type Role } from '../access/roles.ts'
+import type { Role } from '../access/roles.ts'
 import { matches, type Tags } from '../commands/command.ts'
 import type { Position } from '../events/event.ts'
 import type { LongText } from '../query/page-text.ts'
@@ -70,7 +70,7 @@ export class HttpRequest {
     this.requestId = parts.requestId
     this.bytes = parts.bytes
     this.fields = parts.fields
-    this.neededRole = isPreflight(incoming) ? undefined : neededRole(this.method, this.path)
+    this.neededRole = parts.neededRole
   }
 
   get method(): string {
@@ -112,13 +112,7 @@ export class HttpRequest {
   }
 }
 
-type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'bytes' | 'fields'
-
-/** Preflights carry no credentials. */
-function isPreflight({ method, headers }: IncomingMessage): boolean {
-  if (method !== 'OPTIONS') return false
-  return Boolean(headers.origin) && Boolean(headers['access-control-request-method'])
-}
+type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'neededRole' | 'bytes' | 'fields'
 
 /** A response. If a step throws, the headers that were set until then are sent with the problem. */
 export class Reply {

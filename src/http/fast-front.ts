@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
+import { neededRole, type Role } from '../access/roles.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { publicPath } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
@@ -36,8 +37,8 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
     const { method = '', url = '', headers } = incoming
     if (headers.origin !== undefined || headers['sec-fetch-site'] === 'cross-site') return 'left'
     const resource = plain.find(({ pattern }) => pattern.test(url))
-    const steps = resource?.steps.get(method)
-    if (!resource || !steps || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
+    const route = resource?.routes.get(method)
+    if (!resource || !route || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
 
     const end = url.indexOf('?')
     const requestId = requestIdOf(headers, newId)
@@ -46,6 +47,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
       querystring: end < 0 ? '' : url.slice(end + 1),
       base: publicPath(response, ''),
       requestId,
+      neededRole: route.neededRole,
       bytes: () => gatherBody(incoming, { bytes: bodyBytes, listBytes: bodyBytes }),
       fields: noFields,
     })
@@ -63,7 +65,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
       }
       observe(request, resource.path, reply.status, performance.now() - began)
     }
-    const pending = pipeline.run(steps, request, reply)
+    const pending = pipeline.run(route.steps, request, reply)
     if (!pending) deliver(sending)
     else void pending.then(() => deliver(sending))
     return pending || isStream(reply.body) ? 'pending' : 'answered'
@@ -74,14 +76,17 @@ interface PlainResource {
   readonly path: string
   /** Matches its plain addresses. */
   readonly pattern: RegExp
-  /** All steps of a request, by method. */
-  readonly steps: ReadonlyMap<string, readonly Step[]>
+  /** By method; the steps are all those of a request. */
+  readonly routes: ReadonlyMap<string, { readonly steps: readonly Step[]; readonly neededRole: Role | undefined }>
 }
 
 function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline): PlainResource {
   const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
-  const all = Object.entries(routes).map(([method, route]) => [method, [...access, ...steps, route]] as const)
-  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), steps: new Map(all) }
+  const all = Object.entries(routes).map(
+    ([method, route]) =>
+      [method, { steps: [...access, ...steps, route], neededRole: neededRole(method, path) }] as const,
+  )
+  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), routes: new Map(all) }
 }
 
 /** Whether the body is JSON of a known, permitted length without coding. */

@@ -15,6 +15,7 @@
  */
 
 import type { Logger } from 'pino'
+import type { Principal } from '../access/accounts.ts'
 import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { includes, isSafe } from '../access/roles.ts'
 import type { Position } from '../events/event.ts'
@@ -51,15 +52,19 @@ export class Pipeline {
 
   /** Runs the steps of a request, and completes the reply. It is synchronous while they are, and never fails. */
   run(steps: readonly Step[], request: HttpRequest, reply: Reply): void | Promise<void> {
-    const respond = (): void => this.#respond(request, reply)
-    const refuse = (error: unknown): void => this.#refuse(error, request, reply)
     try {
       const pending = inOrder(steps, request, reply)
-      if (pending) return pending.then(respond, refuse)
-      respond()
+      if (pending) {
+        return pending.then(
+          () => this.#respond(request, reply),
+          (error) => this.#refuse(error, request, reply),
+        )
+      }
     } catch (error) {
-      refuse(error)
+      this.#refuse(error, request, reply)
+      return
     }
+    this.#respond(request, reply)
   }
 
   /** Adds `Journal-Position` to every authorized response under `/api`. Writes have set their own. */
@@ -120,12 +125,13 @@ function authenticate(request: HttpRequest, reply: Reply, gate: Gate): void | Pr
   if (gate.access) reply.set('Cache-Control', 'private, no-cache')
   const credentials = credentialsOf(headers, tokenInQuery(request))
   const admitted = gate.admit(credentials, () => addressOf(request, gate))
-  const enter = (one: Awaited<typeof admitted>): void => {
-    if (!isRefused(one)) request.client = one
-    else if (neededRole !== undefined) throw accessRefusal(one, reply, gate)
-  }
-  if (admitted instanceof Promise) return admitted.then(enter)
-  enter(admitted)
+  if (admitted instanceof Promise) return admitted.then((one) => enter(request, reply, gate, one))
+  enter(request, reply, gate, admitted)
+}
+
+function enter(request: HttpRequest, reply: Reply, gate: Gate, admitted: Principal | RefusedAccess): void {
+  if (!isRefused(admitted)) request.client = admitted
+  else if (request.neededRole !== undefined) throw accessRefusal(admitted, reply, gate)
 }
 
 function authorize(request: HttpRequest): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { parseRecord, readFrame } from '../../src/events/record-reader.ts'
-import { encodeEvent, encodeWrite } from '../../src/events/record-writer.ts'
+import { encodeEvent, WriteEncoder } from '../../src/events/record-writer.ts'
 import { Document } from '../../src/json/document.ts'
 import { anyObject, forAll, type Random } from '../support/random.ts'
 
@@ -29,8 +29,9 @@ function event(random: Random): DomainEvent {
 }
 
 function readBack(events: readonly DomainEvent[]) {
-  const [line] = encodeWrite(START, ORIGIN, events.map(encodeEvent))
-  assert.ok(line)
+  const encoder = new WriteEncoder(START, ORIGIN)
+  for (const one of events) assert.equal(encoder.add(encodeEvent(one)), undefined)
+  const line = encoder.end()
   const found = readFrame(line.bytes, 0)
   assert.ok(found.kind === 'whole')
   return { line, record: parseRecord(line.bytes, found) }

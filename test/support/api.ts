@@ -12,6 +12,7 @@ export function apiRequest(path: string, querystring = '', headers: IncomingHttp
     querystring,
     base: '',
     requestId: 'r',
+    neededRole: 'reader',
     bytes: () => Promise.reject(new Error('there is no body')),
     fields: () => Promise.reject(new Error('there is no body')),
   })
