@@ -100,12 +100,13 @@ export class JetStream implements RecordStream {
   }
 
   follow(from: Sequence, receive: Receive): { close(): Promise<void> } {
-    return new Following(from, receive, {
-      open: (first) =>
-        this.#js.consumers.get(this.#name, { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: first }),
-      last: () => this.last(),
-      log: this.#log,
-    })
+    return new Following(this, from, receive, this.#log)
+  }
+
+  /** A consumer of the messages from a sequence on. */
+  consumer(first: Sequence): Promise<Consumer> {
+    const options = { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: first }
+    return this.#js.consumers.get(this.#name, options)
   }
 
   async #ask<T>(ask: () => Promise<T>): Promise<T> {
@@ -119,25 +120,20 @@ export class JetStream implements RecordStream {
 
 type Receive = Parameters<RecordStream['follow']>[1]
 
-interface FollowingOptions {
-  /** Opens a consumer of the messages from a sequence on. */
-  readonly open: (first: Sequence) => Promise<Consumer>
-  readonly last: () => Promise<Sequence>
-  readonly log: Logger
-}
-
 /** Passes on the messages of a stream in order, with a new consumer whenever one ends. */
 class Following {
-  readonly #options: FollowingOptions
+  readonly #stream: JetStream
   readonly #receive: Receive
+  readonly #log: Logger
   #next: Sequence
   #messages: ConsumerMessages | undefined
   #isClosed = false
   readonly #consuming: Promise<void>
 
-  constructor(from: Sequence, receive: Receive, options: FollowingOptions) {
-    this.#options = options
+  constructor(stream: JetStream, from: Sequence, receive: Receive, log: Logger) {
+    this.#stream = stream
     this.#receive = receive
+    this.#log = log
     this.#next = from
     this.#consuming = this.#consumeAll()
     void this.#watch()
@@ -154,14 +150,14 @@ class Following {
       try {
         await this.#consume()
       } catch (error) {
-        this.#options.log.debug({ err: error }, 'following the stream again')
+        this.#log.debug({ err: error }, 'following the stream again')
       }
       if (!this.#isClosed) await delay(RETRY_MS)
     }
   }
 
   async #consume(): Promise<void> {
-    const consumer = await this.#options.open(this.#next)
+    const consumer = await this.#stream.consumer(this.#next)
     const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 1000 })
     this.#messages = messages
     // close() resolves only when the messages are iterated: awaiting it here would never end.
@@ -178,7 +174,7 @@ class Following {
   async #watch(): Promise<void> {
     for (let seen = 0; !this.#isClosed; ) {
       await delay(WATCH_MS, undefined, { ref: false })
-      const last = await this.#options.last().catch(() => 0)
+      const last = await this.#stream.last().catch(() => 0)
       if (last >= this.#next && seen === this.#next) await this.#messages?.close()
       seen = this.#next
     }

@@ -120,7 +120,10 @@ export class LeaderWrites {
         continue
       }
       const isLast = index === messages.length - 1
-      const why = outcome === 'unknown' && isLast ? outcomeUnknown() : anotherLeader()
+      const why =
+        outcome === 'unknown' && isLast
+          ? outcomeUnknown()
+          : new Refusal('Unavailable', 'Another node is the leader now.')
       for (const { pending } of writes) pending.reject(why)
       failed()
       return undefined
@@ -145,10 +148,6 @@ export class LeaderWrites {
 
 /** How often to check the disk while writes wait to become visible. */
 const CHECK_MS = 500
-
-function anotherLeader(): Refusal {
-  return new Refusal('Unavailable', 'Another node is the leader now.')
-}
 
 function dependsOnFailed(): Refusal {
   return new Refusal('Unavailable', 'The write depends on an earlier one, which failed.')

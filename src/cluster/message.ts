@@ -125,7 +125,7 @@ export class MessagePacker {
       const { position, time } = recorded
       const encoder = new WriteEncoder({ position, previous, flush, time }, draft, this.#recordBytes)
       const encoded = [...texts.flatMap((text) => encoder.add(text) ?? []), encoder.end()]
-      const bytes = totalBytes(encoded)
+      const bytes = encoded.reduce((sum, line) => sum + line.bytes.length, 0)
       // The next batch encodes this write again, with its own position of the flush.
       if (writes.length > 0 && size + bytes > this.#messageBytes) break
       queue.shift()
@@ -156,10 +156,6 @@ export class MessagePacker {
     }
     return packed.map((parts) => ({ position, bytes: Buffer.concat(parts) }))
   }
-}
-
-function totalBytes(lines: readonly EncodedRecord[]): number {
-  return lines.reduce((sum, { bytes }) => sum + bytes.length, 0)
 }
 
 /** Complete writes and the lines they consist of. */

@@ -8,7 +8,7 @@ import { ChunkedList } from '../runtime/chunked-list.ts'
 import { type Asker, type Limit, type Turn, Turns } from '../runtime/turns.ts'
 import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
-import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
+import { embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
 import { IndexAdvisor, type IndexAdvisorOptions } from './index/advisor.ts'
 import { findPage, type PageItems, visitMatches } from './index/finder.ts'
@@ -96,7 +96,10 @@ export class Queries implements Projection {
     most: number,
     asker?: Asker,
   ): Promise<readonly ItemText[]> {
-    const match: Match = (one, wanted, each, turn) => this.#visitRelated(one, { ...NO_PAGE, ...wanted }, each, turn)
+    const match: Match = async ({ snapshot }, wanted, each, turn) => {
+      const query = { ...NO_PAGE, ...wanted }
+      await visitMatches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
+    }
     return this.#turns.run((turn) => embed(items, fields, related, most, match, turn), asker)
   }
 
@@ -128,10 +131,6 @@ export class Queries implements Projection {
       const places = this.#options.views.any(status.collection)?.places
       return status.built === undefined ? status : { ...status, built: Math.min(1, status.built / (places || 1)) }
     })
-  }
-
-  async #visitRelated({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
-    await visitMatches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
   }
 
   #execute<Result>(

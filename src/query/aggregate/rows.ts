@@ -73,7 +73,10 @@ export class Rows {
         if (key !== undefined) accumulator.add(new KeyedTime(key, place), at, place)
       } else {
         for (const value of scalarsAt(item, path)) {
-          if (++values > MOST_VALUES) throw tooManyValues()
+          if (++values > MOST_VALUES) {
+            const advice = 'ask for fewer at once, or with more filters'
+            throw new Refusal('Invalid', `The aggregates take more than ${MOST_VALUES} values of one item: ${advice}.`)
+          }
           accumulator.add(value, at, place)
         }
       }
@@ -206,13 +209,6 @@ export class Rows {
       `The answer would have more than ${this.#options.mostRows} rows: ask for longer windows, fewer groups, or with more filters.`,
     )
   }
-}
-
-function tooManyValues(): Refusal {
-  return new Refusal(
-    'Invalid',
-    `The aggregates take more than ${MOST_VALUES} values of one item: ask for fewer at once, or with more filters.`,
-  )
 }
 
 /** Instants in milliseconds since 1970, infinite if there is no bound. Both are inclusive. */
