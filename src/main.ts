@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { hashPassword } from './access/passwords.ts'
 import { helpText } from './cli/commands.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
-import { isText, openLog, standardError } from './cli/log.ts'
+import { isTextFormat, openLog, standardError } from './cli/log.ts'
 import { CLUSTER } from './cluster/cluster.ts'
 import { messagesOf } from './collections/file-items.ts'
 import { nodeFiles } from './files/node-files.ts'
@@ -126,7 +126,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   process.on('SIGTERM', end)
   process.on('SIGINT', end)
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
-  if (isText(settings.log.format, isTerminal)) process.stdout.write(placesAt(service.urls[0] ?? ''))
+  if (isTextFormat(settings.log.format, isTerminal)) process.stdout.write(placesAt(service.urls[0] ?? ''))
 }
 
 /** Whether the process has a controlling terminal. */

@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import { writeSnapshot } from '../data-file/adapter.ts'
 import { writeStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
@@ -7,15 +8,13 @@ import { type Files, type OpenFile, readFully, writeNew } from '../files/files.t
 import { fold, type Progress } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 
-export interface BackupResult {
+interface BackupResult {
   /** Position of the last event in the copy. */
   readonly position: Position
   readonly segments: number
   /** The data file of the copy, with which a server opens the copy. */
   readonly file: string
 }
-
-const COPY_BYTES = 4 * 1024 * 1024
 
 /**
  * Copies journal and data file consistently to a new directory, also while a server is running: all segments up to the
@@ -33,7 +32,7 @@ export async function backup(
   const { views, walked } = await fold(files, journal, { position: Number.MAX_SAFE_INTEGER }, progress)
   const { id, segments } = walked
   if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
-  const name = file.slice(file.lastIndexOf('/') + 1)
+  const name = basename(file)
   const copy = { file: `${out}/${name}`, journal: `${out}/${name.replace(/\.json$/i, '')}.journal` }
   await files.makeDirectory(copy.journal)
   // The mark comes first: an interrupted copy ends before it and is refused (docs/journal.md, J22).
@@ -44,14 +43,13 @@ export async function backup(
     { journal: id, confirmed, pending: undefined, versions: [] },
   )
   for (const [index, segment] of segments.entries()) {
-    const isFull = index < segments.length - 1
     const source = await openSegment(files, segment)
     try {
-      const nameOf = (path: string): string => `${copy.journal}/${path.slice(path.lastIndexOf('/') + 1)}`
+      const target = (path: string): string => `${copy.journal}/${basename(path)}`
       // The last segment is copied as text up to that write: the server may seal and compress it meanwhile.
-      if (!isFull) await copyFile(files, source, segment.size, nameOf(segment.path))
-      else if (!(await tryLink(files, source.path, nameOf(source.path))))
-        await copyFile(files, source.file, await source.file.size(), nameOf(source.path))
+      if (index === segments.length - 1) await copyBytes(files, source, segment.size, target(segment.path))
+      else if (!(await tryLink(files, source.path, target(source.path))))
+        await copyBytes(files, source.file, await source.file.size(), target(source.path))
     } finally {
       await source.close()
     }
@@ -73,12 +71,14 @@ async function tryLink(files: Files, from: string, to: string): Promise<boolean>
   }
 }
 
-function copyFile(files: Files, source: Pick<OpenFile, 'read'>, size: number, target: string): Promise<void> {
+const PIECE_BYTES = 4 * 1024 * 1024
+
+function copyBytes(files: Files, source: Pick<OpenFile, 'read'>, size: number, target: string): Promise<void> {
   return writeNew(files, target, pieces())
 
   async function* pieces(): AsyncGenerator<Buffer> {
-    for (let offset = 0; offset < size; offset += COPY_BYTES) {
-      yield await readFully(source, Math.min(COPY_BYTES, size - offset), offset)
+    for (let offset = 0; offset < size; offset += PIECE_BYTES) {
+      yield await readFully(source, Math.min(PIECE_BYTES, size - offset), offset)
     }
   }
 }

@@ -4,15 +4,15 @@ import { KeySet } from '../settings/key-set.ts'
 import { DEFAULT_FILE } from '../settings/settings.ts'
 import { DEFAULT_URL } from '../settings/urls.ts'
 
-const HELP: Readonly<Record<string, FlagSyntax>> = { help: { short: 'h', text: 'show this help' } }
+const HELP_FLAG: Readonly<Record<string, FlagSyntax>> = { help: { short: 'h', text: 'show this help' } }
 
-const PLACES: Readonly<Record<string, FlagSyntax>> = {
+const PATH_FLAGS: Readonly<Record<string, FlagSyntax>> = {
   file: { value: '<path>', text: 'the data file, as FILE', default: DEFAULT_FILE },
   journal: { value: '<path>', text: "the journal's directory", default: '<file without .json>.journal' },
 }
 
-const SERVING: Readonly<Record<string, FlagSyntax>> = {
-  ...PLACES,
+const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
+  ...PATH_FLAGS,
   port: { value: '<number>', short: 'p', text: 'the port to listen on; 0: a free one', default: '57602' },
   host: {
     value: '<name>',
@@ -39,32 +39,32 @@ const SERVING: Readonly<Record<string, FlagSyntax>> = {
 }
 
 /** The commands, without that of a remote journal. `--help` and the checks of arguments are generated from here. */
-export const COMMANDS = {
+const COMMANDS = {
   '': {
     text: 'Serves the collections of a JSON file over REST and remembers every change.',
-    flags: { ...SERVING, version: { short: 'v', text: 'show the version' }, ...HELP },
+    flags: { ...SERVER_FLAGS, version: { short: 'v', text: 'show the version' }, ...HELP_FLAG },
     takesFile: true,
     takesSettings: true,
   },
   init: {
     text: 'Writes a sample data file, db.json unless it is named. An existing file is not overwritten.',
-    flags: { file: { value: '<path>', text: 'the data file, as FILE', default: 'db.json' }, ...HELP },
+    flags: { file: { value: '<path>', text: 'the data file, as FILE', default: 'db.json' }, ...HELP_FLAG },
     takesFile: true,
   },
   verify: {
     text: 'Checks the whole journal and compares the data file with it. Only reads, also while a server is running.',
     flags: {
-      ...PLACES,
+      ...PATH_FLAGS,
       json: { text: 'print the result as JSON' },
       store: { text: 'compare the store, too; the server must have ended' },
       'id-field': { value: '<name>', text: 'the field of the id, as DataStore.IdField', default: 'id' },
-      ...HELP,
+      ...HELP_FLAG,
     },
     takesFile: true,
   },
   compact: {
     text: 'Makes the file of the store smaller. The server must have ended.',
-    flags: { ...PLACES, ...HELP },
+    flags: { ...PATH_FLAGS, ...HELP_FLAG },
     takesFile: true,
   },
   replay: {
@@ -74,28 +74,28 @@ export const COMMANDS = {
       out: { value: '<path>', text: 'the file to write; an existing one is not overwritten' },
       from: { value: '<position|time>', text: 'where the past that is served begins' },
       speed: { value: '<1 to 1000>', text: 'how many times as fast it goes on', default: '1' },
-      ...SERVING,
-      ...HELP,
+      ...SERVER_FLAGS,
+      ...HELP_FLAG,
     },
     takesFile: true,
     takesSettings: true,
   },
   backup: {
     text: 'Copies journal and data file to a new or empty directory. Only reads, also while a server is running.',
-    flags: { out: { value: '<directory>', text: 'where the copy goes' }, ...PLACES, ...HELP },
+    flags: { out: { value: '<directory>', text: 'where the copy goes' }, ...PATH_FLAGS, ...HELP_FLAG },
     needs: ['out'],
     takesFile: true,
   },
   'hash-password': {
     text: 'Reads a password from the first line of standard input and prints its hash for Authentication.Users.',
-    flags: HELP,
+    flags: HELP_FLAG,
   },
 } as const satisfies Readonly<Record<string, CommandSyntax>>
 
 export type CommandName = keyof typeof COMMANDS | 'migrate'
 
 export function commandsWith({ migrate }: RemoteJournal): Readonly<Record<CommandName, CommandSyntax>> {
-  return { ...COMMANDS, migrate: { ...migrate.syntax, flags: { ...migrate.syntax.flags, ...HELP } } }
+  return { ...COMMANDS, migrate: { ...migrate.syntax, flags: { ...migrate.syntax.flags, ...HELP_FLAG } } }
 }
 
 /** The text of `recollect <name> --help`. */
@@ -105,10 +105,10 @@ export function helpText(name: CommandName, remoteJournal: RemoteJournal): strin
   const words = ['recollect', name, command.takesFile && '[FILE]', '[flags]'].filter((word) => word)
   const parts = [command.text, `Usage: ${words.join(' ')}`]
   if (name === '') parts.push(commandsText(commands))
-  parts.push(linesOf(Object.entries(command.flags).map(rowOf)))
+  parts.push(inColumns(Object.entries(command.flags).map(flagRow)))
   const settings = new KeySet(remoteJournal.keys).rows()
   const rows = settings.map(([key, type, text, initial]) => [`--${key} <${type}>`, `${text} (${initial})`] as const)
-  if (command.takesSettings) parts.push(SETTINGS_TITLE, linesOf(rows))
+  if (command.takesSettings) parts.push(SETTINGS_TITLE, inColumns(rows))
   return `${parts.join('\n\n')}\n`
 }
 
@@ -117,15 +117,15 @@ const SETTINGS_TITLE = 'Settings, also in the configuration file and as environm
 function commandsText(commands: Readonly<Record<string, CommandSyntax>>): string {
   const others = Object.entries(commands).filter(([name]) => name !== '')
   const rows = others.map(([name, { text }]) => [`recollect ${name}`, text] as const)
-  return `Other commands; each has a --help of its own:\n\n${linesOf(rows)}`
+  return `Other commands; each has a --help of its own:\n\n${inColumns(rows)}`
 }
 
-function rowOf([name, { value, short, text, default: initial }]: [string, FlagSyntax]): readonly [string, string] {
+function flagRow([name, { value, short, text, default: initial }]: [string, FlagSyntax]): readonly [string, string] {
   const flag = [...(short === undefined ? [] : [`-${short}`]), `--${name}`].join(', ')
   return [value === undefined ? flag : `${flag} ${value}`, initial === undefined ? text : `${text} (${initial})`]
 }
 
-function linesOf(rows: readonly (readonly [string, string])[]): string {
+function inColumns(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(...rows.map(([left]) => left.length))
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n')
 }

@@ -59,12 +59,12 @@ export function parseInvocation(context: InvocationContext): Invocation {
   if (mistakes.length === 0 && flags.has('help')) return { type: 'help', command: name }
   if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
   if (name === 'hash-password') {
-    throwAny(mistakes)
+    throwIfAny(mistakes)
     return { type: name }
   }
   if (name === '') checkFile(flags.text('file'), context, mistakes)
   const replay = name === 'replay' ? parseReplay(flags, mistakes) : undefined
-  if (name !== '' && !replay) return { type: 'command', command: commandOf(name, flags, context, mistakes) }
+  if (name !== '' && !replay) return { type: 'command', command: parseCommand(name, flags, context, mistakes) }
   const settings = readSettings(flags, context, mistakes)
   if (replay && settings.remote) {
     throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
@@ -72,14 +72,14 @@ export function parseInvocation(context: InvocationContext): Invocation {
   return { type: 'serve', settings, replay }
 }
 
-function commandOf(
+function parseCommand(
   name: CliCommand['type'],
   flags: ParsedFlags,
   { absolute, remoteJournal }: InvocationContext,
   mistakes: string[],
 ): CliCommand {
   if (name === 'migrate') return { type: name, migrate: remoteJournal.migrate.read(flags, absolute, mistakes) }
-  throwAny(mistakes)
+  throwIfAny(mistakes)
   const file = absolute(flags.text('file') ?? (name === 'init' ? 'db.json' : DEFAULT_FILE))
   const journal = absolute(flags.text('journal') ?? journalOf(file))
   const out = absolute(flags.text('out') ?? '')
@@ -88,7 +88,7 @@ function commandOf(
       return { type: name, file }
     case 'verify': {
       const idField = flags.text('id-field') ?? 'id'
-      throwAny(mistakesIn(KEYS['DataStore.IdField'], idField, 'The flag --id-field'))
+      throwIfAny(mistakesIn(KEYS['DataStore.IdField'], idField, 'The flag --id-field'))
       return { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') }
     }
     case 'compact':
@@ -102,7 +102,7 @@ function commandOf(
   }
 }
 
-function throwAny(mistakes: readonly string[]): void {
+function throwIfAny(mistakes: readonly string[]): void {
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 }
 

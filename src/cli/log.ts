@@ -1,7 +1,7 @@
 import { destination, type Logger, pino } from 'pino'
 import type { Settings } from '../settings/settings.ts'
 
-export interface LogOutput {
+interface LogOutput {
   /** Writes to standard error. */
   readonly write: (text: string) => void
   readonly isTerminal: boolean
@@ -14,7 +14,7 @@ export function openLog(
   { write, isTerminal, hasColours }: LogOutput,
 ): Logger {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime }
-  if (!isText(format, isTerminal)) return pino({ ...options, level }, { write })
+  if (!isTextFormat(format, isTerminal)) return pino({ ...options, level }, { write })
   // Requests are logged at level debug; the text format shows them at level info as well.
   const showsRequests = level === 'info'
   return pino(
@@ -22,13 +22,13 @@ export function openLog(
     {
       write(line) {
         const entry = JSON.parse(line) as Entry
-        if (entry.level >= INFO || !showsRequests || isRequest(entry)) write(textOf(entry, hasColours))
+        if (entry.level >= INFO || !showsRequests || isRequest(entry)) write(formatEntry(entry, hasColours))
       },
     },
   )
 }
 
-export function isText(format: Settings['log']['format'], isTerminal: boolean): boolean {
+export function isTextFormat(format: Settings['log']['format'], isTerminal: boolean): boolean {
   return format === 'text' || (format === 'auto' && isTerminal)
 }
 
@@ -71,30 +71,30 @@ function isRequest(entry: Entry): entry is RequestEntry {
 }
 
 /** Formats an entry as one line, with the stack of an error below it. */
-export function textOf(entry: Entry, hasColours: boolean): string {
+export function formatEntry(entry: Entry, hasColours: boolean): string {
   const paint: Paint = (colour, text) => (hasColours ? `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : text)
   const time = paint('grey', new Date(entry.time).toTimeString().slice(0, 8))
-  return `${time} ${isRequest(entry) ? requestOf(entry, paint) : messageOf(entry, paint)}\n`
+  return `${time} ${isRequest(entry) ? formatRequest(entry, paint) : formatMessage(entry, paint)}\n`
 }
 
-function requestOf({ method, path, status, ms }: RequestEntry, paint: Paint): string {
+function formatRequest({ method, path, status, ms }: RequestEntry, paint: Paint): string {
   const colour = status >= 500 ? 'red' : status >= 400 ? 'yellow' : status >= 300 ? 'cyan' : 'green'
-  return `${printable(method)} ${printable(path)} ${paint(colour, String(status))} ${paint('grey', `${ms} ms`)}`
+  return `${escapeControls(method)} ${escapeControls(path)} ${paint(colour, String(status))} ${paint('grey', `${ms} ms`)}`
 }
 
-function messageOf({ level, time: _, msg = '', err, ...fields }: Entry, paint: Paint): string {
+function formatMessage({ level, time: _, msg = '', err, ...fields }: Entry, paint: Paint): string {
   const label = level >= ERROR ? paint('red', 'error: ') : level >= WARN ? paint('yellow', 'warning: ') : ''
-  const facts = Object.entries(fields).map(([name, value]) => paint('grey', `${name}=${shown(value)}`))
-  const why = err ? (err.stack ?? err.message ?? '').split('\n').map((line) => `\n${printable(line)}`) : []
-  return [label + printable(msg), ...facts].join(' ') + why.join('')
+  const texts = Object.entries(fields).map(([name, value]) => paint('grey', `${name}=${formatValue(value)}`))
+  const stack = err ? (err.stack ?? err.message ?? '').split('\n').map((line) => `\n${escapeControls(line)}`) : []
+  return [label + escapeControls(msg), ...texts].join(' ') + stack.join('')
 }
 
-function shown(value: unknown): string {
+function formatValue(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return printable(/^\S*$/.test(text) || typeof value !== 'string' ? text : JSON.stringify(text))
+  return escapeControls(/^\S*$/.test(text) || typeof value !== 'string' ? text : JSON.stringify(text))
 }
 
 /** Escapes control characters: text from clients must not control the terminal. */
-function printable(text: string): string {
+function escapeControls(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}]/gu, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

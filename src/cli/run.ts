@@ -18,7 +18,7 @@ interface Terminal {
 
 /** Runs a command; resolves with the exit code. */
 export async function run(command: CliCommand, files: Files, terminal: Terminal): Promise<number> {
-  const progress = bar(terminal.progress, 'segments')
+  const progress = progressBar(terminal.progress, 'segments')
   switch (command.type) {
     case 'init': {
       await init(files, command.file)
@@ -33,7 +33,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
         ok: found.ok && differences.length === 0,
         problems: [...found.problems, ...differences],
       }
-      terminal.out(command.json ? `${JSON.stringify(verified)}\n` : textOf(verified))
+      terminal.out(command.json ? `${JSON.stringify(verified)}\n` : verifyText(verified))
       return verified.ok ? 0 : 1
     }
     case 'compact': {
@@ -54,7 +54,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       return 0
     }
     case 'migrate': {
-      const moved = await command.migrate(files, bar(terminal.progress, 'events'))
+      const moved = await command.migrate(files, progressBar(terminal.progress, 'events'))
       terminal.out(`Migrated the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
       return 0
     }
@@ -64,7 +64,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
 }
 
 /** The result of a verification for people. */
-function textOf({ ok, id, head, segments, dataFile, unfinishedBytes, problems }: VerifyResult): string {
+function verifyText({ ok, id, head, segments, dataFile, unfinishedBytes, problems }: VerifyResult): string {
   const lines = [...problems]
   if (ok) {
     const plural = segments === 1 ? '' : 's'
@@ -78,7 +78,7 @@ function textOf({ ok, id, head, segments, dataFile, unfinishedBytes, problems }:
 
 const WIDTH = 40
 
-function bar(show: ((text: string) => void) | undefined, what: string): Progress {
+function progressBar(show: ((text: string) => void) | undefined, what: string): Progress {
   if (!show) return () => {}
   let shown = -1
   return (done, of) => {

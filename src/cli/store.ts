@@ -67,14 +67,15 @@ async function differences(
     const state = storedState(store)
     const { views, id, whole } = await buildViews(files, journal, state.applied, progress)
     const comparison = new Comparison(store, views.store, state.applied, problems)
-    if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.differs('the id of the journal')
-    if (state.applied !== views.applied || state.visible !== whole) comparison.differs('the position that it is at')
-    if (state.names !== views.namesPosition) comparison.differs('the position at which collections changed last')
+    if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.addDifference('the id of the journal')
+    if (state.applied !== views.applied || state.visible !== whole)
+      comparison.addDifference('the position that it is at')
+    if (state.names !== views.namesPosition) comparison.addDifference('the position at which collections changed last')
     const checkpoint = new StoredCheckpoint(store).load()
     const why = checkpoint && (await checkpointMismatch(files, journal, checkpoint))
-    if (why !== undefined) comparison.differs(`the place in the journal (${why})`)
+    if (why !== undefined) comparison.addDifference(`the place in the journal (${why})`)
     await comparison.collections(state.next)
-    for (const [tag, what] of OF_ALL) comparison.rows(tag, 0, 0, what)
+    for (const [tag, what] of ROWS_OF_STORE) comparison.rows(tag, 0, 0, what)
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof SyntaxError)) throw error
     problems.push(`The store is damaged: ${error.message}`)
@@ -85,7 +86,7 @@ async function differences(
 /** Highest number of reported problems; a damaged store may have a million. */
 const MOST_PROBLEMS = 20
 
-const OF_ALL: readonly (readonly [Tag, string])[] = [
+const ROWS_OF_STORE: readonly (readonly [Tag, string])[] = [
   [TAG.request, 'an answered Idempotency-Key'],
   [TAG.requestTime, 'the time of an answered Idempotency-Key'],
   [TAG.mergedEdit, 'the edit of the data file that was merged last'],
@@ -139,7 +140,7 @@ class Comparison {
     this.#indexes = new StoredIndexes(store, () => position)
   }
 
-  differs(what: string): void {
+  addDifference(what: string): void {
     this.#problems.push(`The store has ${what} other than the journal does at position ${this.#position}, or none.`)
   }
 
@@ -152,10 +153,10 @@ class Comparison {
       expected.delete(facts.name)
       if (!wanted) this.#problems.push(`The store has the collection ${quoted}, and the journal has not.`)
       else {
-        if (Math.max(number, facts.table) >= next) this.differs(`the number of ${quoted}`)
+        if (Math.max(number, facts.table) >= next) this.addDifference(`the number of ${quoted}`)
         this.#facts(facts, wanted[1], quoted)
-        for (const [tag, what] of OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
-        for (const [tag, what] of OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
+        for (const [tag, what] of ROWS_OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
+        for (const [tag, what] of ROWS_OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
         for (const index of this.#indexes.of(facts.table)) await this.#index(index, wanted[1], quoted)
         this.#naturalKeys(wanted[1], quoted)
       }
@@ -166,13 +167,13 @@ class Comparison {
 
   /** Compares the rows of a table in both stores. */
   rows(tag: Tag, table: number, expectedTable: number, what: string): void {
-    const rows = rowsOf(this.#store, tableKey(tag, table))
-    for (const row of rowsOf(this.#expected, tableKey(tag, expectedTable))) {
+    const rows = rowBytes(this.#store, tableKey(tag, table))
+    for (const row of rowBytes(this.#expected, tableKey(tag, expectedTable))) {
       if (rows.next().value?.equals(row)) continue
-      this.differs(what)
+      this.addDifference(what)
       return
     }
-    if (!rows.next().done) this.differs(what)
+    if (!rows.next().done) this.addDifference(what)
   }
 
   /** An incomplete index is ignored: the next start builds it anew. */
@@ -190,7 +191,7 @@ class Comparison {
         if ((await keys.seek(bytes, ENDLESS)).key?.equals(bytes)) found++
       }
     }
-    if (found !== wanted || wanted !== tree.size) this.differs(`an entry of the index ${name} of ${quoted}`)
+    if (found !== wanted || wanted !== tree.size) this.addDifference(`an entry of the index ${name} of ${quoted}`)
   }
 
   /** Those that are not complete are built anew by the next start. */
@@ -208,32 +209,32 @@ class Comparison {
         if (this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() === item?.key) found++
       }
       let rows = 0
-      for (const _ of rowsOf(this.#store, tableKey(TAG.naturalKey, number))) rows++
-      if (found !== wanted || rows !== wanted) this.differs(`a natural key of ${quoted}`)
+      for (const _ of rowBytes(this.#store, tableKey(TAG.naturalKey, number))) rows++
+      if (found !== wanted || rows !== wanted) this.addDifference(`a natural key of ${quoted}`)
     }
   }
 
   #facts(facts: CollectionFacts, expected: CollectionFacts, quoted: string): void {
     for (const key of Object.keys(expected) as (keyof CollectionFacts)[]) {
-      if (key !== 'table' && facts[key] !== expected[key]) this.differs(`${key} of ${quoted}`)
+      if (key !== 'table' && facts[key] !== expected[key]) this.addDifference(`${key} of ${quoted}`)
     }
   }
 }
 
 /** Rows that belong to the table of a collection's items. */
-const OF_TABLE: readonly (readonly [Tag, string])[] = [
+const ROWS_OF_TABLE: readonly (readonly [Tag, string])[] = [
   [TAG.item, 'an item'],
   [TAG.place, 'the place of an item'],
   [TAG.gaps, 'a count of empty places'],
   [TAG.changed, 'the place of an item that changed'],
 ]
 /** Rows that belong to a collection and outlive its tables. */
-const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
+const ROWS_OF_COLLECTION: readonly (readonly [Tag, string])[] = [
   [TAG.itemEvent, 'an earlier event of an item'],
   [TAG.life, 'a creation or removal'],
 ]
 /** For each row, its key without the table's prefix, followed by its value. */
-function* rowsOf(store: Store, prefix: Buffer): Generator<Buffer> {
+function* rowBytes(store: Store, prefix: Buffer): Generator<Buffer> {
   const end = prefixEnd(prefix)
   for (let from = prefix; ; ) {
     const rows = store.rows(from, end, { limit: ROWS_AT_ONCE })

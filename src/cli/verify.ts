@@ -26,7 +26,7 @@ export interface VerifyResult {
   readonly problems: readonly string[]
 }
 
-export interface VerifyOptions {
+interface VerifyOptions {
   readonly journal: string
   readonly file: string
   readonly idField: string
@@ -110,7 +110,7 @@ async function compareFile(
     const why = await whyInvalid(files, options)
     return why === undefined ? { state: 'edited' } : { state: 'invalid', problem: `${file} is no data file: ${why}` }
   }
-  if (!(await shows(files, options, known.hash, views.snapshot()))) {
+  if (!(await showsSameItems(files, options, known.hash, views.snapshot()))) {
     const problem = `${file} does not show what the journal's events up to position ${known.position} amount to.`
     return { state: 'different', problem }
   }
@@ -141,7 +141,7 @@ async function knownContent(files: Files, file: string, journal: string): Promis
 }
 
 /** Whether a data file has the same collections with the same items in the same order. */
-async function shows(
+async function showsSameItems(
   files: Files,
   { file, idField }: VerifyOptions,
   hash: string,

@@ -1,10 +1,10 @@
 import type { JsonObject } from '../json/value.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { LiveList } from './live-list.ts'
-import { type Moment, momentOf } from './parameters.ts'
+import { type Moment, momentText } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query, type Server } from './query.ts'
-import { positionOf, type ReadResponse, type RequestOptions, type Requests, segment } from './requests.ts'
+import { journalPosition, pathSegment, type ReadResponse, type RequestOptions, type Requests } from './requests.ts'
 import {
   type Deleted,
   type DeleteOptions,
@@ -59,22 +59,22 @@ export class Collection<T extends object> extends Query<T> {
   /** The server assigns the id, and creates the collection if it does not exist. */
   async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
     const response = await this.#post(item, options)
-    const answered = response.json() as Readonly<Record<string, ItemId>>
-    return { id: answered[this.server.idField] as ItemId, ...written(response) }
+    const created = response.json() as Readonly<Record<string, ItemId>>
+    return { id: created[this.server.idField] as ItemId, ...written(response) }
   }
 
   /** Creates all items in one write, or none: the `Problem` names the rejected item. */
   async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll> {
     const response = await this.#post(items, options)
     const { ids } = response.json() as { ids: readonly ItemId[] }
-    return { ids, position: positionOf(response) }
+    return { ids, position: journalPosition(response) }
   }
 
   /** Creates the valid items in one write. Returns a result for each item, in order. */
   async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
     const response = await this.#post(items, options, { Prefer: 'handling=lenient' })
-    const { results } = response.json() as { results: readonly AnsweredResult[] }
-    return { results: results.map(resultOf), position: positionOf(response) }
+    const { results } = response.json() as { results: readonly SentResult[] }
+    return { results: results.map(batchResult), position: journalPosition(response) }
   }
 
   /** Creates the collection if it does not exist. */
@@ -102,16 +102,16 @@ export class Collection<T extends object> extends Query<T> {
   }
 
   get #path(): string {
-    return `/api/${segment(this.collection)}`
+    return `/api/${pathSegment(this.collection)}`
   }
 }
 
-type AnsweredResult =
+type SentResult =
   | Extract<BatchResult, { status: 'created' | 'replaced' | 'duplicate' }>
   | { readonly status: 'rejected'; readonly problem: ConstructorParameters<typeof Problem>[0] }
 
-function resultOf(answered: AnsweredResult): BatchResult {
-  return answered.status === 'rejected' ? { status: 'rejected', problem: new Problem(answered.problem) } : answered
+function batchResult(sent: SentResult): BatchResult {
+  return sent.status === 'rejected' ? { status: 'rejected', problem: new Problem(sent.problem) } : sent
 }
 
 /** An item, which need not exist. */
@@ -130,7 +130,7 @@ export class Item<T extends object> {
 
   /** The item at an earlier moment, read-only. */
   asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
-    return new Item<T>(this.#requests, this.collection, this.id, momentOf(at))
+    return new Item<T>(this.#requests, this.collection, this.id, momentText(at))
   }
 
   async get(options: { readonly signal?: AbortSignal } = {}): Promise<Read<T>> {
@@ -138,7 +138,7 @@ export class Item<T extends object> {
     const response = await this.#requests.send('GET', this.path + search, options)
     return {
       item: response.json() as T,
-      position: positionOf(response),
+      position: journalPosition(response),
       etag: response.headers.get('ETag') ?? '',
     }
   }
@@ -165,7 +165,7 @@ export class Item<T extends object> {
 
   /** A value inside the item: segments are names of members, and of an array the `id` of an element, or its index where no element has one. */
   at<V = unknown>(...segments: readonly [string | number, ...(string | number)[]]): InnerValue<V> {
-    return new InnerValue<V>(this.#requests, [this.path, ...segments.map((one) => segment(String(one)))].join('/'))
+    return new InnerValue<V>(this.#requests, [this.path, ...segments.map((one) => pathSegment(String(one)))].join('/'))
   }
 
   /** All events of the item, oldest first, including deletions. */
@@ -174,7 +174,7 @@ export class Item<T extends object> {
   }
 
   protected get path(): string {
-    return `/api/${segment(this.collection)}/${segment(String(this.id))}`
+    return `/api/${pathSegment(this.collection)}/${pathSegment(String(this.id))}`
   }
 }
 
@@ -191,7 +191,7 @@ export class SingleObject<T extends object> extends Item<T> {
   }
 
   override asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
-    return new SingleObject<T>(this.#server, this.collection, momentOf(at))
+    return new SingleObject<T>(this.#server, this.collection, momentText(at))
   }
 
   /** A list that contains the object while it exists. Call `close()` to end it. */
@@ -217,6 +217,6 @@ export class SingleObject<T extends object> extends Item<T> {
   }
 
   protected override get path(): string {
-    return `/api/${segment(this.collection)}`
+    return `/api/${pathSegment(this.collection)}`
   }
 }

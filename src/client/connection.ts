@@ -17,7 +17,7 @@ export interface StateChange {
 /** A live list, as the connection sees it. */
 export interface ListSubscriber {
   /** The subscription to send now. */
-  readonly wanted: Subscribe
+  readonly subscribeMessage: Subscribe
   answered(answer: Subscribed): void
   change(change: Change): void
   /** From here on only the latest change of each item is sent. */
@@ -25,7 +25,7 @@ export interface ListSubscriber {
   /** Everything up to this position was sent. */
   current(position: number): void
   /** All notifications up to this position were sent, and all changes before them. */
-  told(position: number): void
+  notified(position: number): void
   disconnected(): void
   close(): void
 }
@@ -34,33 +34,33 @@ export interface ListSubscriber {
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 5000
 /** Subscriptions that wait for a response at a time: the server disconnects a client that queues 256. */
-const MOST_ASKING = 64
+const MOST_UNANSWERED = 64
 
 /** The connection of a client, opened on first use. */
 export class Connection {
   readonly #url: URL
   readonly #credentials: () => Credentials
-  readonly #withBrowsers: boolean
+  readonly #sendsBrowserCredentials: boolean
   readonly #subscribers = new Set<ListSubscriber>()
   readonly #byId = new Map<string, ListSubscriber>()
-  #asking = 0
+  #unanswered = 0
   /** Lists whose subscription is to be sent later. */
   readonly #queued = new Set<ListSubscriber>()
   /** Lists that are not up to date since the reconnection, and the number of changes that the others had missed. */
   readonly #behind = new Set<ListSubscriber>()
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
-  #isRenewing = false
+  #isReconnecting = false
   #retry: ReturnType<typeof setTimeout> | undefined
   #state: ConnectionState = 'idle'
   readonly #onState = new Listeners<StateChange>()
   readonly #onUpdated = new Listeners<Updated>()
 
-  /** `withBrowsers`: send the browser's own credentials to other origins as well. */
-  constructor(base: string, credentials: () => Credentials, withBrowsers = false) {
+  /** `sendsBrowserCredentials`: the browser's own credentials are sent to other origins as well. */
+  constructor(base: string, credentials: () => Credentials, sendsBrowserCredentials = false) {
     this.#url = new URL(base)
     this.#credentials = credentials
-    this.#withBrowsers = withBrowsers
+    this.#sendsBrowserCredentials = sendsBrowserCredentials
   }
 
   get state(): ConnectionState {
@@ -102,14 +102,14 @@ export class Connection {
   subscribe(subscriber: ListSubscriber): void {
     const socket = this.#socket
     if (!socket?.connected) return
-    if (this.#asking >= MOST_ASKING) {
+    if (this.#unanswered >= MOST_UNANSWERED) {
       this.#queued.add(subscriber)
       return
     }
-    this.#asking++
+    this.#unanswered++
     // Socket.IO calls back only while the connection lasts.
-    socket.emit('subscribe', subscriber.wanted, (answer) => {
-      this.#asking--
+    socket.emit('subscribe', subscriber.subscribeMessage, (answer) => {
+      this.#unanswered--
       if ('subscription' in answer) {
         if (!this.#subscribers.has(subscriber)) socket.emit('unsubscribe', { subscription: answer.subscription })
         else this.#byId.set(answer.subscription, subscriber)
@@ -126,24 +126,24 @@ export class Connection {
   settled(subscriber: ListSubscriber, missed: number): void {
     if (!this.#behind.delete(subscriber)) return
     if (this.#caughtUp !== undefined) this.#caughtUp += missed
-    if (this.#behind.size === 0) this.#connected()
+    if (this.#behind.size === 0) this.#onUpToDate()
   }
 
   /** Reconnects with new credentials. */
-  renew(): void {
+  reconnect(): void {
     if (!this.#socket) return
     clearTimeout(this.#retry)
-    this.#isRenewing = true
+    this.#isReconnecting = true
     this.#socket.disconnect()
-    this.#isRenewing = false
-    this.#say('connecting')
+    this.#isReconnecting = false
+    this.#setState('connecting')
     this.#socket.connect()
   }
 
   close(): void {
     clearTimeout(this.#retry)
     for (const subscriber of [...this.#subscribers]) subscriber.close()
-    this.#say('closed')
+    this.#setState('closed')
     this.#socket?.disconnect()
     this.#socket = undefined
   }
@@ -154,7 +154,7 @@ export class Connection {
     const socket: Socket<ServerMessages, ClientMessages> = io(origin, {
       path: `${pathname.replace(/\/$/, '')}/socket.io/`,
       forceNew: true,
-      withCredentials: this.#withBrowsers,
+      withCredentials: this.#sendsBrowserCredentials,
       transports: ['websocket', 'polling'],
       tryAllTransports: true,
       reconnectionDelay: RETRY_MS / 4,
@@ -162,16 +162,16 @@ export class Connection {
       auth: (answer) => answer(this.#credentials()),
     })
     this.#socket = socket
-    this.#say('connecting')
-    socket.on('connect', () => this.#begin())
+    this.#setState('connecting')
+    socket.on('connect', () => this.#subscribeAll())
     socket.on('disconnect', (reason) => {
-      this.#lose()
+      this.#onDisconnected()
       if (this.#socket && reason === 'io server disconnect') this.#connectLater()
     })
     socket.on('connect_error', ({ message }) => {
       // The server has refused the connection: Socket.IO does not try again.
-      if (!socket.active && message === 'Unauthenticated') return this.#say('refused')
-      this.#say('disconnected')
+      if (!socket.active && message === 'Unauthenticated') return this.#setState('refused')
+      this.#setState('disconnected')
       if (!socket.active) this.#connectLater()
     })
     // The response that names a subscription comes before its changes.
@@ -179,31 +179,31 @@ export class Connection {
     socket.on('lagging', ({ subscription }) => this.#byId.get(subscription)?.lagging())
     socket.on('current', ({ subscription, position }) => this.#byId.get(subscription)?.current(position))
     socket.on('updated', (updated) => {
-      for (const subscriber of this.#byId.values()) subscriber.told(updated.position)
-      this.#onUpdated.tell(updated)
+      for (const subscriber of this.#byId.values()) subscriber.notified(updated.position)
+      this.#onUpdated.call(updated)
     })
   }
 
-  #begin(): void {
-    this.#forget()
+  #subscribeAll(): void {
+    this.#clear()
     for (const subscriber of this.#subscribers) this.#behind.add(subscriber)
     for (const subscriber of this.#subscribers) this.subscribe(subscriber)
-    if (this.#behind.size === 0) this.#connected()
-    else this.#say('connecting')
+    if (this.#behind.size === 0) this.#onUpToDate()
+    else this.#setState('connecting')
   }
 
-  #lose(): void {
-    this.#forget()
+  #onDisconnected(): void {
+    this.#clear()
     this.#caughtUp ??= 0
     for (const subscriber of this.#subscribers) subscriber.disconnected()
-    if (!this.#isRenewing) this.#say('disconnected')
+    if (!this.#isReconnecting) this.#setState('disconnected')
   }
 
-  #forget(): void {
+  #clear(): void {
     this.#byId.clear()
     this.#behind.clear()
     this.#queued.clear()
-    this.#asking = 0
+    this.#unanswered = 0
   }
 
   #connectLater(): void {
@@ -211,29 +211,30 @@ export class Connection {
     this.#retry = setTimeout(() => this.#socket?.connect(), RETRY_MS)
   }
 
-  #connected(): void {
+  #onUpToDate(): void {
     if (!this.#socket?.connected) return
     const caughtUp = this.#caughtUp
     this.#caughtUp = undefined
-    this.#say('connected', caughtUp)
+    this.#setState('connected', caughtUp)
   }
 
-  #say(state: ConnectionState, caughtUp?: number): void {
+  #setState(state: ConnectionState, caughtUp?: number): void {
     if (this.#state === 'closed' || (this.#state === state && caughtUp === undefined)) return
     this.#state = state
-    this.#onState.tell({ state, ...(caughtUp !== undefined && { caughtUp }) })
+    this.#onState.call({ state, ...(caughtUp !== undefined && { caughtUp }) })
   }
 }
 
-export type Listener<T> = (told: T) => void
+export type Listener<T> = (value: T) => void
 
 /** Calls each listener, even if another one throws. */
 export class Listeners<T> {
-  readonly #listeners = new Set<{ readonly tell: Listener<T> }>()
+  /** Entries, since a function may be added twice. */
+  readonly #listeners = new Set<{ readonly listener: Listener<T> }>()
 
   /** Returns a function that removes the listener. */
-  add(tell: Listener<T>): () => void {
-    const entry = { tell }
+  add(listener: Listener<T>): () => void {
+    const entry = { listener }
     this.#listeners.add(entry)
     return () => void this.#listeners.delete(entry)
   }
@@ -242,10 +243,10 @@ export class Listeners<T> {
     this.#listeners.clear()
   }
 
-  tell(told: T): void {
-    for (const { tell } of [...this.#listeners]) {
+  call(value: T): void {
+    for (const { listener } of [...this.#listeners]) {
       try {
-        tell(told)
+        listener(value)
       } catch (error) {
         // Reported as an unhandled error, without effect on other listeners.
         queueMicrotask(() => {

@@ -1,6 +1,6 @@
-import { type Moment, momentOf } from './parameters.ts'
+import { type Moment, momentText } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { type Requests, searchOf } from './requests.ts'
+import { type Requests, searchPart } from './requests.ts'
 
 interface EventBase {
   readonly position: number
@@ -56,7 +56,7 @@ export async function* eventsOf<T>(
   const ended = AbortSignal.any([left.signal, requests.closed, ...(signal ? [signal] : [])])
   try {
     if (follow) yield* followed<T>(requests, filter, ended)
-    else yield* linesOf<T>(await ask(requests, filter, 'application/x-ndjson', ended), (line) => line)
+    else yield* eventsIn<T>(await request(requests, filter, 'application/x-ndjson', ended), (line) => line)
   } finally {
     // Leaving the loop early aborts the request.
     left.abort()
@@ -65,6 +65,7 @@ export async function* eventsOf<T>(
 
 type Filter = Omit<EventsFilter, 'follow' | 'signal'>
 
+/** Requests the stream again whenever it ends, from behind the last event on. */
 async function* followed<T>(
   requests: Requests,
   filter: Filter,
@@ -74,8 +75,8 @@ async function* followed<T>(
   for (;;) {
     try {
       const wanted = { ...filter, ...(from !== undefined && { from }), ...(Number.isFinite(limit) && { limit }) }
-      const response = await ask(requests, wanted, 'text/event-stream', signal)
-      for await (const event of linesOf<T>(response, (line) => (line.startsWith('data: ') ? line.slice(6) : ''))) {
+      const response = await request(requests, wanted, 'text/event-stream', signal)
+      for await (const event of eventsIn<T>(response, (line) => (line.startsWith('data: ') ? line.slice(6) : ''))) {
         yield event
         from = event.position + 1
         if (--limit === 0) return
@@ -88,17 +89,18 @@ async function* followed<T>(
   }
 }
 
-function ask(requests: Requests, filter: Filter, accept: string, signal: AbortSignal): Promise<Response> {
+function request(requests: Requests, filter: Filter, accept: string, signal: AbortSignal): Promise<Response> {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(filter) as [string, Moment | undefined][]) {
-    if (value !== undefined) parameters.set(name, momentOf(value))
+    if (value !== undefined) parameters.set(name, momentText(value))
   }
-  return requests.stream(`/events${searchOf(parameters)}`, { headers: { Accept: accept }, signal })
+  return requests.stream(`/events${searchPart(parameters)}`, { headers: { Accept: accept }, signal })
 }
 
-async function* linesOf<T>(
+/** `jsonIn` returns the event of a line as JSON, or an empty text if the line has none. */
+async function* eventsIn<T>(
   { body }: Response,
-  textOf: (line: string) => string,
+  jsonIn: (line: string) => string,
 ): AsyncGenerator<RecordedEvent<T>, void> {
   if (!body) return
   const decoder = new TextDecoder()
@@ -111,8 +113,8 @@ async function* linesOf<T>(
       const lines = (rest + decoder.decode(value, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) {
-        const text = textOf(line)
-        if (text !== '') yield JSON.parse(text) as RecordedEvent<T>
+        const json = jsonIn(line)
+        if (json !== '') yield JSON.parse(json) as RecordedEvent<T>
       }
     }
   } finally {

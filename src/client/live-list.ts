@@ -44,8 +44,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   readonly #missed = new Map<string, Change>()
   #missedCount = 0
   #reading: AbortController | undefined
-  /** The result was read in pages and is not followed yet. */
-  #isRead = false
+  /** The items were read in pages, and the server has not accepted the subscription after them yet. */
+  #wasReadInPages = false
 
   constructor(connection: Subscribing, options: LiveListOptions) {
     this.#connection = connection
@@ -125,7 +125,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   }
 
   /** @internal */
-  get wanted(): Subscribe {
+  get subscribeMessage(): Subscribe {
     const { collection, query } = this.#options
     const journal = this.#journal
     if (this.#replay)
@@ -139,18 +139,18 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       const { error, message, position, journal, eventTime } = answer
       if (error === 'TooLarge' && position !== undefined && journal !== undefined) {
         this.#items.eventTime = eventTime
-        this.#read(position, journal)
+        this.#readInPages(position, journal)
       } else this.#end(problem(error, STATUSES[error], message))
       return
     }
-    this.#isRead = false
+    this.#wasReadInPages = false
     const { items, position, journal, reset, behind, eventTime } = answer
     if (!items) {
       this.#phase = 'catchingUp'
       return
     }
     this.#items.eventTime = eventTime
-    const missed = this.#load(items as readonly JsonObject[], position, journal, reset === true)
+    const missed = this.#replaceItems(items as readonly JsonObject[], position, journal, reset === true)
     this.#phase = this.#replay || behind ? 'replaying' : 'live'
     this.#connection.settled(this, missed)
   }
@@ -182,7 +182,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   }
 
   /** @internal */
-  told(position: number): void {
+  notified(position: number): void {
     if (this.#phase === 'live') this.#position = Math.max(this.#position, position)
   }
 
@@ -193,7 +193,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#phase = 'waiting'
     this.#reading?.abort()
     this.#reading = undefined
-    this.#isRead = false
+    this.#wasReadInPages = false
   }
 
   #visible(): readonly Entry<T>[] {
@@ -212,34 +212,34 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return count
   }
 
-  #apply(those: readonly Change[]): void {
-    if (those.length === 0) return
-    const put = (): void => {
-      for (const { kind, id, item } of those) {
+  #apply(sent: readonly Change[]): void {
+    if (sent.length === 0) return
+    const applyAll = (): void => {
+      for (const { kind, id, item } of sent) {
         if (kind === 'leave') this.#items.remove(String(id))
         else this.#items.put(id, item as JsonObject)
       }
     }
     if (this.#options.window) {
-      this.#tell(this.#differences(put))
+      this.#show(this.#differences(applyAll))
       return
     }
-    const keys = those.map(({ id }) => String(id))
+    const keys = sent.map(({ id }) => String(id))
     const before = keys.map((key) => this.#items.get(key)?.item)
-    put()
+    applyAll()
     const changes = new Changes<T>()
     for (const [index, key] of keys.entries()) changes.add(key, before[index], this.#items.get(key)?.item)
-    this.#tell(changes)
+    this.#show(changes)
   }
 
   /** Returns how many items have changed. */
-  #load(items: readonly JsonObject[], position: number, journal: string, wasReset: boolean): number {
+  #replaceItems(items: readonly JsonObject[], position: number, journal: string, wasReset: boolean): number {
     const isFirst = this.#journal === undefined
     const isOther = !isFirst && journal !== this.#journal
     this.#journal = journal
     this.#position = position
     const changes = this.#differences(() => this.#items.replace(items), wasReset || isOther)
-    this.#tell(changes, isFirst)
+    this.#show(changes, isFirst)
     this.#settle.resolve()
     return isFirst ? 0 : changes.size
   }
@@ -250,26 +250,26 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return Changes.between(before, this.#visible(), wasReset)
   }
 
-  #tell(changes: Changes<T>, isFirst = false): void {
+  #show(changes: Changes<T>, isFirst = false): void {
     if (changes.size === 0 && !isFirst) return
     this.#shown = undefined
-    this.#onChanges.tell(changes)
+    this.#onChanges.call(changes)
   }
 
   /** Reads a result that is too large for a subscription, then subscribes. Retries if reading fails. */
-  async #read(position: number, journal: string): Promise<void> {
+  async #readInPages(position: number, journal: string): Promise<void> {
     const reading = new AbortController()
     this.#reading = reading
     const { signal } = reading
     try {
-      // Too much has changed since it was read to follow it, and that may happen again.
-      if (this.#isRead) await pause(RETRY_MS, signal)
+      // The server refused to follow the items that were read, as too much had changed. That may happen again.
+      if (this.#wasReadInPages) await pause(RETRY_MS, signal)
       else {
         const items = await this.#options.readAll(position, signal)
         if (signal.aborted) return
-        this.#load(items, position, journal, this.#journal !== undefined)
+        this.#replaceItems(items, position, journal, this.#journal !== undefined)
       }
-      this.#isRead = !this.#isRead
+      this.#wasReadInPages = !this.#wasReadInPages
     } catch (error) {
       if (signal.aborted) return
       // With wrong credentials the list waits for `authenticate`, which reconnects.
@@ -292,7 +292,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#connection.remove(this)
     if (!error) this.ready.catch(() => {})
     this.#settle.reject(error ?? problem('Closed', 0, 'The list was closed.'))
-    this.#onChanges.tell(undefined)
+    this.#onChanges.call(undefined)
     this.#onChanges.clear()
   }
 }

@@ -110,19 +110,19 @@ const RESERVED = [
 const UNDERSTOOD =
   /^_(sort|order|page|per_page|limit|start|end|embed|expand|dependent)$|.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$|.\[\d*\]$/
 
-export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
+export function filterParameters(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(where).flatMap(([name, value]) => {
-    const asked = RESERVED.includes(name) || UNDERSTOOD.test(name) ? `${name}_eq` : name
+    const parameter = RESERVED.includes(name) || UNDERSTOOD.test(name) ? `${name}_eq` : name
     const values = ((Array.isArray(value) ? value : [value]) as readonly unknown[]).filter((one) => one !== undefined)
     // The server knows no filter that nothing matches; without the filter, everything would match.
     if (Array.isArray(value) && values.length === 0 && !name.endsWith('_ne')) {
       throw new TypeError(`No item matches ${name}: [].`)
     }
-    return values.map((one) => [asked, textOf(one)] as const)
+    return values.map((one) => [parameter, valueText(one)] as const)
   })
 }
 
-function textOf(value: unknown): string {
+function valueText(value: unknown): string {
   if (value instanceof Date) return value.toISOString()
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
@@ -130,7 +130,7 @@ function textOf(value: unknown): string {
 /** A position or an instant. */
 export type Moment = number | string | Date
 
-export function momentOf(at: Moment): string {
+export function momentText(at: Moment): string {
   return at instanceof Date ? at.toISOString() : String(at)
 }
 

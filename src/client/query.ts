@@ -3,9 +3,9 @@ import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
 import type { Connection } from './connection.ts'
 import { LiveList } from './live-list.ts'
-import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
+import { type Field, filterParameters, type Moment, momentText, subscriptionQuery, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { positionOf, type RequestOptions, type Requests, searchOf, segment } from './requests.ts'
+import { journalPosition, pathSegment, type RequestOptions, type Requests, searchPart } from './requests.ts'
 import { type Deleted, type DeleteOptions, deleteItems } from './writes.ts'
 
 /** A page of matching items. */
@@ -77,7 +77,7 @@ export class Query<T extends object> {
   where(filters: Where<T>): Query<T> {
     const unset = Object.entries(filters).flatMap(([name, value]) => (value === undefined ? [name] : []))
     return this.#with({
-      where: [...this.#parts.where, ...filtersOf(filters)],
+      where: [...this.#parts.where, ...filterParameters(filters)],
       unset: [...this.#parts.unset, ...unset],
     })
   }
@@ -114,7 +114,7 @@ export class Query<T extends object> {
 
   /** The state right after an event's position, or at an instant. */
   asOf(at: Moment): Query<T> {
-    return this.#with({ asOf: momentOf(at) })
+    return this.#with({ asOf: momentText(at) })
   }
 
   async get(options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
@@ -170,7 +170,7 @@ export class Query<T extends object> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
     const response = await this.server.requests.stream(this.#address({ all: 'true' }), { ...options, headers })
-    return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
+    return { body: response.body as ReadableStream<Uint8Array>, position: journalPosition(response) }
   }
 
   /** Deletes the items that match the filters, in one write. */
@@ -198,7 +198,7 @@ export class Query<T extends object> {
    * it continues live.
    */
   replay({ from, speed = 1 }: { readonly from: Moment; readonly speed?: number }): LiveList<T> {
-    return this.#list({ from: typeof from === 'number' ? from : momentOf(from), speed })
+    return this.#list({ from: typeof from === 'number' ? from : momentText(from), speed })
   }
 
   #list(replay: { readonly from: number | string; readonly speed: number } | undefined): LiveList<T> {
@@ -246,7 +246,7 @@ export class Query<T extends object> {
       // With Api.UseResultObject a page is an object.
       items: Array.isArray(body) ? body : body.results,
       total: Number(response.headers.get('X-Total-Count')),
-      position: positionOf(response),
+      position: journalPosition(response),
       etag: response.headers.get('ETag') ?? undefined,
     }
   }
@@ -257,7 +257,7 @@ export class Query<T extends object> {
     for (const [name, value] of related) parameters.append(name, value)
     const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
     for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
-    return `/api/${segment(this.collection)}${searchOf(parameters)}`
+    return `/api/${pathSegment(this.collection)}${searchPart(parameters)}`
   }
 
   #relating(name: '_embed' | '_expand', values: readonly string[]): Query<T> {

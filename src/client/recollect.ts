@@ -2,7 +2,7 @@ import type { Updated } from '../sockets/protocol.ts'
 import { Collection, SingleObject } from './collection.ts'
 import { Connection, type ConnectionState, type Listener, type StateChange } from './connection.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
-import { type Moment, momentOf } from './parameters.ts'
+import { type Moment, momentText } from './parameters.ts'
 import type { Server } from './query.ts'
 import { type BrowserCredentials, type Credentials, Requests } from './requests.ts'
 
@@ -76,7 +76,7 @@ export class Recollect {
 
   /** The names of collections and single objects, now or at an earlier moment. */
   async collections({ asOf }: { readonly asOf?: Moment } = {}): Promise<readonly string[]> {
-    const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentOf(asOf))}`
+    const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentText(asOf))}`
     return (await this.#requests.send('GET', `/api${search}`)).json() as string[]
   }
 
@@ -124,12 +124,12 @@ export class Recollect {
   /** Uses these credentials from now on. */
   authenticate(credentials: Credentials): void {
     this.#requests.credentials = credentials
-    this.#connection.renew()
+    this.#connection.reconnect()
   }
 
   /** Restores an item, a collection or everything by appending events (docs/api.md, "Restoring"). */
   async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
-    const body = { ...request, to: typeof to === 'number' ? to : momentOf(to) }
+    const body = { ...request, to: typeof to === 'number' ? to : momentText(to) }
     return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Restored
   }
 

@@ -39,17 +39,17 @@ export class Requests {
   async send(method: Method, path: string, options: RequestOptions = {}): Promise<ReadResponse> {
     const { signal } = options
     for (const one of [this.closed, signal]) one?.throwIfAborted()
-    const own = new AbortController()
-    const abort = (): void => own.abort(signal?.reason)
-    this.#running.add(own)
+    const running = new AbortController()
+    const abort = (): void => running.abort(signal?.reason)
+    this.#running.add(running)
     signal?.addEventListener('abort', abort)
     try {
-      const response = await this.#fetch(method, path, options, own.signal)
+      const response = await this.#fetch(method, path, options, running.signal)
       const { status, headers } = response
       const text = await response.text()
       return { status, headers, json: () => JSON.parse(text) }
     } finally {
-      this.#running.delete(own)
+      this.#running.delete(running)
       signal?.removeEventListener('abort', abort)
     }
   }
@@ -62,18 +62,18 @@ export class Requests {
 
   async #fetch(method: Method, path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
     const { body, headers = {}, accept = [], isOpen = false } = options
-    const own = isOpen ? {} : headersOf(this.credentials)
-    const isByOwn = isOpen || Object.keys(own).length > 0
-    const fields = new Headers({ Accept: 'application/json', ...own })
-    if (body !== undefined) fields.set('Content-Type', 'application/json')
-    for (const [name, value] of Object.entries(headers)) if (value !== undefined) fields.set(name, value)
+    const authorization = isOpen ? {} : authorizationHeaders(this.credentials)
+    const needsNoBrowser = isOpen || Object.keys(authorization).length > 0
+    const sent = new Headers({ Accept: 'application/json', ...authorization })
+    if (body !== undefined) sent.set('Content-Type', 'application/json')
+    for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent.set(name, value)
     const response = await fetch(this.base + path, {
       method,
-      headers: fields,
+      headers: sent,
       // Revalidates cached responses, so that changes are visible at once.
       ...({ cache: 'no-cache' } as object),
       // With credentials of its own, the client must not make the browser ask for others after a 401.
-      credentials: this.#browserCredentials ?? (isByOwn ? 'omit' : 'same-origin'),
+      credentials: this.#browserCredentials ?? (needsNoBrowser ? 'omit' : 'same-origin'),
       signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
@@ -92,18 +92,18 @@ export class Requests {
   }
 }
 
-export function positionOf({ headers }: Pick<ReadResponse, 'headers'>): number {
+export function journalPosition({ headers }: Pick<ReadResponse, 'headers'>): number {
   return Number(headers.get('Journal-Position') ?? 0)
 }
 
 /** The search part of an address. Older browsers have no `URLSearchParams.size`. */
-export function searchOf(parameters: URLSearchParams): string {
+export function searchPart(parameters: URLSearchParams): string {
   const text = String(parameters)
   return text === '' ? '' : `?${text}`
 }
 
-/** Encodes a path segment. `.` and `..` cannot be addressed, since URL parsers remove them. */
-export function segment(text: string): string {
+/** Encodes a segment of a path. `.` and `..` cannot be addressed, since URL parsers remove them. */
+export function pathSegment(text: string): string {
   if (text === '.' || text === '..') {
     throw new TypeError(
       `${JSON.stringify(text)} cannot be sent in an address: ask with where({id: ${JSON.stringify(text)}})`,
@@ -126,7 +126,7 @@ export interface Credentials {
 /** Whether a browser sends credentials of its own: cookies of a proxy, a stored password. */
 export type BrowserCredentials = 'omit' | 'same-origin' | 'include'
 
-function headersOf({ token, apiKey, username, password }: Credentials): Readonly<Record<string, string>> {
+function authorizationHeaders({ token, apiKey, username, password }: Credentials): Readonly<Record<string, string>> {
   if (apiKey !== undefined) return { 'X-API-KEY': apiKey }
   if (token !== undefined) return { Authorization: `Bearer ${token}` }
   if (username !== undefined && password !== undefined) {

@@ -65,20 +65,20 @@ export class SortedItems<T> {
     const entry = this.#entryOf(id, item)
     const before = this.#byKey.get(entry.key)
     this.#byKey.set(entry.key, entry)
-    const place = before && this.#placeOf(before)
-    if (place !== undefined && before && this.#compare(before, entry) === 0) {
-      this.#entries[place] = entry
+    const index = before && this.#indexOf(before)
+    if (index !== undefined && before && this.#compare(before, entry) === 0) {
+      this.#entries[index] = entry
       return
     }
-    if (place !== undefined) this.#entries.splice(place, 1)
-    this.#entries.splice(this.#placeOf(entry), 0, entry)
+    if (index !== undefined) this.#entries.splice(index, 1)
+    this.#entries.splice(this.#indexOf(entry), 0, entry)
   }
 
   remove(key: string): void {
     const entry = this.#byKey.get(key)
     if (!entry) return
     this.#byKey.delete(key)
-    this.#entries.splice(this.#placeOf(entry), 1)
+    this.#entries.splice(this.#indexOf(entry), 1)
   }
 
   #entryOf(id: ItemId, item: JsonObject): Entry<T> {
@@ -87,7 +87,7 @@ export class SortedItems<T> {
   }
 
   /** The index of an entry, or the one to insert it at. */
-  #placeOf(entry: Entry<T>): number {
+  #indexOf(entry: Entry<T>): number {
     let low = 0
     let high = this.#entries.length
     while (low < high) {

@@ -1,11 +1,11 @@
 import {
+  journalPosition,
   type Method,
-  positionOf,
+  pathSegment,
   type ReadResponse,
   type RequestOptions,
   type Requests,
-  searchOf,
-  segment,
+  searchPart,
 } from './requests.ts'
 
 export interface Written {
@@ -61,7 +61,7 @@ export function sendWrite(
 }
 
 export function written(response: ReadResponse): Written {
-  return { position: positionOf(response), etag: response.headers.get('ETag') ?? undefined }
+  return { position: journalPosition(response), etag: response.headers.get('ETag') ?? undefined }
 }
 
 export interface DeleteOptions {
@@ -90,9 +90,9 @@ export async function deleteItems(
   { dryRun, ...options }: DeleteOptions,
 ): Promise<Deleted> {
   if (dryRun) filters.set('dryRun', 'true')
-  const path = `/api/${segment(collection)}${searchOf(filters)}`
+  const path = `/api/${pathSegment(collection)}${searchPart(filters)}`
   const response = await sendWrite(requests, 'DELETE', path, undefined, options)
-  return { ...(response.json() as Omit<Deleted, 'position'>), position: positionOf(response) }
+  return { ...(response.json() as Omit<Deleted, 'position'>), position: journalPosition(response) }
 }
 
 /** A value inside an item; there need not be one. */
@@ -108,7 +108,7 @@ export class InnerValue<V> {
   async get(options: { readonly signal?: AbortSignal } = {}) {
     const response = await this.#requests.send('GET', this.#path, options)
     const etag = response.headers.get('ETag') ?? ''
-    return { value: response.json() as V, position: positionOf(response), etag }
+    return { value: response.json() as V, position: journalPosition(response), etag }
   }
 
   /** Puts another value in its place. `etag` of the answer and `ifMatch` are of this value; that of the item matches, too. */

@@ -56,27 +56,28 @@ export class Bucket {
 export function tokensInBucket(bucket: Bucket, now: () => Date): TokenStorage {
   const revoked = bucket.register('revoked')
   return {
-    secret: async () => Buffer.from(await change(bucket.register('token-secret'), (secret) => secret ?? newSecret())),
+    secret: async () =>
+      Buffer.from(await updateRegister(bucket.register('token-secret'), (secret) => secret ?? newSecret())),
     revocations: {
-      read: async () => parse((await revoked.get())?.text),
+      read: async () => parseRevocations((await revoked.get())?.text),
       async write(list) {
-        await change(revoked, (text) => {
-          const merged = new Map([...parse(text), ...list].map((one) => [one.id, one]))
+        await updateRegister(revoked, (text) => {
+          const merged = new Map([...parseRevocations(text), ...list].map((one) => [one.id, one]))
           const at = now().getTime()
           return JSON.stringify([...merged.values()].filter(({ expiresAt }) => expiresAt > at))
         })
       },
-      follow: (changed) => bucket.watch('revoked', (text) => changed(parse(text))),
+      follow: (changed) => bucket.watch('revoked', (text) => changed(parseRevocations(text))),
     },
   }
 }
 
-function parse(text: string | undefined): readonly Revocation[] {
+function parseRevocations(text: string | undefined): readonly Revocation[] {
   return text === undefined ? [] : (JSON.parse(text) as readonly Revocation[])
 }
 
 /** Updates a value by compare-and-set, and retries on conflicts. */
-async function change(register: Register, make: (text: string | undefined) => string): Promise<string> {
+async function updateRegister(register: Register, make: (text: string | undefined) => string): Promise<string> {
   for (;;) {
     const found = await register.get()
     const text = make(found?.text)

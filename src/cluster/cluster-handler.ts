@@ -58,7 +58,7 @@ export class ClusterHandler implements Projection {
   }
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (this.#options.node.isLeader) return this.#decide(() => this.#options.local.handle(command, origin))
     const answer = await this.#ask(['stored', 'unchanged'], { type: 'handle', command, origin })
     if (answer.type === 'stored') {
@@ -74,7 +74,7 @@ export class ClusterHandler implements Projection {
   async bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
     const { local, node, recent } = this.#options
     if (isDryRun) return local.bulk(command, origin, true)
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.bulk(command, origin))
     const { position, events, notCreated } = await this.#ask(['bulk-stored'], { type: 'bulk', command, origin })
     await recent.reached(position)
@@ -84,16 +84,16 @@ export class ClusterHandler implements Projection {
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
     const { local, node, messenger } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
-    const text = await this.#turns.run((turn) => textOf(restoration, messenger.messageBytes, turn))
+    const text = await this.#turns.run((turn) => restorationText(restoration, messenger.messageBytes, turn))
     const { position, events } = await this.#ask(['stored'], { type: 'restore', restoration: text, origin })
     return { position, events: await this.#stored(position, events) }
   }
 
   async reload(): Promise<ImportOutcome> {
     const { node, reload, recent } = this.#options
-    this.#checkRoom()
+    this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(reload)
     const imported = await this.#ask(['taken-in'], { type: 'reload' })
     await recent.reached(imported.basis + imported.events)
@@ -120,7 +120,7 @@ export class ClusterHandler implements Projection {
   }
 
   /** A node whose disk is full could not follow the leader's write, so it rejects the command before forwarding it. */
-  #checkRoom(): void {
+  #checkDiskSpace(): void {
     if (!this.#options.hasRoom()) throw diskFull()
   }
 
@@ -149,7 +149,7 @@ export class ClusterHandler implements Projection {
       }
       case 'restore': {
         const { position, events } = await local.restore(
-          restorationOf(request.restoration, idField),
+          parseRestoration(request.restoration, idField),
           request.origin,
           false,
         )
@@ -202,7 +202,7 @@ function noLeader(): Refusal {
 }
 
 /** @throws {Refusal} `TooLarge` once the items have more than `bytes` characters: no message holds them. */
-async function textOf(restoration: Restoration, bytes: number, turn: Turn): Promise<RestorationText> {
+async function restorationText(restoration: Restoration, bytes: number, turn: Turn): Promise<RestorationText> {
   if (restoration.type === 'item') return { ...restoration, item: restoration.item?.value ?? null }
   const collections: [string, CollectionText | null][] = []
   let left = bytes
@@ -222,22 +222,22 @@ async function textOf(restoration: Restoration, bytes: number, turn: Turn): Prom
   return { type: restoration.type, collections }
 }
 
-function restorationOf(text: RestorationText, idField: string): Restoration {
-  if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item, text.key, idField) : undefined }
+function parseRestoration(text: RestorationText, idField: string): Restoration {
+  if (text.type === 'item') return { ...text, item: text.item ? parseItem(text.item, text.key, idField) : undefined }
   return {
     type: text.type,
     collections: new Map(
-      text.collections.map(([name, past]) => [name, past ? { items: () => itemsOf(past, idField) } : undefined]),
+      text.collections.map(([name, past]) => [name, past ? { items: () => parseItems(past, idField) } : undefined]),
     ),
   }
 }
 
-function itemsOf(past: CollectionText, idField: string): readonly FileItem[] {
+function parseItems(past: CollectionText, idField: string): readonly FileItem[] {
   const single = (value: JsonObject): FileItem => ({ id: OBJECT_ID, text: JSON.stringify(value) })
   if (!isArray(past)) return [single(past)]
   return past.map((value) => ({ id: own(value, idField) as ItemId | undefined, text: JSON.stringify(value) }))
 }
 
-function itemOf(value: JsonObject, key: string, idField: string): Item {
+function parseItem(value: JsonObject, key: string, idField: string): Item {
   return new Item(key === OBJECT_ID ? OBJECT_ID : (value[idField] as ItemId), Document.of(value), 0, 0)
 }

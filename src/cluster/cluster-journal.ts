@@ -22,7 +22,7 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly figures: ClusterFigures
   /** Whether the disk has room for so many events of so many bytes. */
   readonly hasRoom?: (events: number, bytes: number) => boolean
-  /** Called with writes that were received, and awaited before followers see them. */
+  /** Called with writes that were received, and awaited before listeners get them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
   readonly log?: LimitedLog
   /** This node has lost the leadership: another node leads, or the outcome of a write is unknown. */
@@ -56,10 +56,10 @@ export class ClusterJournal implements Journal, Sized {
       stream,
       replica,
       resumePoint,
-      incoming: (sequence, message) => this.#sender.compare(sequence, message),
+      incoming: (sequence, message) => this.#sender.noteReceived(sequence, message),
       project: options.project,
       log: options.log,
-      succeeded: (succession) => this.#succeed(succession),
+      succeeded: (succession) => this.#processSuccession(succession),
       failed: (error) => {
         options.failed(error)
         this.resign()
@@ -81,7 +81,7 @@ export class ClusterJournal implements Journal, Sized {
   /** Opens the node's copy and checks that it belongs to the stream. `begin` then follows the stream. */
   static async open(options: ClusterJournalOptions): Promise<ClusterJournal> {
     const { stream, newId } = options
-    const id = await journalOf(stream, newId)
+    const id = await journalIdIn(stream, newId)
     const replica = await Replica.open({ ...options, id })
     try {
       if (replica.id !== id) {
@@ -123,15 +123,15 @@ export class ClusterJournal implements Journal, Sized {
     return this.#tail.sequence
   }
 
-  follow(follower: (recorded: Recorded) => void): void {
-    this.#tail.follow(follower)
+  follow(listener: (recorded: Recorded) => void): void {
+    this.#tail.follow(listener)
   }
 
   begin(): Promise<void> {
     return this.#tail.begin()
   }
 
-  /** Resolves when everything that the stream held at the call is in the copy and was passed to all followers. */
+  /** Resolves when everything that the stream held at the call is in the copy and was passed to all listeners. */
   caughtUp(): Promise<void> {
     return this.#tail.caughtUp()
   }
@@ -183,7 +183,7 @@ export class ClusterJournal implements Journal, Sized {
     return this.#token !== token || this.#tail.unusable !== undefined
   }
 
-  #succeed({ token }: Succession): Promise<void> | undefined {
+  #processSuccession({ token }: Succession): Promise<void> | undefined {
     if (token === this.#token) {
       this.#isLeading = true
       this.#options.figures.takeovers++
@@ -197,7 +197,7 @@ export class ClusterJournal implements Journal, Sized {
 }
 
 /** The UUID of the journal in the stream; starts one if the stream is empty. */
-async function journalOf(stream: RecordStream, newId: () => string): Promise<string> {
+async function journalIdIn(stream: RecordStream, newId: () => string): Promise<string> {
   for (;;) {
     const beginning = await stream.find(1)
     if (beginning) return decodeBeginning(beginning)

@@ -28,7 +28,7 @@ export const CLUSTER: RemoteJournal = {
       needs: ['from', 'to'],
     },
     read(flags, absolute, mistakes) {
-      const move = moveOf(flags, absolute, mistakes)
+      const move = parseMove(flags, absolute, mistakes)
       return async (files, progress) => {
         const { migrate } = await import('./migration.ts')
         return migrate(files, move, progress)
@@ -38,7 +38,7 @@ export const CLUSTER: RemoteJournal = {
 }
 
 /** @throws {BadSettings} with all mistakes in the flags. */
-function moveOf(flags: ParsedFlags, absolute: (path: string) => string, mistakes: string[]): Move {
+function parseMove(flags: ParsedFlags, absolute: (path: string) => string, mistakes: string[]): Move {
   const [from, to] = [flags.text('from') ?? '', flags.text('to') ?? '']
   const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
   if (mistakes.length === 0 && isStream(from) === isStream(to)) {

@@ -11,7 +11,7 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from '../runtime/errors.ts'
 import { Bucket } from './bucket.ts'
-import { durabilityWarnings, factsOf } from './durability.ts'
+import { durabilityWarnings, serverFacts } from './durability.ts'
 import { ClusterFigures } from './figures.ts'
 import { JetStream } from './jetstream.ts'
 import { Messenger } from './messenger.ts'
@@ -40,7 +40,7 @@ export async function openConnection(
   const nc = await retryWhileUnavailable(log, () => connect(settings, `recollect ${node}`, files))
   try {
     const stream = await retryWhileUnavailable(log, () => JetStream.open(nc, name, replicas, log))
-    const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
+    const warnings = durabilityWarnings(await serverFacts(nc, stream.replicas, stream.messageBytes))
     const bucket = await retryWhileUnavailable(log, () => Bucket.open(nc, name, replicas))
     const messenger = new Messenger(nc, name, stream.messageBytes, log, figures)
     return { stream, bucket, messenger, figures, warnings, close: () => nc.close() }
@@ -107,11 +107,11 @@ const RETRY_MS = 500
  * Retries an operation that needs the NATS servers, which may still be starting or electing. Errors that waiting cannot
  * fix are thrown at once.
  */
-export async function retryWhileUnavailable<T>(log: Logger, what: () => Promise<T>): Promise<T> {
+export async function retryWhileUnavailable<T>(log: Logger, work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS
   for (let tries = 0; ; tries++) {
     try {
-      return await what()
+      return await work()
     } catch (error) {
       if ([Corruption, JournalMismatch, Locked].some((final) => error instanceof final)) throw error
       const { message } = error as Error

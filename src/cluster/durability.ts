@@ -16,7 +16,7 @@ const KEEPS_STREAMS = [2, 10, 23] as const
 const CAN_SYNC_ALWAYS = [2, 10, 0] as const
 
 /** Asks the connected server. It reveals its settings to the system account only. */
-export async function factsOf(nc: NatsConnection, replicas: number, messageBytes: number): Promise<ServerFacts> {
+export async function serverFacts(nc: NatsConnection, replicas: number, messageBytes: number): Promise<ServerFacts> {
   const { version = '', server_id = '' } = nc.info ?? {}
   let syncsAlways: boolean | undefined
   try {

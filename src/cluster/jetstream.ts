@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import {
+  type Consumer,
+  type ConsumerMessages,
   DeliverPolicy,
   DiscardPolicy,
   JetStreamApiError,
@@ -26,8 +28,6 @@ const HEADER_BYTES = 1024
 /** Timeout for responses of the servers. */
 const ANSWER_MS = 3000
 const RETRY_MS = 300
-/** How often to check for messages that were not delivered. */
-const WATCH_MS = 2000
 const STREAM_NOT_FOUND = 10059
 
 /** A RecordStream in NATS JetStream. */
@@ -99,53 +99,14 @@ export class JetStream implements RecordStream {
     return state.last_seq
   }
 
-  follow(from: Sequence, receive: (sequence: Sequence, message: Message) => Promise<void>) {
-    let next = from
-    let isClosed = false
-    let current: { close(): Promise<unknown> } | undefined
-    const round = async (): Promise<void> => {
-      const consumer = await this.#js.consumers.get(this.#name, {
-        deliver_policy: DeliverPolicy.StartSequence,
-        opt_start_seq: next,
-      })
-      const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 1000 })
-      current = messages
-      // close() resolves only when the messages are iterated: awaiting it here would never end.
-      if (isClosed) void messages.close()
-      for await (const message of messages) {
-        const position = Number(message.headers?.get(POSITION))
-        await receive(message.seq, { position, bytes: message.data })
-        next = message.seq + 1
-        if (isClosed) return
-      }
-    }
-    const following = (async () => {
-      while (!isClosed) {
-        try {
-          await round()
-        } catch (error) {
-          this.#log.debug({ err: error }, 'following the stream again')
-        }
-        if (!isClosed) await delay(RETRY_MS)
-      }
-    })()
-    const watch = async (): Promise<void> => {
-      for (let seen = 0; !isClosed; ) {
-        await delay(WATCH_MS, undefined, { ref: false })
-        const last = await this.last().catch(() => 0)
-        // A consumer may be lost with its server, without any notice.
-        if (last >= next && seen === next) await current?.close()
-        seen = next
-      }
-    }
-    void watch()
-    return {
-      async close() {
-        isClosed = true
-        await current?.close()
-        await following
-      },
-    }
+  follow(from: Sequence, receive: Receive): { close(): Promise<void> } {
+    return new Following(this, from, receive, this.#log)
+  }
+
+  /** A consumer of the messages from a sequence on. */
+  consumer(first: Sequence): Promise<Consumer> {
+    const options = { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: first }
+    return this.#js.consumers.get(this.#name, options)
   }
 
   async #ask<T>(ask: () => Promise<T>): Promise<T> {
@@ -156,6 +117,72 @@ export class JetStream implements RecordStream {
     }
   }
 }
+
+type Receive = Parameters<RecordStream['follow']>[1]
+
+/** Passes on the messages of a stream in order, with a new consumer whenever one ends. */
+class Following {
+  readonly #stream: JetStream
+  readonly #receive: Receive
+  readonly #log: Logger
+  #next: Sequence
+  #messages: ConsumerMessages | undefined
+  #isClosed = false
+  readonly #consuming: Promise<void>
+
+  constructor(stream: JetStream, from: Sequence, receive: Receive, log: Logger) {
+    this.#stream = stream
+    this.#receive = receive
+    this.#log = log
+    this.#next = from
+    this.#consuming = this.#consumeAll()
+    void this.#watch()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#messages?.close()
+    await this.#consuming
+  }
+
+  async #consumeAll(): Promise<void> {
+    while (!this.#isClosed) {
+      try {
+        await this.#consume()
+      } catch (error) {
+        this.#log.debug({ err: error }, 'following the stream again')
+      }
+      if (!this.#isClosed) await delay(RETRY_MS)
+    }
+  }
+
+  async #consume(): Promise<void> {
+    const consumer = await this.#stream.consumer(this.#next)
+    const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 1000 })
+    this.#messages = messages
+    // close() resolves only when the messages are iterated: awaiting it here would never end.
+    if (this.#isClosed) void messages.close()
+    for await (const message of messages) {
+      const position = Number(message.headers?.get(POSITION))
+      await this.#receive(message.seq, { position, bytes: message.data })
+      this.#next = message.seq + 1
+      if (this.#isClosed) return
+    }
+  }
+
+  /** Ends a consumer that delivers nothing although there are messages: it may be lost with its server, without any notice. */
+  async #watch(): Promise<void> {
+    for (let seen = 0; !this.#isClosed; ) {
+      await delay(WATCH_MS, undefined, { ref: false })
+      const last = await this.#stream.last().catch(() => 0)
+      if (last >= this.#next && seen === this.#next) await this.#messages?.close()
+      seen = this.#next
+    }
+  }
+}
+
+/** How often to check for messages that were not delivered. */
+const WATCH_MS = 2000
 
 function subjectOf(name: string): string {
   return `recollect.${name}.journal`

@@ -78,7 +78,7 @@ export class LeaderWrites {
   rejectQueued(): void {
     const queue = this.#queue
     this.#queue = []
-    for (const waiting of queue) waiting.reject(dependsOnFailed())
+    for (const pending of queue) pending.reject(dependsOnFailed())
   }
 
   /** Resolves when no write is in flight. */
@@ -92,7 +92,7 @@ export class LeaderWrites {
     // Requests of one iteration of the event loop share the first message.
     await setImmediate()
     while (this.#queue.length > 0) {
-      const batch = this.#packer.take(this.#queue, this.#next, (draft) => {
+      const batch = this.#packer.takeBatch(this.#queue, this.#next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())
         return recordedOf(draft, this.#time)
       })
@@ -120,8 +120,11 @@ export class LeaderWrites {
         continue
       }
       const isLast = index === messages.length - 1
-      const why = outcome === 'unknown' && isLast ? outcomeUnknown() : anotherLeader()
-      for (const { waiting } of writes) waiting.reject(why)
+      const why =
+        outcome === 'unknown' && isLast
+          ? outcomeUnknown()
+          : new Refusal('Unavailable', 'Another node is the leader now.')
+      for (const { pending } of writes) pending.reject(why)
       failed()
       return undefined
     }
@@ -136,19 +139,15 @@ export class LeaderWrites {
     const { hasRoom, failed } = this.#options
     const isVisible = await unlessFull(isHere, () => hasRoom(1), CHECK_MS)
     if (isVisible === undefined) failed()
-    for (const { waiting, recorded } of writes) {
-      if (isVisible) waiting.resolve(recorded)
-      else waiting.reject(outcomeUnknown())
+    for (const { pending, recorded } of writes) {
+      if (isVisible) pending.resolve(recorded)
+      else pending.reject(outcomeUnknown())
     }
   }
 }
 
 /** How often to check the disk while writes wait to become visible. */
 const CHECK_MS = 500
-
-function anotherLeader(): Refusal {
-  return new Refusal('Unavailable', 'Another node is the leader now.')
-}
 
 function dependsOnFailed(): Refusal {
   return new Refusal('Unavailable', 'The write depends on an earlier one, which failed.')

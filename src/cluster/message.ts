@@ -41,7 +41,7 @@ export function encodeBeginning(journal: string): Message {
 
 /** The journal's UUID. */
 export function decodeBeginning({ bytes }: Message): string {
-  return parseHeader(bufferOf(bytes)).journal
+  return parseHeader(asBuffer(bytes)).journal
 }
 
 export function encodeSuccession({ decider, token, position, previous }: Succession): Message {
@@ -54,7 +54,7 @@ export function encodeSuccession({ decider, token, position, previous }: Success
  */
 export function decodeContent(message: Message): MessageContent {
   const lines: RecordLine[] = []
-  for (const line of linesOf(bufferOf(message.bytes))) {
+  for (const line of linesOf(asBuffer(message.bytes))) {
     if (line.offset === 0 && line.rest.subarray(0, SUCCESSION.length).equals(SUCCESSION)) {
       return { kind: 'succession', succession: JSON.parse(`{${line.rest}`) as Succession }
     }
@@ -64,7 +64,7 @@ export function decodeContent(message: Message): MessageContent {
   return { kind: 'records', lines }
 }
 
-function bufferOf(bytes: Uint8Array): Buffer {
+function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
@@ -79,7 +79,7 @@ export interface PendingAppend {
 /** The messages sent at once: many writes in one message, or one large write in several. */
 export interface MessageBatch {
   readonly messages: readonly Message[]
-  readonly writes: readonly { readonly waiting: PendingAppend; readonly recorded: Recorded }[]
+  readonly writes: readonly { readonly pending: PendingAppend; readonly recorded: Recorded }[]
   /** The position and checksum with which the next batch begins. */
   readonly next: BatchStart
 }
@@ -103,62 +103,59 @@ export class MessagePacker {
   /** Whether each event of a write fits into a message. */
   fits(draft: Draft, texts: readonly string[]): boolean {
     const { actor, requestId, key = '', request = '' } = draft
-    const room =
+    const freeBytes =
       this.#messageBytes - RECORD_OVERHEAD_BYTES - Buffer.byteLength(JSON.stringify([actor, requestId, key, request]))
     // A record takes more events as long as it is not full, so a single event is what must fit.
-    return room > this.#recordBytes && texts.every((text) => text.length * 3 <= room || Buffer.byteLength(text) <= room)
+    return (
+      freeBytes > this.#recordBytes &&
+      texts.every((text) => text.length * 3 <= freeBytes || Buffer.byteLength(text) <= freeBytes)
+    )
   }
 
   /** Removes the next batch from a queue that is not empty. */
-  take(queue: PendingAppend[], next: BatchStart, record: (draft: Draft) => Recorded): MessageBatch {
-    const writes: { readonly waiting: PendingAppend; readonly recorded: Recorded }[] = []
+  takeBatch(queue: PendingAppend[], next: BatchStart, record: (draft: Draft) => Recorded): MessageBatch {
+    const writes: { readonly pending: PendingAppend; readonly recorded: Recorded }[] = []
     const lines: EncodedRecord[] = []
     const flush = next.position
     let { position: following, previous } = next
     let size = 0
-    for (let waiting = queue[0]; waiting; waiting = queue[0]) {
-      const { draft, texts } = waiting
+    for (let pending = queue[0]; pending; pending = queue[0]) {
+      const { draft, texts } = pending
       const recorded = record(draft)
       const { position, time } = recorded
       const encoder = new WriteEncoder({ position, previous, flush, time }, draft, this.#recordBytes)
       const encoded = [...texts.flatMap((text) => encoder.add(text) ?? []), encoder.end()]
-      const bytes = sizeOf(encoded)
+      const bytes = encoded.reduce((sum, line) => sum + line.bytes.length, 0)
+      // The next batch encodes this write again, with its own position of the flush.
       if (writes.length > 0 && size + bytes > this.#messageBytes) break
       queue.shift()
-      writes.push({ waiting, recorded })
+      writes.push({ pending, recorded })
       for (const line of encoded) {
         lines.push(line)
         previous = line.crc
       }
       following = lastPosition(recorded) + 1
       size += bytes
+      // A write that needs several messages is a batch of its own.
       if (size > this.#messageBytes) break
     }
-    return { writes, messages: this.#messagesOf(lines, flush), next: { position: following, previous } }
+    return { writes, messages: this.#pack(lines, flush), next: { position: following, previous } }
   }
 
-  #messagesOf(lines: readonly EncodedRecord[], position: number): readonly Message[] {
-    const messages: Message[] = []
-    for (let from = 0; from < lines.length; ) {
-      let to = from
-      let size = 0
-      do {
-        size += lineBytes(lines[to])
-        to++
-      } while (to < lines.length && size + lineBytes(lines[to]) <= this.#messageBytes)
-      messages.push({ position, bytes: Buffer.concat(lines.slice(from, to).map(({ bytes }) => bytes)) })
-      from = to
+  /** As many lines as fit into each message; at least one. */
+  #pack(lines: readonly EncodedRecord[], position: Position): readonly Message[] {
+    const packed: Uint8Array[][] = []
+    let size = Number.POSITIVE_INFINITY
+    for (const { bytes } of lines) {
+      size += bytes.length
+      if (size > this.#messageBytes) {
+        packed.push([])
+        size = bytes.length
+      }
+      packed.at(-1)?.push(bytes)
     }
-    return messages
+    return packed.map((parts) => ({ position, bytes: Buffer.concat(parts) }))
   }
-}
-
-function lineBytes(line: EncodedRecord | undefined): number {
-  return line?.bytes.length ?? 0
-}
-
-function sizeOf(lines: readonly EncodedRecord[]): number {
-  return lines.reduce((sum, { bytes }) => sum + bytes.length, 0)
 }
 
 /** Complete writes and the lines they consist of. */
@@ -171,31 +168,31 @@ interface CompleteWrites {
 /** Assembles records into complete writes. A write may span messages, and is void if its last record never comes. */
 export class WriteAssembler {
   readonly #chain: Chain
-  #unfinished: RecordLine[] = []
+  #incomplete: RecordLine[] = []
 
   constructor(next: ChainState) {
     this.#chain = new Chain(next)
   }
 
   /** Drops the incomplete write, which is void. */
-  forget(): void {
+  dropIncomplete(): void {
     this.#chain.cutOff()
-    this.#unfinished = []
+    this.#incomplete = []
   }
 
   /** The writes that the lines complete, or a text that tells which rule a line breaks. */
-  take(lines: readonly RecordLine[]): CompleteWrites | string {
+  addLines(lines: readonly RecordLine[]): CompleteWrites | string {
     const writes: Recorded[] = []
-    const whole: RecordLine[] = []
+    const complete: RecordLine[] = []
     for (const line of lines) {
       const wrong = this.#chain.add(line.record, line.crc)
       if (wrong !== undefined) return wrong
-      this.#unfinished.push(line)
+      this.#incomplete.push(line)
       if (line.record.more) continue
-      for (const part of this.#unfinished) whole.push(part)
-      writes.push(writeOf(this.#unfinished.map(({ record }) => record)))
-      this.#unfinished = []
+      for (const part of this.#incomplete) complete.push(part)
+      writes.push(writeOf(this.#incomplete.map(({ record }) => record)))
+      this.#incomplete = []
     }
-    return { writes, lines: whole, next: this.#chain.whole }
+    return { writes, lines: complete, next: this.#chain.whole }
   }
 }

@@ -14,7 +14,7 @@ const ANSWER_MS = 15_000
 /** To how many characters an error message is cut when the whole does not fit. */
 const CLIPPED_CHARACTERS = 500
 
-const FORWARDED: Partial<Record<RefusalCode, ForwardOutcome>> = {
+const REFUSAL_OUTCOMES: Partial<Record<RefusalCode, ForwardOutcome>> = {
   Unavailable: 'unavailable',
   OutcomeUnknown: 'unknown',
 }
@@ -42,9 +42,9 @@ export class Messenger {
     this.#figures = figures
     this.#batches = new RequestBatches({
       messageBytes,
-      together: figures.forwardTogether,
+      perMessage: figures.forwardTogether,
       send: async (node, text) => {
-        const { data } = await nc.request(this.#subjectOf(node), text, { timeout: ANSWER_MS })
+        const { data } = await nc.request(this.#nodeSubject(node), text, { timeout: ANSWER_MS })
         return Buffer.from(data).toString()
       },
     })
@@ -60,13 +60,13 @@ export class Messenger {
     if (this.#isConnected) this.#nc.publish(`${this.#prefix}.announcements`, JSON.stringify(announcement))
   }
 
-  onAnnouncement(heard: (announcement: Announcement) => void): void {
-    this.#subscribe(`${this.#prefix}.announcements`, (text) => heard(JSON.parse(text) as Announcement))
+  onAnnouncement(received: (announcement: Announcement) => void): void {
+    this.#subscribe(`${this.#prefix}.announcements`, (text) => received(JSON.parse(text) as Announcement))
   }
 
   /** Answers the requests sent to a node. Those of one message are started in order and answered in one response. */
   serve(node: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): void {
-    this.#subscribe(this.#subjectOf(node), (text, respond) => {
+    this.#subscribe(this.#nodeSubject(node), (text, respond) => {
       this.#answerAll(text, answer)
         .then(respond)
         .catch((error: unknown) =>
@@ -76,14 +76,14 @@ export class Messenger {
   }
 
   async #answerAll(text: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<string> {
-    const requests = await this.#turns.run((turn) => requestsIn(text, turn))
+    const requests = await this.#turns.run((turn) => parseRequests(text, turn))
     const answers = requests.map((request) =>
       answer(request).catch((error: unknown): LeaderResponse => {
         this.#limitedLog.error({ err: error }, 'a request of another node could not be answered')
         return { type: 'failed' }
       }),
     )
-    return this.#textOf(await Promise.all(answers))
+    return this.#responseText(await Promise.all(answers))
   }
 
   /** Asks another node. The Refusal tells whether the command may have been executed nevertheless. */
@@ -93,10 +93,10 @@ export class Messenger {
     let outcome: ForwardOutcome = 'failed'
     try {
       const answer = await this.#ask(node, request)
-      outcome = outcomeOf(answer)
+      outcome = outcomeOfResponse(answer)
       return answer
     } catch (error) {
-      if (error instanceof Refusal) outcome = FORWARDED[error.code] ?? 'refused'
+      if (error instanceof Refusal) outcome = REFUSAL_OUTCOMES[error.code] ?? 'refused'
       throw error
     } finally {
       forwarded[outcome]++
@@ -105,7 +105,7 @@ export class Messenger {
   }
 
   async #ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
-    const text = await this.#turns.run((turn) => textOfRequest(request, this.messageBytes, turn))
+    const text = await this.#turns.run((turn) => requestText(request, this.messageBytes, turn))
     if (text === undefined || !this.#batches.fits(text)) {
       throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.messageBytes} bytes.`)
     }
@@ -126,15 +126,15 @@ export class Messenger {
   }
 
   /** If the answers are too large for a message, leaves out the details of errors, or else what is not created. */
-  #textOf(answers: readonly LeaderResponse[]): string {
+  #responseText(answers: readonly LeaderResponse[]): string {
     const text = JSON.stringify(answers)
-    if (this.#fits(text)) return text
+    if (this.#fitsInMessage(text)) return text
     const shorter = answers.map(withoutDetails)
     const shorterText = JSON.stringify(shorter)
-    return this.#fits(shorterText) ? shorterText : JSON.stringify(shorter.map(withoutLists))
+    return this.#fitsInMessage(shorterText) ? shorterText : JSON.stringify(shorter.map(withoutLists))
   }
 
-  #fits(text: string): boolean {
+  #fitsInMessage(text: string): boolean {
     return Buffer.byteLength(text) <= this.messageBytes
   }
 
@@ -143,14 +143,14 @@ export class Messenger {
     for (const subscription of this.#subscriptions) subscription.unsubscribe()
   }
 
-  #subjectOf(node: string): string {
+  #nodeSubject(node: string): string {
     return `${this.#prefix}.nodes.${node}`
   }
 
-  #subscribe(subject: string, heard: (text: string, respond: (text: string) => void) => void): void {
+  #subscribe(subject: string, received: (text: string, respond: (text: string) => void) => void): void {
     const callback = (error: Error | null, message: { data: Uint8Array; respond(data: string): boolean }): void => {
       if (error) return
-      heard(Buffer.from(message.data).toString(), (text) => message.respond(text))
+      received(Buffer.from(message.data).toString(), (text) => message.respond(text))
     }
     this.#subscriptions.push(this.#nc.subscribe(subject, { callback }))
   }
@@ -168,7 +168,7 @@ export class Messenger {
 }
 
 /** Undefined if a batch has more than `most` characters. */
-async function textOfRequest(request: LeaderRequest, most: number, turn: Turn): Promise<string | undefined> {
+async function requestText(request: LeaderRequest, most: number, turn: Turn): Promise<string | undefined> {
   if (request.type !== 'bulk' || request.command.type !== 'CreateItems') return JSON.stringify(request)
   const { type, origin } = request
   const { items, ...command } = request.command
@@ -185,7 +185,7 @@ async function textOfRequest(request: LeaderRequest, most: number, turn: Turn): 
   return `${before},"items":[${texts.join(',')}]}}`
 }
 
-async function requestsIn(text: string, turn: Turn): Promise<readonly LeaderRequest[]> {
+async function parseRequests(text: string, turn: Turn): Promise<readonly LeaderRequest[]> {
   const requests: LeaderRequest[] = []
   for (const request of elementsOf(text)) {
     if (turn.isOver) await turn.next()
@@ -215,13 +215,13 @@ function withoutLists(answer: LeaderResponse): LeaderResponse {
   return { type: 'refused', code: 'TooLarge', message, faults: [], position }
 }
 
-function outcomeOf(answer: LeaderResponse): ForwardOutcome {
-  if (answer.type === 'refused') return FORWARDED[answer.code] ?? 'refused'
+function outcomeOfResponse(answer: LeaderResponse): ForwardOutcome {
+  if (answer.type === 'refused') return REFUSAL_OUTCOMES[answer.code] ?? 'refused'
   return answer.type === 'failed' ? 'failed' : 'stored'
 }
 
 /** The leader decides the requests of a message without a pause, so their number is limited. */
-const MOST_TOGETHER = 256
+const MOST_PER_MESSAGE = 256
 const BRACKETS_BYTES = 2
 
 interface PendingRequest {
@@ -236,7 +236,7 @@ interface RequestBatchesOptions {
   /** Sends a node a JSON array of requests and resolves with the array of answers. */
   readonly send: (node: string, text: string) => Promise<string>
   /** Requests per message. */
-  readonly together: Pick<Histogram, 'note'>
+  readonly perMessage: Pick<Histogram, 'note'>
 }
 
 /** Batches the requests of one iteration of the event loop into few messages. Each gets its own answer. */
@@ -255,11 +255,11 @@ export class RequestBatches {
   /** Resolves with the answer; rejects if the message fails. */
   ask(node: string, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const waiting: PendingRequest = { text, bytes: Buffer.byteLength(text) + 1, resolve, reject }
+      const pending: PendingRequest = { text, bytes: Buffer.byteLength(text) + 1, resolve, reject }
       if (this.#gathered.size === 0) setImmediate(() => this.#sendAll())
       const others = this.#gathered.get(node)
-      if (others) others.push(waiting)
-      else this.#gathered.set(node, [waiting])
+      if (others) others.push(pending)
+      else this.#gathered.set(node, [pending])
     })
   }
 
@@ -272,30 +272,30 @@ export class RequestBatches {
     const gathered = [...this.#gathered]
     this.#gathered.clear()
     for (const [node, all] of gathered) {
-      let some: PendingRequest[] = []
+      let batch: PendingRequest[] = []
       let bytes = BRACKETS_BYTES
-      for (const waiting of all) {
-        if (some.length === MOST_TOGETHER || bytes + waiting.bytes > this.#options.messageBytes) {
-          if (some.length > 0) void this.#send(node, some)
-          some = []
+      for (const pending of all) {
+        if (batch.length === MOST_PER_MESSAGE || bytes + pending.bytes > this.#options.messageBytes) {
+          if (batch.length > 0) void this.#send(node, batch)
+          batch = []
           bytes = BRACKETS_BYTES
         }
-        some.push(waiting)
-        bytes += waiting.bytes
+        batch.push(pending)
+        bytes += pending.bytes
       }
-      void this.#send(node, some)
+      void this.#send(node, batch)
     }
   }
 
-  async #send(node: string, some: readonly PendingRequest[]): Promise<void> {
-    this.#options.together.note(some.length)
+  async #send(node: string, batch: readonly PendingRequest[]): Promise<void> {
+    this.#options.perMessage.note(batch.length)
     try {
-      const text = await this.#options.send(node, `[${some.map((waiting) => waiting.text).join(',')}]`)
+      const text = await this.#options.send(node, `[${batch.map((pending) => pending.text).join(',')}]`)
       const answers = JSON.parse(text) as readonly unknown[]
-      if (answers.length !== some.length) throw new Error(`${some.length} requests, and ${answers.length} answers`)
-      for (const [index, { resolve }] of some.entries()) resolve(answers[index])
+      if (answers.length !== batch.length) throw new Error(`${batch.length} requests, and ${answers.length} answers`)
+      for (const [index, { resolve }] of batch.entries()) resolve(answers[index])
     } catch (error) {
-      for (const { reject } of some) reject(error)
+      for (const { reject } of batch) reject(error)
     }
   }
 }

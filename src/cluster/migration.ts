@@ -61,21 +61,21 @@ export async function moveToStream(
     const head = next.position - 1
     const beginning = encodeBeginning(id)
     const begun = await stream.find(1)
-    if (!begun) await put(stream, beginning, 0)
+    if (!begun) await append(stream, beginning, 0)
     else if (decodeBeginning(begun) !== id) {
       throw new Refusal('Conflict', `The stream holds another journal, ${decodeBeginning(begun)}; this one is ${id}.`)
     }
-    const end = await endOf(stream)
+    const end = await findEnd(stream)
     await checkBeginning(files, segments, end, head)
     const { position, previous } = end
     // From here on other writers are detected, and a write that an interrupted copy left incomplete is void.
-    await put(stream, encodeSuccession({ decider: 'migrate', token: newId(), position, previous }), end.sequence)
+    await append(stream, encodeSuccession({ decider: 'migrate', token: newId(), position, previous }), end.sequence)
     let sequence = end.sequence + 1
-    for await (const { message, last } of messagesOf(files, segments, position, head, stream.messageBytes)) {
-      await put(stream, message, sequence++)
+    for await (const { message, last } of packMessages(files, segments, position, head, stream.messageBytes)) {
+      await append(stream, message, sequence++)
       progress(last, head)
     }
-    await compare(files, segments, head, stream)
+    await compareCopy(files, segments, head, stream)
     return { id, head }
   } finally {
     await lock.release()
@@ -107,7 +107,7 @@ export async function moveToDirectory(
       failure = error
     },
   })
-  const end = await endOf(stream)
+  const end = await findEnd(stream)
   journal.follow((recorded) => progress(lastPosition(recorded), end.position - 1))
   try {
     await journal.begin()
@@ -127,7 +127,7 @@ export async function moveToDirectory(
 const TRIES = 20
 const RETRY_MS = 500
 
-async function put(stream: RecordStream, message: Message, after: Sequence): Promise<void> {
+async function append(stream: RecordStream, message: Message, after: Sequence): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     const outcome = await stream.publish(message, after)
     if (outcome === 'stored') return
@@ -140,14 +140,14 @@ async function put(stream: RecordStream, message: Message, after: Sequence): Pro
 }
 
 /** The end of a stream's last complete write. */
-interface End {
+interface StreamEnd {
   readonly sequence: Sequence
   /** Position of the next record. */
   readonly position: Position
   readonly previous: string
 }
 
-async function endOf(stream: RecordStream): Promise<End> {
+async function findEnd(stream: RecordStream): Promise<StreamEnd> {
   const sequence = await stream.last()
   for (let at = sequence; at > 1; at--) {
     const message = await stream.find(at)
@@ -161,7 +161,12 @@ async function endOf(stream: RecordStream): Promise<End> {
 }
 
 /** Checks that the stream is a prefix of the journal on disk. */
-async function checkBeginning(files: Files, segments: readonly Segment[], end: End, head: Position): Promise<void> {
+async function checkBeginning(
+  files: Files,
+  segments: readonly Segment[],
+  end: StreamEnd,
+  head: Position,
+): Promise<void> {
   const last = end.position - 1
   if (last > head) {
     throw new Refusal('Conflict', `The stream continues to position ${last}, and the journal ends at ${head}.`)
@@ -174,7 +179,7 @@ async function checkBeginning(files: Files, segments: readonly Segment[], end: E
 }
 
 /** Packs the lines from a position on into messages. */
-async function* messagesOf(
+async function* packMessages(
   files: Files,
   segments: readonly Segment[],
   from: Position,
@@ -209,7 +214,7 @@ async function* messagesOf(
 }
 
 /** Reads the journal and the stream, and throws at the first difference. */
-async function compare(
+async function compareCopy(
   files: Files,
   segments: readonly Segment[],
   head: Position,
@@ -219,28 +224,34 @@ async function compare(
   const assembler = new WriteAssembler(BEGINNING)
   let next = BEGINNING
   const last = await stream.last()
+  const compareMessage = async (sequence: Sequence, message: Message): Promise<void> => {
+    const content = decodeContent(message)
+    if (content.kind === 'succession') assembler.dropIncomplete()
+    else {
+      const whole = assembler.addLines(content.lines)
+      if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
+      next = whole.next
+      for (const { bytes, record } of whole.lines) {
+        const { value } = await lines.next()
+        if (!value || !Buffer.from(value.bytes).equals(bytes)) {
+          throw new Corruption(`The copy differs at position ${record.position}.`)
+        }
+      }
+    }
+    if (sequence === last && next.position !== head + 1) {
+      throw new Corruption(`The copy ends at position ${next.position - 1}.`)
+    }
+  }
   await new Promise<void>((resolve, reject) => {
     const following = stream.follow(2, async (sequence, message) => {
       try {
-        const content = decodeContent(message)
-        if (content.kind === 'succession') assembler.forget()
-        else {
-          const whole = assembler.take(content.lines)
-          if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
-          next = whole.next
-          for (const { bytes, record } of whole.lines) {
-            const { value } = await lines.next()
-            if (!value || !Buffer.from(value.bytes).equals(bytes)) {
-              throw new Corruption(`The copy differs at position ${record.position}.`)
-            }
-          }
-        }
+        await compareMessage(sequence, message)
         if (sequence < last) return
-        if (next.position !== head + 1) throw new Corruption(`The copy ends at position ${next.position - 1}.`)
         resolve()
       } catch (error) {
         reject(error)
       }
+      // `close` waits until this function has returned.
       setImmediate(() => void following.close())
     })
   })

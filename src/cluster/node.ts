@@ -157,10 +157,10 @@ export class Node {
     } catch (error) {
       why = error
     }
-    const isMine = election.leader === id
-    this.#logIfStuck(why !== undefined || (isMine && !election.isHeld), why)
-    if (isMine && election.isHeld && !this.#isElected) this.#lead()
-    if (!isMine && this.#isElected) this.#resign()
+    const isLeaseHolder = election.leader === id
+    this.#logIfStuck(why !== undefined || (isLeaseHolder && !election.isHeld), why)
+    if (isLeaseHolder && election.isHeld && !this.#isElected) this.#lead()
+    if (!isLeaseHolder && this.#isElected) this.#resign()
     this.#announce()
     this.#checking ??= this.#checkEnd().finally(() => {
       this.#checking = undefined

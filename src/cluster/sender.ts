@@ -30,11 +30,11 @@ export class Sender {
   }
 
   /**
-   * Appends a message. Retries it unchanged until its outcome is known or `pointless` returns true. The next message is
+   * Appends a message. Retries it unchanged until its outcome is known or `isPointless` returns true. The next message is
    * sent only after this one is known to be stored, since a sequence number says nothing about the content of the
    * message with that number.
    */
-  async send(message: Message, pointless: () => boolean): Promise<PublishOutcome> {
+  async send(message: Message, isPointless: () => boolean): Promise<PublishOutcome> {
     const sequence = this.sequence + 1
     const began = performance.now()
     const arrival = new Promise<PublishOutcome>((arrived) => {
@@ -43,7 +43,7 @@ export class Sender {
     let outcome: PublishOutcome
     try {
       do outcome = await Promise.race([arrival, this.#attempt(message, sequence)])
-      while (outcome === 'unknown' && performance.now() - began <= GIVE_UP_MS && !pointless())
+      while (outcome === 'unknown' && performance.now() - began <= GIVE_UP_MS && !isPointless())
     } finally {
       this.#inFlight = undefined
     }
@@ -54,19 +54,19 @@ export class Sender {
 
   /** Publishes a message once, and waits for the next attempt if the outcome is unknown. */
   async #attempt(message: Message, sequence: Sequence): Promise<PublishOutcome> {
-    const answer = await this.#stream.publish(message, sequence - 1)
-    if (answer === 'stored') return answer
+    const outcome = await this.#stream.publish(message, sequence - 1)
+    if (outcome === 'stored') return outcome
     // An earlier attempt may have stored it.
-    const stored = answer === 'behind' ? await this.#stream.find(sequence).catch(() => undefined) : undefined
-    if (stored) return outcomeOf(message, stored)
+    const stored = outcome === 'behind' ? await this.#stream.find(sequence).catch(() => undefined) : undefined
+    if (stored) return compareMessages(message, stored)
     await delay(RETRY_MS)
     return 'unknown'
   }
 
-  /** Compares a message with the one in flight. Must be called with every message before it is processed. */
-  compare(sequence: Sequence, message: Message): Promise<void> | undefined {
+  /** Tells the outcome of the message in flight. Must be called with every message of the stream before it is processed. */
+  noteReceived(sequence: Sequence, message: Message): Promise<void> | undefined {
     if (this.#inFlight?.sequence !== sequence) return undefined
-    const outcome = outcomeOf(this.#inFlight.message, message)
+    const outcome = compareMessages(this.#inFlight.message, message)
     this.#inFlight.arrived(outcome)
     // Writes decided here are rejected before those of the other leader become visible.
     return outcome === 'stored' ? undefined : setImmediate()
@@ -74,6 +74,6 @@ export class Sender {
 }
 
 /** The outcome of a message whose number another one has, which may be the same. */
-function outcomeOf({ bytes }: Message, stored: Message): 'stored' | 'behind' {
+function compareMessages({ bytes }: Message, stored: Message): 'stored' | 'behind' {
   return Buffer.from(bytes).equals(stored.bytes) ? 'stored' : 'behind'
 }

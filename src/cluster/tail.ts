@@ -18,7 +18,7 @@ interface TailOptions {
   readonly incoming: (sequence: Sequence, message: Message) => Promise<void> | undefined
   /** Called with each succession, and awaited, before later messages are processed. */
   readonly succeeded: (succession: Succession) => Promise<void> | undefined
-  /** Called with complete writes, and awaited, before followers see them. */
+  /** Called with complete writes, and awaited, before listeners get them. */
   readonly project?: ((batch: readonly Recorded[]) => void | Promise<void>) | undefined
   readonly log: LimitedLog | undefined
   /** The stream is not the expected one, or its copy cannot be written: processing has stopped. */
@@ -27,17 +27,17 @@ interface TailOptions {
 
 /**
  * Processes the messages of a stream, each once and in order, from whichever source: verifies them, copies them to disk
- * and passes complete writes to the followers.
+ * and passes complete writes to the listeners.
  */
 export class Tail {
   readonly #options: TailOptions
   readonly #replica: Replica
   readonly #assembler: WriteAssembler
-  readonly #followers: ((recorded: Recorded) => void)[] = []
+  readonly #listeners: ((recorded: Recorded) => void)[] = []
   #sequence: Sequence
   #head: Position
   #following: { close(): Promise<void> } | undefined
-  #turn: Promise<void> = Promise.resolve()
+  #processing: Promise<void> = Promise.resolve()
   #arrivals: {
     readonly sequence: Sequence
     readonly resolve: () => void
@@ -58,7 +58,7 @@ export class Tail {
     return this.#sequence
   }
 
-  /** Position of the last event passed to the followers. */
+  /** Position of the last event passed to the listeners. */
   get head(): Position {
     return this.#head
   }
@@ -68,8 +68,8 @@ export class Tail {
     return this.#unusable
   }
 
-  follow(follower: (recorded: Recorded) => void): void {
-    this.#followers.push(follower)
+  follow(listener: (recorded: Recorded) => void): void {
+    this.#listeners.push(listener)
   }
 
   /** Starts to follow the stream. */
@@ -82,7 +82,7 @@ export class Tail {
     })
   }
 
-  /** Resolves when everything that the stream held at the call is in the copy and was passed to all followers. */
+  /** Resolves when everything that the stream held at the call is in the copy and was passed to all listeners. */
   async caughtUp(): Promise<void> {
     const last = await this.#options.stream.last()
     if (this.#sequence >= last) return
@@ -92,7 +92,7 @@ export class Tail {
 
   /** Resolves with whether the message was processed. Never throws. */
   async receive(sequence: Sequence, message: Message): Promise<boolean> {
-    const taken = this.#turn.then(async () => {
+    const taken = this.#processing.then(async () => {
       if (sequence <= this.#sequence || this.#unusable) return
       if (sequence !== this.#sequence + 1) {
         throw new Corruption(`Message ${this.#sequence + 1} of the stream is missing: ${sequence} came after it.`)
@@ -100,8 +100,8 @@ export class Tail {
       await this.#options.incoming(sequence, message)
       await this.#apply(sequence, message)
     })
-    this.#turn = taken.catch((error: unknown) => this.#fail(error))
-    await this.#turn
+    this.#processing = taken.catch((error: unknown) => this.#fail(error))
+    await this.#processing
     return sequence <= this.#sequence
   }
 
@@ -109,7 +109,7 @@ export class Tail {
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
     this.#endArrivals(this.#unusable)
     await this.#following?.close()
-    await this.#turn
+    await this.#processing
   }
 
   async #apply(sequence: Sequence, message: Message): Promise<void> {
@@ -127,7 +127,7 @@ export class Tail {
       if (succession.position !== position || succession.previous !== previous) {
         throw corrupt(`a node took over at position ${succession.position}, which is not the end`)
       }
-      this.#assembler.forget()
+      this.#assembler.dropIncomplete()
       await this.#options.succeeded(succession)
     } else {
       const wrong = await this.#process(content.lines)
@@ -142,7 +142,7 @@ export class Tail {
 
   /** Returns the rule that a record breaks; undefined if all are valid. */
   async #process(lines: readonly RecordLine[]): Promise<string | undefined> {
-    const whole = this.#assembler.take(lines)
+    const whole = this.#assembler.addLines(lines)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined
     await this.#copy({
@@ -154,7 +154,7 @@ export class Tail {
     if (projected) await projected
     for (const recorded of whole.writes) {
       this.#head = lastPosition(recorded)
-      for (const follower of this.#followers) follower(recorded)
+      for (const listener of this.#listeners) listener(recorded)
     }
     return undefined
   }

@@ -11,8 +11,10 @@ import type { Relation } from './json-server.ts'
 import { RECEIVED, withReceived } from './parameter.ts'
 import type { UnpagedQuery } from './result-cursor.ts'
 
+export type { Item }
+
 /** How items of one collection are shown inside those of another. */
-export interface Related {
+interface Related {
   /** The member that shows them. */
   readonly member: string
   readonly collection: string
@@ -32,16 +34,14 @@ export type Each = (item: JsonObject, place: number) => void
 /** Calls `each` with every wanted item, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>
 
-export type { Item }
-
 export interface ItemText {
   readonly text: string
 }
 
 /** Highest number of characters of a page with its embedded items. */
 const MOST_CHARACTERS = 2 ** 25
-/** Items whose children are found together by their keys. */
-const FOUND_TOGETHER = 64
+/** Items whose children are found at once by their keys. */
+const FOUND_AT_ONCE = 64
 
 /** The member by which items refer to one of a collection: `postId` for `posts`. */
 export function foreignKeyOf(collection: string): string {
@@ -86,7 +86,7 @@ export async function embed(
     if (turn.isOver) await turn.next()
     const text = fields?.has(RECEIVED) ? withReceived(item.text, item.timeMs) : item.text
     texts.push({ text: withMembers(text, fields, embedded.membersOf(index)) })
-    embedded.count(item.text.length)
+    embedded.countCharacters(item.text.length)
   }
   return texts
 }
@@ -111,12 +111,12 @@ class Embedded {
     this.#members[index]?.set(member, text)
   }
 
-  add(characters: number): void {
+  countItem(characters: number): void {
     if (++this.#items > this.#most) throw tooMuch(`more than ${this.#most} items`)
-    this.count(characters)
+    this.countCharacters(characters)
   }
 
-  count(characters: number): void {
+  countCharacters(characters: number): void {
     this.#characters += characters
     if (this.#characters > MOST_CHARACTERS) throw tooMuch(`more than ${MOST_CHARACTERS} characters`)
   }
@@ -136,12 +136,12 @@ async function embedMany(
   const { snapshot, field, member } = related
   const path: Path = [field]
   const isIndexed = snapshot.indexes.some(({ paths }) => paths[0]?.length === 1 && paths[0][0] === field)
-  const together = isIndexed ? FOUND_TOGETHER : Math.max(1, items.length)
-  for (let from = 0; from < items.length; from += together) {
+  const atOnce = isIndexed ? FOUND_AT_ONCE : Math.max(1, items.length)
+  for (let from = 0; from < items.length; from += atOnce) {
     const children = new Map<string, { readonly place: number; readonly text: string }[]>()
-    for (const { key } of items.slice(from, from + together)) children.set(key, [])
+    for (const { key } of items.slice(from, from + atOnce)) children.set(key, [])
     // A scan looks a foreign key up in the map. A filter of thousands of keys cannot be created with pauses.
-    const isFew = children.size <= FOUND_TOGETHER
+    const isFew = children.size <= FOUND_AT_ONCE
     const filter = isFew ? filterOf(path, 'eq', [...children.keys()]) : filterOf(path, 'exists', ['true'])
     const wanted = { filters: [filter], mentioned: [], sort: [] }
     const each: Each = (item, place) => {
@@ -149,12 +149,12 @@ async function embedMany(
         const found = children.get(scalarText(value) ?? '')
         if (!found || found.at(-1)?.place === place) continue
         const { text } = snapshot.items.itemAt(place) as Item
-        embedded.add(text.length)
+        embedded.countItem(text.length)
         found.push({ place, text })
       }
     }
     await match(related, wanted, each, turn)
-    for (let index = from; index < Math.min(from + together, items.length); index++) {
+    for (let index = from; index < Math.min(from + atOnce, items.length); index++) {
       const found = children.get((items[index] as Item).key) ?? []
       found.sort((a, b) => a.place - b.place)
       embedded.set(index, member, `[${found.map(({ text }) => text).join(',')}]`)
@@ -174,7 +174,7 @@ async function embedOne(
     const key = scalarText(own(parseText(text) as JsonObject, field))
     const found = key === undefined || key === '' ? undefined : snapshot.items.item(key)
     if (!found) continue
-    embedded.add(found.text.length)
+    embedded.countItem(found.text.length)
     embedded.set(index, member, found.text)
   }
 }
@@ -187,13 +187,13 @@ function scalarText(value: JsonValue | undefined): string | undefined {
 function withMembers(text: string, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
   const names = [...members.keys()]
   const isReplaced = names.some((name) => text.includes(`${JSON.stringify(name)}:`))
-  const own = fields || isReplaced ? without(parseText(text) as JsonObject, fields, members) : text
+  const own = fields || isReplaced ? withoutMembers(parseText(text) as JsonObject, fields, members) : text
   const added = names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join(',')
   if (added === '') return own
   return own === '{}' ? `{${added}}` : `${own.slice(0, -1)},${added}}`
 }
 
-function without(item: JsonObject, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
+function withoutMembers(item: JsonObject, fields: Selection | undefined, members: ReadonlyMap<string, string>): string {
   const shown = fields ? select(item, fields) : item
   const kept = Object.keys(shown).filter((name) => !members.has(name))
   return JSON.stringify(Object.fromEntries(kept.map((name) => [name, shown[name] as JsonValue])))

@@ -24,7 +24,7 @@ export interface Filter {
   readonly isTime: boolean
   readonly operator: Exclude<Operator, 'in'>
   readonly operands: readonly Operand[]
-  /** The length of the longest operand's text. */
+  /** The length of the longest operand's text, in characters. */
   readonly longest: number
   readonly keys: OperandKeys
   /** Matches the JSON text of each matching item; undefined if there is no such expression. */
@@ -169,21 +169,17 @@ export function filterOf(path: Path, operator: Operator, values: readonly string
     operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(foldCase) : values
   // A long list of the same text, such as commas alone, would cost tens of milliseconds.
   const operands = Array.from(new Set(texts), (text) => operandOf(text, isTime))
-  let keys: OperandKeys | undefined
   let trace: RegExp | undefined | null = null
   return {
     path,
     isTime,
     operator: operator === 'in' ? 'eq' : operator,
     operands,
+    keys: operandKeys(operands),
     longest: operands.reduce((most, { text }) => Math.max(most, text.length), 0),
     get trace() {
       if (trace === null) trace = isTime ? undefined : traceOf(path, operator, operands)
       return trace
-    },
-    get keys() {
-      keys ??= operandKeys(operands)
-      return keys
     },
   }
 }
@@ -225,15 +221,15 @@ function traceOf(path: Path, operator: string, operands: readonly Operand[]): Re
     else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
     else return undefined
   }
-  const value = values.map(escaped).join('|')
+  const value = values.map(escapeRegExp).join('|')
   if (operator === 'contains' || operator === 'endswith') {
     return value.length > MOST_CHARACTERS ? undefined : new RegExp(value)
   }
   // The value may be in an array.
-  return new RegExp(`${escaped(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
+  return new RegExp(`${escapeRegExp(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
 }
 
-function escaped(text: string): string {
+function escapeRegExp(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }
 

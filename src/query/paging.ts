@@ -30,13 +30,13 @@ export const PAGE_PARAMETERS = Object.fromEntries(
     const first = pages ? 'The page, from 1.' : `Number of items to skip. With \`${size}\`.`
     const most = `Highest number of items, by default ${DEFAULT_PAGE_SIZE}. With \`${start}\`.`
     return [
-      [start, integer(first, firstOf(family))],
-      [size, integer(most, 1)],
+      [start, integerParameter(first, firstNumber(family))],
+      [size, integerParameter(most, 1)],
     ]
   }),
 ) as Readonly<Record<(typeof OWN_FAMILIES)[number]['start' | 'size'], ParameterDescription>>
 
-function integer(description: string, minimum: number): ParameterDescription {
+function integerParameter(description: string, minimum: number): ParameterDescription {
   return { description, schema: { type: 'integer', minimum } }
 }
 
@@ -50,23 +50,21 @@ export function parsePage(paging: ReadonlyMap<string, string>, largest: number, 
       `The parameters ${used.join(', ')} count pages in different ways; use one of: ${FAMILIES.map(({ start, size }) => `${start} and ${size}`).join('; ')}.`,
     )
   }
-  const start = number(paging, family.start, firstOf(family)) ?? firstOf(family)
-  const behind = family.isEnd ? start : 0
+  const start = parseCount(paging, family.start, firstNumber(family)) ?? firstNumber(family)
+  // The index behind the last item counts from the first item of all, a size from that of the page.
+  const sizeFrom = family.isEnd ? start : 0
   const size =
-    (number(paging, family.size, behind + 1) ?? behind + Math.min(family.initial ?? initial, largest)) - behind
-  if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${behind + largest}.`)
-  return { offset: offsetOf(family, start, size), size, largest, family }
+    (parseCount(paging, family.size, sizeFrom + 1) ?? sizeFrom + Math.min(family.initial ?? initial, largest)) -
+    sizeFrom
+  if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${sizeFrom + largest}.`)
+  return { offset: family.pages ? (start - 1) * size : start, size, largest, family }
 }
 
-function firstOf({ pages }: Family): number {
+function firstNumber({ pages }: Family): number {
   return pages ? 1 : 0
 }
 
-function offsetOf({ pages }: Family, start: number, size: number): number {
-  return pages ? (start - 1) * size : start
-}
-
-function number(paging: ReadonlyMap<string, string>, name: string, least: number): number | undefined {
+function parseCount(paging: ReadonlyMap<string, string>, name: string, least: number): number | undefined {
   const text = paging.get(name)
   if (text === undefined) return undefined
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
@@ -95,19 +93,19 @@ export function pageLinks(parameters: readonly Parameter[], page: Page, total: n
     if (name !== family.start && !(family.isEnd && name === family.size)) rest += `${raw}&`
   }
   rest += `${family.start}=`
-  const at = (start: number): string => {
+  const searchAt = (start: number): string => {
     if (family.pages) return `${rest}${Math.floor(start / size) + 1}`
     return family.isEnd ? `${rest}${start}&${family.size}=${start + size}` : rest + start
   }
-  const links: PageLink[] = [{ relation: 'first', search: at(0) }]
-  if (offset >= size) links.push({ relation: 'prev', search: at(Math.min(offset - size, lastOffset)) })
-  else if (offset > 0) links.push({ relation: 'prev', search: upTo(offset, parameters, family) })
-  if (offset + size < total) links.push({ relation: 'next', search: at(offset + size) })
-  links.push({ relation: 'last', search: at(lastOffset) })
+  const links: PageLink[] = [{ relation: 'first', search: searchAt(0) }]
+  if (offset >= size) links.push({ relation: 'prev', search: searchAt(Math.min(offset - size, lastOffset)) })
+  else if (offset > 0) links.push({ relation: 'prev', search: searchBefore(offset, parameters, family) })
+  if (offset + size < total) links.push({ relation: 'next', search: searchAt(offset + size) })
+  links.push({ relation: 'last', search: searchAt(lastOffset) })
   return links
 }
 
-function upTo(offset: number, parameters: readonly Parameter[], family: Family): string {
+function searchBefore(offset: number, parameters: readonly Parameter[], family: Family): string {
   const others = parameters.filter(({ name }) => name !== family.start && name !== family.size)
   return [...others.map(({ raw }) => raw), `${family.size}=${offset}`, `${family.start}=0`].join('&')
 }

@@ -8,10 +8,10 @@ import { ChunkedList } from '../runtime/chunked-list.ts'
 import { type Asker, type Limit, type Turn, Turns } from '../runtime/turns.ts'
 import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
-import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
+import { embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
-import { IndexAdvisor } from './index/advisor.ts'
-import { findPage, matches, type PageItems } from './index/finder.ts'
+import { IndexAdvisor, type IndexAdvisorOptions } from './index/advisor.ts'
+import { findPage, type PageItems, visitMatches } from './index/finder.ts'
 import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
@@ -19,7 +19,9 @@ import { type PageText, pageText } from './page-text.ts'
 import type { Query } from './query.ts'
 import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
-export interface QueriesOptions {
+export type { IndexStatus }
+
+interface QueriesOptions {
   /** The views of the present. */
   readonly views: {
     /** The collection, also if it was removed. */
@@ -32,13 +34,8 @@ export interface QueriesOptions {
   /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number
   /** By name. */
-  readonly collections?: Readonly<Record<string, CollectionOptions>>
+  readonly collections?: IndexAdvisorOptions['collections']
   readonly turns?: Turns
-}
-
-export interface CollectionOptions {
-  /** The paths of each index from the settings. */
-  readonly indexes: readonly (readonly Path[])[]
 }
 
 export type PresentCollection = Collection
@@ -48,11 +45,11 @@ export type QuerySource = Collection | CollectionSnapshot
 
 type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
 
-export interface PageItemsAt extends PageItems, State {}
+interface PageItemsAt extends PageItems, State {}
 export interface PageTextAt extends PageText, State {}
 
 /** The ids of the items that match filters at one position. */
-export interface MatchingIds {
+interface MatchingIds {
   readonly position: Position
   readonly ids: Iterable<ItemId>
   /** Whether an item that was written since matches. */
@@ -84,7 +81,7 @@ export class Queries implements Projection {
 
   /** The requested page as text. Throws when the client has disconnected. */
   answer(source: QuerySource, query: Query, asker?: Asker): Promise<PageTextAt> {
-    return this.#execute(source, query, answerOf, asker)
+    return this.#execute(source, query, answerQuery, asker)
   }
 
   find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItemsAt> {
@@ -99,7 +96,10 @@ export class Queries implements Projection {
     most: number,
     asker?: Asker,
   ): Promise<readonly ItemText[]> {
-    const match: Match = (one, wanted, each, turn) => this.#matching(one, { ...NO_PAGE, ...wanted }, each, turn)
+    const match: Match = async ({ snapshot }, wanted, each, turn) => {
+      const query = { ...NO_PAGE, ...wanted }
+      await visitMatches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
+    }
     return this.#turns.run((turn) => embed(items, fields, related, most, match, turn), asker)
   }
 
@@ -112,7 +112,7 @@ export class Queries implements Projection {
   async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<MatchingIds> {
     const snapshot = this.hold(collection)
     try {
-      const ids = await this.#turns.run((turn) => idsOf(snapshot, conditions, turn), { isGone: () => false, limit })
+      const ids = await this.#turns.run((turn) => findIds(snapshot, conditions, turn), { isGone: () => false, limit })
       return { position: snapshot.at, ids, matches: (item) => meetsConditions(item, conditions) }
     } finally {
       snapshot.release()
@@ -131,10 +131,6 @@ export class Queries implements Projection {
       const places = this.#options.views.any(status.collection)?.places
       return status.built === undefined ? status : { ...status, built: Math.min(1, status.built / (places || 1)) }
     })
-  }
-
-  async #matching({ snapshot }: RelatedSnapshot, query: Query, each: Each, turn: Turn): Promise<void> {
-    await matches(snapshot, query, await this.#planOf(snapshot, query, turn), each, turn)
   }
 
   #execute<Result>(
@@ -166,7 +162,7 @@ export class Queries implements Projection {
   }
 }
 
-async function answerOf(
+async function answerQuery(
   snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
@@ -185,7 +181,7 @@ function itemsToRead({ items }: CollectionSnapshot, query: Query, plan: IndexPla
   return isPage && !grouping ? page.size : (plan?.cost ?? items.size)
 }
 
-async function idsOf(snapshot: CollectionSnapshot, conditions: Conditions, turn: Turn): Promise<ChunkedList<ItemId>> {
+async function findIds(snapshot: CollectionSnapshot, conditions: Conditions, turn: Turn): Promise<ChunkedList<ItemId>> {
   const cursor = new ResultCursor(snapshot, { ...conditions, sort: [] })
   const ids = new ChunkedList<ItemId>()
   turn.estimatedMs = snapshot.items.size * ITEM_MS
@@ -198,5 +194,3 @@ async function idsOf(snapshot: CollectionSnapshot, conditions: Conditions, turn:
     }
   }
 }
-
-export type { IndexStatus }

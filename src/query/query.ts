@@ -2,6 +2,7 @@ import { parseSort, type Sort } from '../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../json/paths.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { GROUPING_PARAMETERS, type Grouping, parseGrouping } from './aggregate/aggregation.ts'
+import { UNIT_MS } from './aggregate/window.ts'
 import {
   type Conditions,
   type Filter,
@@ -55,133 +56,21 @@ export interface Query {
   readonly namesReceived?: boolean
 }
 
-/** Each may make a long key of an item, which is not interrupted. */
-const MAX_SORT_FIELDS = 8
-
-/** Highest number of filters, in total and of one field: each may visit all values of an item. */
-const MAX_FILTERS = 32
-const MAX_FIELD_FILTERS = 4
-/** Highest number of texts that are searched in all values: one takes up to 7 ms in an item of 1 MiB. */
-const MAX_SEARCHED = 4
-/** Highest length of such a text, in UTF-16 units. V8 needs linear time for at most 250. */
-const MAX_SEARCHED_UNITS = 200
-/** Highest number of texts that others are to begin or end with. */
-const MAX_ENDS = 10
-const SEARCHES: ReadonlySet<Operator> = new Set(['contains', 'like'])
-const ENDS: ReadonlySet<Operator> = new Set(['startswith', 'endswith', 'istartswith', 'iendswith'])
-
 export interface QueryLimits {
   readonly parameters: number
   readonly pageSize: number
 }
 
 /** Properties of the queried collection. */
-export interface QueryContext {
+interface QueryContext {
   /** The path of the event time. */
   readonly time?: Path | undefined
   /** The value of `now` in filters of the event time, in milliseconds since 1970; undefined: they may have none. */
   readonly now?: number | undefined
 }
 
-/** `now`, `now-24h`, `now+15m`; a plus sign may have become a space. */
-const RELATIVE = /^now(?:([-+ ])(\d{1,9})([smhdw]))?$/
-const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
-
-/** Also of malformed ones, such as `now-1y`. */
-const LIKE_RELATIVE = /^now(?:[-+ ]|$)/
-
-/** Whether any of the parameters may contain a time relative to now. */
-export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): boolean {
-  return parameters.some(({ value }) => LIKE_RELATIVE.test(value))
-}
-
-/** Resolves a time relative to now. Other text cannot be the end of a range. */
-function absolute(text: string, now: number | undefined, isRange: boolean): string {
-  const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
-  if (match === undefined) {
-    // A year would be read as seconds since 1970, so that `timestamp_gte=2026` would match everything.
-    const isTime = readEventTime(text) !== undefined && !/^(?:19|20)\d\d$/.test(text)
-    if (!LIKE_RELATIVE.test(text) && (!isRange || isTime)) return text
-    throw new Refusal(
-      'Invalid',
-      `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds, milliseconds or microseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,
-    )
-  }
-  if (now === undefined) {
-    const why = 'an item would leave the list without a change. Subscribe to all times, and leave out what is too old'
-    throw new Refusal('Invalid', `A subscription takes no time relative to now, as ${why}.`)
-  }
-  const ms = now + (sign === '-' ? -1 : 1) * Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
-  if (Math.abs(ms) > MOST_MS) throw new Refusal('Invalid', `The instant ${text} is out of range.`)
-  return new Date(ms).toISOString()
-}
-
-/** Covers the years 0 to 9999. */
-const MOST_MS = 62_000_000_000_000
-
-/** Characters that URIs must not contain although Node accepts them; links must escape them. */
-const FORBIDDEN = /["<>[\\\]^`{|}]/g
-
-/** Splits and decodes a query string without its `?`. */
-export function parseParameters(search: string, limit: number): readonly Parameter[] {
-  const escaped = search.replace(FORBIDDEN, encodeURIComponent)
-  const pieces = escaped.split('&').filter((piece) => piece !== '')
-  if (pieces.length > limit) {
-    throw new Refusal('Invalid', `The query has ${pieces.length} parameters; at most ${limit} are accepted.`)
-  }
-  return pieces.map((raw) => {
-    const equals = raw.indexOf('=')
-    return equals < 0
-      ? { raw, name: parameterName(decode(raw)), value: '' }
-      : { raw, name: parameterName(decode(raw.slice(0, equals))), value: decode(raw.slice(equals + 1)) }
-  })
-}
-
-function decode(text: string): string {
-  if (!/[%+]/.test(text)) return text
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    throw new Refusal('Invalid', `The query holds malformed percent-encoding: ${text}`)
-  }
-}
-
-/** Selects the moment, not the items. */
-export const AS_OF = 'asOf'
-
-/** Requests the whole result instead of a page. */
-export const ALL = 'all'
-
-/** The parameters of a list that are not filters of a field, for the parser and for OpenAPI. */
-export const LIST_PARAMETERS = {
-  q: { description: 'Text that occurs in any value of the item, ignoring case.', schema: TEXT },
-  sort: {
-    description:
-      '`<field>_asc`, `<field>_desc`, `<field>`, `+<field>` or `-<field>`. Items without the field come last.',
-    schema: TEXT_LIST,
-  },
-  ...PAGE_PARAMETERS,
-  [ALL]: {
-    description: '`true`: of GET the whole result as a stream, instead of a page; of DELETE the whole collection.',
-    schema: FLAG,
-  },
-  fields: { description: 'Only these fields of each item; dotted paths keep their nesting.', schema: TEXT_LIST },
-  ...RELATION_PARAMETERS,
-  ...GROUPING_PARAMETERS,
-  [AS_OF]: {
-    description:
-      'The state right after the event at this position, or after the last event up to this ISO 8601 instant. Positions beyond the last one and future instants are refused.',
-    schema: TEXT,
-  },
-} as const satisfies Readonly<Record<string, ParameterDescription>>
-
-/** Parameters that do not filter items; use `<name>_eq` for fields with such names. */
-export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([
-  ...Object.keys(LIST_PARAMETERS).filter((name) => name !== 'q'),
-  ...PAGING,
-  ...JSON_SERVER_PARAMETERS,
-  ...CACHE_BUSTERS,
-])
+/** Each may make a long key of an item, which is not interrupted. */
+const MAX_SORT_FIELDS = 8
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {
   const filters = new Map<string, string[]>()
@@ -230,6 +119,82 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   }
 }
 
+/** Selects the moment, not the items. */
+export const AS_OF = 'asOf'
+
+/** Requests the whole result instead of a page. */
+export const ALL = 'all'
+
+/** The parameters of a list that are not filters of a field, for the parser and for OpenAPI. */
+export const LIST_PARAMETERS = {
+  q: { description: 'Text that occurs in any value of the item, ignoring case.', schema: TEXT },
+  sort: {
+    description:
+      '`<field>_asc`, `<field>_desc`, `<field>`, `+<field>` or `-<field>`. Items without the field come last.',
+    schema: TEXT_LIST,
+  },
+  ...PAGE_PARAMETERS,
+  [ALL]: {
+    description: '`true`: of GET the whole result as a stream, instead of a page; of DELETE the whole collection.',
+    schema: FLAG,
+  },
+  fields: { description: 'Only these fields of each item; dotted paths keep their nesting.', schema: TEXT_LIST },
+  ...RELATION_PARAMETERS,
+  ...GROUPING_PARAMETERS,
+  [AS_OF]: {
+    description:
+      'The state right after the event at this position, or after the last event up to this ISO 8601 instant. Positions beyond the last one and future instants are refused.',
+    schema: TEXT,
+  },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
+
+/** Parameters that do not filter items; use `<name>_eq` for fields with such names. */
+export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([
+  ...Object.keys(LIST_PARAMETERS).filter((name) => name !== 'q'),
+  ...PAGING,
+  ...JSON_SERVER_PARAMETERS,
+  ...CACHE_BUSTERS,
+])
+
+/** Characters that URIs must not contain although Node accepts them; links must escape them. */
+const FORBIDDEN = /["<>[\\\]^`{|}]/g
+
+/** Splits and decodes a query string without its `?`. */
+export function parseParameters(search: string, limit: number): readonly Parameter[] {
+  const escaped = search.replace(FORBIDDEN, encodeURIComponent)
+  const pieces = escaped.split('&').filter((piece) => piece !== '')
+  if (pieces.length > limit) {
+    throw new Refusal('Invalid', `The query has ${pieces.length} parameters; at most ${limit} are accepted.`)
+  }
+  return pieces.map((raw) => {
+    const equals = raw.indexOf('=')
+    return equals < 0
+      ? { raw, name: parameterName(decode(raw)), value: '' }
+      : { raw, name: parameterName(decode(raw.slice(0, equals))), value: decode(raw.slice(equals + 1)) }
+  })
+}
+
+function decode(text: string): string {
+  if (!/[%+]/.test(text)) return text
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw new Refusal('Invalid', `The query holds malformed percent-encoding: ${text}`)
+  }
+}
+
+/** Highest number of filters, in total and of one field: each may visit all values of an item. */
+const MAX_FILTERS = 32
+const MAX_FIELD_FILTERS = 4
+/** Highest number of texts that are searched in all values: one takes up to 7 ms in an item of 1 MiB. */
+const MAX_SEARCHED = 4
+/** Highest length of such a text, in UTF-16 units. V8 needs linear time for at most 250. */
+const MAX_SEARCHED_UNITS = 200
+/** Highest number of texts that others are to begin or end with. */
+const MAX_ENDS = 10
+const SEARCHES: ReadonlySet<Operator> = new Set(['contains', 'like'])
+const ENDS: ReadonlySet<Operator> = new Set(['startswith', 'endswith', 'istartswith', 'iendswith'])
+
 /** Refuses conditions that take too long to check for one item, which is not interrupted. */
 function checkWork({ filters, mentioned }: Conditions): void {
   checkCount('filters', filters.length, MAX_FILTERS)
@@ -267,7 +232,7 @@ function parseFilter(name: string, values: readonly string[], context: QueryCont
   if (!isTime && isRange && values.some((value) => LIKE_RELATIVE.test(value))) throw noEventTime(field)
   if (!isTime || !(operator === 'in' || isComparison(operator))) return filterOf(path, operator, values, isTime)
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
-  const wanted = texts.map((text) => absolute(text, context.now, isRange))
+  const wanted = texts.map((text) => absoluteTime(text, context.now, isRange))
   return filterOf(path, operator, wanted, true)
 }
 
@@ -285,4 +250,39 @@ function suffixOperator(name: string): { readonly field: string; readonly operat
   const suffix = name.slice(underscore + 1)
   const operator = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
   return operator ? { field: name.slice(0, underscore), operator } : { field: name, operator: 'eq' }
+}
+
+/** Resolves a time relative to now. Other text cannot be the end of a range. */
+function absoluteTime(text: string, now: number | undefined, isRange: boolean): string {
+  const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
+  if (match === undefined) {
+    // A year would be read as seconds since 1970, so that `timestamp_gte=2026` would match everything.
+    const isTime = readEventTime(text) !== undefined && !/^(?:19|20)\d\d$/.test(text)
+    if (!LIKE_RELATIVE.test(text) && (!isRange || isTime)) return text
+    throw new Refusal(
+      'Invalid',
+      `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds, milliseconds or microseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,
+    )
+  }
+  if (now === undefined) {
+    const why = 'an item would leave the list without a change. Subscribe to all times, and leave out what is too old'
+    throw new Refusal('Invalid', `A subscription takes no time relative to now, as ${why}.`)
+  }
+  const ms = now + (sign === '-' ? -1 : 1) * Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
+  if (Math.abs(ms) > MOST_MS) throw new Refusal('Invalid', `The instant ${text} is out of range.`)
+  return new Date(ms).toISOString()
+}
+
+/** `now`, `now-24h`, `now+15m`; a plus sign may have become a space. */
+const RELATIVE = /^now(?:([-+ ])(\d{1,9})([smhdw]))?$/
+
+/** Also of malformed ones, such as `now-1y`. */
+const LIKE_RELATIVE = /^now(?:[-+ ]|$)/
+
+/** Covers the years 0 to 9999. */
+const MOST_MS = 62_000_000_000_000
+
+/** Whether any of the parameters may contain a time relative to now. */
+export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): boolean {
+  return parameters.some(({ value }) => LIKE_RELATIVE.test(value))
 }

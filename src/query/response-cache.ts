@@ -19,7 +19,7 @@ interface Entry {
 /**
  * A least-recently-used cache of responses to queries of unchanged collections, such as those of dashboards. A response
  * is cached when its query comes a second time at the same position, so that queries that never come again cost only
- * the room of their address.
+ * the memory of their address.
  */
 export class ResponseCache {
   /** By address (collection and query). */
@@ -28,7 +28,7 @@ export class ResponseCache {
   constructor(bytes: number) {
     this.#entries = new LRUCache({
       maxSize: bytes,
-      sizeCalculation: ({ answer }, address) => sizeOf(address, answer),
+      sizeCalculation: ({ answer }, address) => entryBytes(address, answer),
     })
   }
 
@@ -46,6 +46,6 @@ export class ResponseCache {
 }
 
 /** Upper limit: as if every character took two bytes. */
-function sizeOf(address: string, answer?: CachedResponse): number {
+function entryBytes(address: string, answer?: CachedResponse): number {
   return 2 * (address.length + (answer?.text.length ?? 0) + (answer?.link?.length ?? 0)) + 200
 }

@@ -1,8 +1,8 @@
 import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
-import { candidatesOf, Matching, PlaceSet } from './index/candidates.ts'
-import { following } from './index/finder.ts'
-import { inOrder } from './index/ordered-scan.ts'
+import { candidatesOf, ItemMatcher, PlaceSet } from './index/candidates.ts'
+import { nextMatches } from './index/finder.ts'
+import { placesInOrder } from './index/ordered-scan.ts'
 import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { SortEntry } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
@@ -41,61 +41,57 @@ export class ResultCursor {
 
   /** The places of the next items, possibly none; undefined after the last. After an error the cursor is unchanged. */
   async next(turn: Turn): Promise<Part | undefined> {
-    this.#next ??= await this.#begin(turn)
+    this.#next ??= await this.#plan(turn)
     return this.#next(turn)
   }
 
-  async #begin(turn: Turn): Promise<NextPart> {
+  async #plan(turn: Turn): Promise<NextPart> {
     const plan = await planOf(this.#snapshot, new AccessPaths(this.#query), turn)
-    if (plan?.isInOrder) return this.#byIndex(plan)
-    if (this.#query.sort.length > 0) return this.#sorted(plan)
-    return this.#scanned(plan && (await this.#placesOf(plan, turn)))
+    if (plan?.isInOrder) return this.#partsInIndexOrder(plan)
+    if (this.#query.sort.length > 0) return this.#sortedParts(plan)
+    return this.#scannedParts(plan && (await this.#placesOf(plan, turn)))
   }
 
-  #byIndex(plan: IndexPlan): NextPart {
+  #partsInIndexOrder(plan: IndexPlan): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
     let offset = 0
     return async (turn: Turn) => {
-      const { places } = await inOrder(
-        items,
-        { ...query, page: { ...query.page, offset, size: INDEX_PLACES } },
-        plan,
-        turn,
-      )
+      const page = { ...query.page, offset, size: INDEX_PLACES }
+      const { places } = await placesInOrder(items, { ...query, page }, plan, turn)
       offset += places.length
       return places.length > 0 ? places : undefined
     }
   }
 
   /** Each part scans all items that may match. */
-  #sorted(plan: IndexPlan | undefined): NextPart {
+  #sortedParts(plan: IndexPlan | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
     let last: SortEntry | undefined
     return async (turn: Turn) => {
       turn.estimatedMs = (plan?.cost ?? items.size) * ITEM_MS
-      const { found } = await following(items, query, plan, SORTED_PLACES, last, turn)
+      const { found } = await nextMatches(items, query, plan, SORTED_PLACES, last, turn)
       last = found.at(-1) ?? last
       return found.length > 0 ? found.map(({ place }) => place) : undefined
     }
   }
 
   /** The matching items of a set of places, or of all, in the order of the collection. */
-  #scanned(places: PlaceSet | undefined): NextPart {
+  #scannedParts(places: PlaceSet | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
     const areAll = query.filters.length + query.mentioned.length === 0
-    const seek = (place: number): number => (places ? (places.from(place) ?? items.places) : items.seek(place))
+    const seek = (place: number): number => (places ? (places.nextFrom(place) ?? items.places) : items.seek(place))
     let from = 0
     return async (turn: Turn) => {
       if (from >= items.places) return undefined
-      const matching = new Matching(items, query)
+      const matcher = new ItemMatcher(items, query)
       const part: number[] = []
       let place = seek(from)
       for (let scanned = 0; place < items.places && scanned < SCANNED_PLACES; scanned++) {
         if (turn.isOver) await turn.next()
-        if (areAll || matching.valueAt(place)) part.push(place)
+        if (areAll || matcher.matchAt(place)) part.push(place)
         place = seek(place + 1)
       }
       from = place

@@ -21,7 +21,7 @@ interface CatchUpOptions {
 const READING = 2
 const RECORDS_A_TURN = 128
 
-/** Why no more changes are sent for now: `until` is the time of the next one, or of the last. */
+/** Why no more changes are sent for now: `until` is the time of the next change, or of the last one if all were sent. */
 type Stop = 'slow' | 'more' | { readonly until: string }
 
 /** Sends subscriptions the changes that they missed, from the journal, and then makes them live. */

@@ -38,20 +38,20 @@ export class LiveSubscriptions {
 
   /** The client has everything up to the position of the views. */
   add(subscription: Subscription): void {
-    const { collection, filter, has } = subscription
+    const { collection, filter, held } = subscription
     subscription.state = 'live'
     const watchers = this.#byCollection.get(collection) ?? { index: new SubscriptionIndex(), holders: new SetsByKey() }
     this.#byCollection.set(collection, watchers)
     watchers.index.add(subscription, filter)
-    for (const key of has.keys()) watchers.holders.add(key, subscription)
+    for (const key of held.keys()) watchers.holders.add(key, subscription)
   }
 
   remove(subscription: Subscription): void {
-    const { collection, filter, has } = subscription
+    const { collection, filter, held } = subscription
     const watchers = this.#byCollection.get(collection)
     if (!watchers) return
     watchers.index.remove(subscription, filter)
-    for (const key of has.keys()) watchers.holders.remove(key, subscription)
+    for (const key of held.keys()) watchers.holders.remove(key, subscription)
     if (watchers.index.isEmpty) this.#byCollection.delete(collection)
   }
 
@@ -82,7 +82,7 @@ export class LiveSubscriptions {
         if (turn.isOver) await turn.next()
         // A subscription that began meanwhile already has this event.
         if (isEnded(subscription) || position <= subscription.position) continue
-        if (!this.#postpones(subscription, state)) this.send(subscription, state)
+        if (!this.#postponeIfSlow(subscription, state)) this.send(subscription, state)
       }
     }
   }
@@ -90,24 +90,24 @@ export class LiveSubscriptions {
   /** Sends the change of an item if it concerns the subscription, which need not be live yet. */
   send(subscription: Subscription, { id, item, position }: ItemState): void {
     if (isEnded(subscription)) return
-    const { has, filter, client, state, collection } = subscription
+    const { held, filter, client, state, collection } = subscription
     const key = String(id)
-    const had = has.has(key)
+    const had = held.has(key)
     const holders = state === 'catchingUp' ? undefined : this.#byCollection.get(collection)?.holders
     if (item && filter.concerns(item.value)) {
-      has.set(key, id)
+      held.set(key, id)
       holders?.add(key, subscription)
       const kind = had ? 'update' : 'enter'
       client.change({ subscription: subscription.id, position, kind, id, text: item.text })
     } else if (had) {
-      has.delete(key)
+      held.delete(key)
       holders?.remove(key, subscription)
       client.change({ subscription: subscription.id, position, kind: 'leave', id, text: undefined })
     }
   }
 
-  /** Whether the change is to be sent later, as the client is slow. */
-  #postpones(subscription: Subscription, { id, position }: ItemState): boolean {
+  /** Returns whether the change will be sent later, as the client is slow. */
+  #postponeIfSlow(subscription: Subscription, { id, position }: ItemState): boolean {
     const { client, changed } = subscription
     if (subscription.state !== 'lagging') {
       if (!client.isSlow()) return false
@@ -138,7 +138,7 @@ export class LiveSubscriptions {
   /** Sends the latest state of each item that changed while the client was slow, as fast as the client reads. */
   async #sendChanged(subscription: Subscription, turn: Turn): Promise<void> {
     const { views } = this.#options
-    const { client, has, changed } = subscription
+    const { client, held, changed } = subscription
     const collection = views.any(subscription.collection)
     // There is at least one key, and nothing is awaited after the last one, for which these conditions hold.
     for (const key of changed) {
@@ -150,7 +150,7 @@ export class LiveSubscriptions {
       const position = collection?.get(key)?.position
       const item = collection?.item(key)
       if (position !== undefined)
-        this.send(subscription, itemState(item?.id ?? has.get(key) ?? key, item?.text, position))
+        this.send(subscription, itemState(item?.id ?? held.get(key) ?? key, item?.text, position))
     }
     subscription.state = 'live'
     client.current(subscription.id, views.position)

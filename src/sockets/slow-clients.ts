@@ -44,7 +44,7 @@ export class SlowClients {
     reader.terminate()
   }
 
-  /** Runs once in a iteration of the event loop, before more is sent, so that queued data had a chance to leave. */
+  /** Runs once in an iteration of the event loop, before more is sent, so that queued data had a chance to leave. */
   dropSlow(): void {
     if (this.#hasChecked) return
     this.#hasChecked = true

@@ -4,12 +4,12 @@ import type { Principal } from '../access/accounts.ts'
 import { PerAddress } from '../access/addresses.ts'
 import { credentialsOf, type Gate, hasCredentials, isRefused, type RefusedAccess } from '../access/gate.ts'
 
-export type Admission =
+type Admission =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }
   /** Without principal: no credentials were sent yet, and they must be before any data is sent. */
   | { readonly type: 'opened'; readonly principal: Principal | undefined }
 
-export type Identification =
+type Identification =
   | { readonly principal: Principal }
   | { readonly error: RefusedAccess['refused'] | 'TooManySockets' }
 

@@ -22,6 +22,19 @@ import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } fr
 import { dispatchUpgrades, refuse, type Unanswered } from './upgrades.ts'
 import { framesOf, sendFrames } from './ws-internals.ts'
 
+interface SocketsOptions {
+  readonly gate: Gate
+  /** False while the collections are not loaded. */
+  readonly isReady: () => boolean
+  /** Highest number of open sockets of one address. */
+  readonly perAddress: number
+  readonly corsCredentials: boolean
+  readonly connections: Unanswered
+  /** How long a client may read nothing of a long response. */
+  readonly stallSeconds: number
+  readonly subscriptions: SubscriptionsOptions
+}
+
 /** Highest size of a message from a client. Clients send little more than subscriptions. */
 const RECEIVED_BYTES = 16 * 1024
 /** How long a Socket.IO client has to authenticate. */
@@ -41,27 +54,6 @@ interface SocketData {
 
 type ClientSocket = Socket<ClientMessages, ServerMessages, Record<string, never>, SocketData>
 
-/** Metrics of the sockets. */
-export interface SocketFigures extends SubscriptionFigures {
-  readonly socketIo: number
-  readonly plain: number
-  /** Slow clients that were disconnected. */
-  readonly dropped: number
-}
-
-interface SocketsOptions {
-  readonly gate: Gate
-  /** False while the collections are not loaded. */
-  readonly isReady: () => boolean
-  /** Highest number of open sockets of one address. */
-  readonly perAddress: number
-  readonly corsCredentials: boolean
-  readonly connections: Unanswered
-  /** How long a client may read nothing of a long response. */
-  readonly stallSeconds: number
-  readonly subscriptions: SubscriptionsOptions
-}
-
 /** Serves Socket.IO, and plain WebSocket at `/ws`: notifications to all clients, subscriptions to those of Socket.IO. */
 export class Sockets implements Projection {
   readonly #gate: Gate
@@ -70,11 +62,11 @@ export class Sockets implements Projection {
   readonly #plain = new BoundedWebSocketServer({ noServer: true, maxPayload: RECEIVED_BYTES, clientTracking: true })
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   /** Socket.IO connections that have a socket or are about to get one. */
-  readonly #joined = new WeakSet<object>()
+  readonly #withSocket = new WeakSet<object>()
   readonly #subscriptions: Subscriptions
   readonly #notifications: Notifications
   readonly #slowClients: SlowClients
-  readonly #inParts: InParts
+  readonly #writes: WritesInParts
   readonly #checking: NodeJS.Timeout
 
   constructor(http: HttpServer, options: SocketsOptions) {
@@ -101,12 +93,12 @@ export class Sockets implements Projection {
       },
     })
     insertJsonText(this.#io)
-    this.#io.engine.on('connection', (connection: EngineConnection) => this.#enter(connection))
-    this.#io.use((socket, next) => this.#join(socket, next))
+    this.#io.engine.on('connection', (connection: EngineConnection) => this.#countConnection(connection))
+    this.#io.use((socket, next) => this.#authenticate(socket, next))
     this.#io.on('connection', (socket) => serveSubscriptions(socket, this.#subscriptions))
     this.#notifications = new Notifications(this.#plain.clients, this.#io.sockets.sockets)
-    this.#inParts = new InParts({
-      tell: (part, hasMore) => this.#tell(part, hasMore),
+    this.#writes = new WritesInParts({
+      deliver: (part, hasMore) => this.#deliver(part, hasMore),
       pause: () => this.#slowClients.drained(),
     })
     dispatchUpgrades(http, connections, (path) => {
@@ -121,7 +113,7 @@ export class Sockets implements Projection {
   }
 
   /** Counts an Engine.IO connection, which has no socket of Socket.IO yet. */
-  #enter(connection: EngineConnection): void {
+  #countConnection(connection: EngineConnection): void {
     const leave = this.#socketGate.count(connection.request)
     if (!leave) {
       terminate(connection)
@@ -140,14 +132,14 @@ export class Sockets implements Projection {
     limitPackets(connection, () => this.#slowClients.drop(reader))
   }
 
-  #join(socket: ClientSocket, next: (error?: Error) => void): void {
+  #authenticate(socket: ClientSocket, next: (error?: Error) => void): void {
     // A second socket of the same connection would receive every event again.
-    if (this.#joined.has(socket.conn)) {
+    if (this.#withSocket.has(socket.conn)) {
       next(new Error('AlreadyConnected'))
       return
     }
-    this.#joined.add(socket.conn)
-    socket.once('disconnect', () => this.#joined.delete(socket.conn))
+    this.#withSocket.add(socket.conn)
+    socket.once('disconnect', () => this.#withSocket.delete(socket.conn))
     this.#socketGate.authenticate(socket.request, socket.handshake.auth).then((identified) => {
       if ('principal' in identified) {
         socket.data.principal = identified.principal
@@ -194,15 +186,16 @@ export class Sockets implements Projection {
     }
   }
 
+  /** Notifies the clients of a write. */
   apply(recorded: Recorded): void {
-    this.#inParts.give(recorded)
+    this.#writes.add(recorded)
   }
 
-  #tell(recorded: Recorded, hasMore: () => boolean): void | Promise<void> {
+  #deliver(part: Recorded, hasMore: () => boolean): void | Promise<void> {
     this.#slowClients.dropSlow()
-    const applied = this.#subscriptions.apply(recorded, hasMore)
-    if (applied) return applied.then(() => this.#notifications.tell(recorded))
-    this.#notifications.tell(recorded)
+    const applied = this.#subscriptions.apply(part, hasMore)
+    if (applied) return applied.then(() => this.#notifications.add(part))
+    this.#notifications.add(part)
   }
 
   figures(): SocketFigures {
@@ -216,41 +209,50 @@ export class Sockets implements Projection {
 
   async close(): Promise<void> {
     clearInterval(this.#checking)
-    this.#inParts.end()
+    this.#writes.end()
     for (const client of this.#plain.clients) client.close(GOING_AWAY, 'The server is ending.')
     this.#plain.close()
     await this.#io.close()
   }
 }
 
-interface InPartsOptions {
+/** Metrics of the sockets. */
+export interface SocketFigures extends SubscriptionFigures {
+  readonly socketIo: number
+  readonly plain: number
+  /** Slow clients that were disconnected. */
+  readonly dropped: number
+}
+
+interface WritesInPartsOptions {
   /**
-   * Gets each write once, in order, a large one in parts. The next call waits for the promise. `hasMore` tells whether
-   * another part or write is queued.
+   * Called with each write once, in order, a large one in parts. The next call waits for the promise. `hasMore` tells
+   * whether another part or write is queued.
    */
-  readonly tell: (part: Recorded, hasMore: () => boolean) => void | Promise<void>
+  readonly deliver: (part: Recorded, hasMore: () => boolean) => void | Promise<void>
   /** Awaited between parts. */
   readonly pause: () => Promise<void>
   /** Events per part. */
   readonly events?: number
+  /** Whether to divide a write. */
   readonly isLarge?: (recorded: Recorded) => boolean
 }
 
-const EVENTS = 256
+const EVENTS_PER_PART = 256
 
 /** Delivers writes one after the other, large ones in parts, so that they do not block the event loop. */
-export class InParts {
-  readonly #options: InPartsOptions
+export class WritesInParts {
+  readonly #options: WritesInPartsOptions
   /** The first one is being delivered. */
-  readonly #waiting: Recorded[] = []
+  readonly #queue: Recorded[] = []
   #isEnded = false
 
-  constructor(options: InPartsOptions) {
+  constructor(options: WritesInPartsOptions) {
     this.#options = options
   }
 
-  give(recorded: Recorded): void {
-    if (this.#waiting.push(recorded) === 1) void this.#deliver()
+  add(recorded: Recorded): void {
+    if (this.#queue.push(recorded) === 1) void this.#deliverAll()
   }
 
   /** Stops delivering. */
@@ -258,30 +260,32 @@ export class InParts {
     this.#isEnded = true
   }
 
-  /** A write is delivered at once if it is small and telling it is synchronous. */
-  async #deliver(): Promise<void> {
-    const { tell, pause, events: most = EVENTS, isLarge: isDivided = ({ events }) => isLarge(events) } = this.#options
-    let toldSincePause = 0
-    for (let first = this.#waiting[0]; first && !this.#isEnded; first = this.#waiting[0]) {
+  /** A write is delivered at once if it is small and `deliver` is synchronous. */
+  async #deliverAll(): Promise<void> {
+    const {
+      deliver,
+      pause,
+      events: most = EVENTS_PER_PART,
+      isLarge: isDivided = ({ events }) => isLarge(events),
+    } = this.#options
+    let eventsSincePause = 0
+    for (let first = this.#queue[0]; first && !this.#isEnded; first = this.#queue[0]) {
       const last = lastPosition(first)
       const size = isDivided(first) ? most : first.events.length
       for (let from = first.position; from <= last && !this.#isEnded; from += size) {
         const to = Math.min(last, from + size - 1)
-        const hasMore = (): boolean => to < last || this.#waiting.length > 1
-        const told = tell(slice(first, from, to), hasMore)
-        if (told) await told
-        toldSincePause += to - from + 1
-        if (toldSincePause < most || !hasMore()) continue
+        const hasMore = (): boolean => to < last || this.#queue.length > 1
+        const delivered = deliver(slice(first, from, to), hasMore)
+        if (delivered) await delivered
+        eventsSincePause += to - from + 1
+        if (eventsSincePause < most || !hasMore()) continue
         await pause()
-        toldSincePause = 0
+        eventsSincePause = 0
       }
-      this.#waiting.shift()
+      this.#queue.shift()
     }
   }
 }
-
-/** Separates the packets of a polling payload of Engine.IO; "4" means message. */
-const NEXT_PACKET = '\x1e4'
 
 /**
  * Notifies all clients of events. The events of one iteration of the event loop are encoded and framed once, and sent to each
@@ -297,7 +301,7 @@ class Notifications {
     this.#socketIo = socketIo
   }
 
-  tell(recorded: Recorded): void {
+  add(recorded: Recorded): void {
     if (this.#plain.size === 0 && this.#socketIo.size === 0) return
     for (const [position, event] of positioned(recorded)) {
       if (this.#texts.push(JSON.stringify(updatedOf(event, position))) === 1) setImmediate(() => this.#send())
@@ -320,6 +324,9 @@ class Notifications {
     }
   }
 }
+
+/** Separates the packets of a polling payload of Engine.IO; "4" means message. */
+const NEXT_PACKET = '\x1e4'
 
 const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
   ItemCreated: 'POST',

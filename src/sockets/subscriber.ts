@@ -4,13 +4,10 @@ import { engineConnectionOf, jsonText, queuedBytes, terminate } from './socket-i
 import type { SubscribeResponse, Subscriber, TextChange } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
-/** A client with a longer queue is slow. */
-const SLOW_BYTES = 256 * 1024
-
 type ClientSocket = Socket<ClientMessages, ServerMessages>
 
-/** Lower bound of a client's queue of requests; it may always queue twice as many as it may have subscriptions. */
-const REQUESTS = 256
+/** A client may queue so many requests, or twice as many as it may have subscriptions if that is more. */
+const MOST_QUEUED = 256
 
 /**
  * Handles `subscribe` and `unsubscribe` of a client one at a time, in order, and pauses while the client is slow. A
@@ -18,12 +15,13 @@ const REQUESTS = 256
  */
 export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscriptions): void {
   const subscriber = subscriberOf(socket)
-  const most = Math.max(REQUESTS, 2 * subscriptions.perClient)
+  const most = Math.max(MOST_QUEUED, 2 * subscriptions.perClient)
   const requests: (() => Promise<void>)[] = []
-  const end = (): void => {
+  const disconnect = (): void => {
     requests.length = 0
     terminate(engineConnectionOf(socket))
   }
+  /** The first request stays in the queue while it is served, so that the next one does not begin a second loop. */
   const serve = async (): Promise<void> => {
     for (let request = requests[0]; request && socket.connected; request = requests[0]) {
       if (subscriber.isSlow()) await new Promise<void>((resolve) => subscriber.whenDrained(resolve))
@@ -31,18 +29,18 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
       requests.shift()
     }
   }
-  const take = (request: () => Promise<void>): void => {
-    if (requests.length >= most) end()
+  const enqueue = (request: () => Promise<void>): void => {
+    if (requests.length >= most) disconnect()
     // A response longer than the longest string of V8 cannot be sent. That must end the socket and not the process.
-    else if (requests.push(request) === 1) serve().catch(end)
+    else if (requests.push(request) === 1) serve().catch(disconnect)
   }
   socket.on('subscribe', (wanted, answer) => {
     if (typeof answer !== 'function') return
-    take(() => subscriptions.subscribe(subscriber, wanted, (answered) => answer(asSent(answered))))
+    enqueue(() => subscriptions.subscribe(subscriber, wanted, (answered) => answer(asSent(answered))))
   })
   socket.on('unsubscribe', (which, answer) => {
     const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
-    take(async () => {
+    enqueue(async () => {
       const ended = typeof id === 'string' && subscriptions.unsubscribe(subscriber, id)
       if (typeof answer === 'function') answer({ ended })
     })
@@ -52,6 +50,9 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
     subscriptions.leave(subscriber)
   })
 }
+
+/** A client with a longer queue is slow. */
+const SLOW_BYTES = 256 * 1024
 
 function subscriberOf(socket: ClientSocket): Subscriber {
   const connection = engineConnectionOf(socket)

@@ -5,10 +5,10 @@ import type { Filter } from '../query/filter.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { SubscriptionFilter } from './subscribe-request.ts'
 
-interface OfPath<Subscriber> {
+interface PathIndex<Subscription> {
   readonly path: Path
   /** By order key. */
-  readonly subscribers: SetsByKey<Subscriber>
+  readonly subscriptions: SetsByKey<Subscription>
   /** Length of the longest key added so far. */
   longest: number
 }
@@ -17,44 +17,44 @@ interface OfPath<Subscriber> {
  * Finds the subscriptions that a changed item may concern: by the value of one equality filter of theirs, or, without
  * such a filter, by collection only.
  */
-export class SubscriptionIndex<Subscriber> {
-  readonly #byPath = new Map<string, OfPath<Subscriber>>()
-  readonly #others = new Set<Subscriber>()
+export class SubscriptionIndex<Subscription> {
+  readonly #byPath = new Map<string, PathIndex<Subscription>>()
+  readonly #others = new Set<Subscription>()
 
   get isEmpty(): boolean {
     return this.#others.size === 0 && this.#byPath.size === 0
   }
 
-  add(subscriber: Subscriber, { filters }: SubscriptionFilter): void {
+  add(subscription: Subscription, { filters }: SubscriptionFilter): void {
     const filter = mostSelective(filters)
     if (!filter) {
-      this.#others.add(subscriber)
+      this.#others.add(subscription)
       return
     }
     const name = formatPath(filter.path)
-    const found = this.#byPath.get(name) ?? { path: filter.path, subscribers: new SetsByKey(), longest: 0 }
+    const found = this.#byPath.get(name) ?? { path: filter.path, subscriptions: new SetsByKey(), longest: 0 }
     this.#byPath.set(name, found)
     found.longest = Math.max(found.longest, filter.keys.most)
-    for (const key of filter.keys.all) found.subscribers.add(key, subscriber)
+    for (const key of filter.keys.all) found.subscriptions.add(key, subscription)
   }
 
-  remove(subscriber: Subscriber, { filters }: SubscriptionFilter): void {
-    this.#others.delete(subscriber)
+  remove(subscription: Subscription, { filters }: SubscriptionFilter): void {
+    this.#others.delete(subscription)
     const filter = mostSelective(filters)
     const name = filter ? formatPath(filter.path) : ''
-    const subscribers = this.#byPath.get(name)?.subscribers
-    if (!filter || !subscribers) return
-    for (const key of filter.keys.all) subscribers.remove(key, subscriber)
-    if (subscribers.isEmpty) this.#byPath.delete(name)
+    const subscriptions = this.#byPath.get(name)?.subscriptions
+    if (!filter || !subscriptions) return
+    for (const key of filter.keys.all) subscriptions.remove(key, subscription)
+    if (subscriptions.isEmpty) this.#byPath.delete(name)
   }
 
   /** The subscriptions that existed when the call began. */
-  async concernedBy(item: JsonObject, turn: Turn): Promise<Set<Subscriber>> {
+  async concernedBy(item: JsonObject, turn: Turn): Promise<Set<Subscription>> {
     const found = new Set(this.#others)
-    for (const { path, subscribers, longest } of [...this.#byPath.values()]) {
+    for (const { path, subscriptions, longest } of [...this.#byPath.values()]) {
       if (turn.isOver) await turn.next()
       for (const value of valuesAt(item, path)) {
-        for (const one of subscribers.get(orderKey(value, longest))) found.add(one)
+        for (const one of subscriptions.get(orderKey(value, longest))) found.add(one)
       }
     }
     return found

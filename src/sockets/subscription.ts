@@ -25,7 +25,7 @@ export interface Subscription {
   readonly collection: string
   readonly filter: SubscriptionFilter
   /** Ids of the items that the client has, by key. */
-  readonly has: Map<string, ItemId>
+  readonly held: Map<string, ItemId>
   state: SubscriptionState
   /** Until the subscription is live: all events up to this position were processed. */
   position: Position

@@ -62,7 +62,7 @@ export class Subscriptions {
   readonly #live: LiveSubscriptions
   readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
-  #made = 0
+  #lastId = 0
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
@@ -134,11 +134,11 @@ export class Subscriptions {
       return
     }
     const subscription: Subscription = {
-      id: String(++this.#made),
+      id: String(++this.#lastId),
       client,
       collection,
       filter,
-      has: new Map(),
+      held: new Map(),
       state: 'starting',
       position: views.position,
       pace: undefined,
@@ -158,7 +158,7 @@ export class Subscriptions {
       }
       const { position, items = [] } = beginning
       subscription.position = position
-      for (const { id, key } of items) subscription.has.set(key, id)
+      for (const { id, key } of items) subscription.held.set(key, id)
       const isStart = beginning.items !== undefined && request.from === undefined
       // No event comes before the response, as nothing is awaited.
       const isLive = isStart && position === views.position
@@ -201,16 +201,16 @@ export class Subscriptions {
   /** Finds the items that matched at the client's last position. False if too many match, or were changed since. */
   async #resume(subscription: Subscription, after: Position): Promise<boolean> {
     const { views, queries, past, items } = this.#options
-    const { collection: name, filter, has } = subscription
+    const { collection: name, filter, held } = subscription
     const most = MOST_RESUMED * items
     const asker = askerOf(subscription)
     const collection = views.any(name)
     const found = collection && (await queries.find(collection, queryOf(filter, most), asker))
     if (found && found.total > most) return false
-    for (const { id, key } of found?.items ?? []) has.set(key, id)
+    for (const { id, key } of found?.items ?? []) held.set(key, id)
     const matching = { name, matches: filter.concerns }
-    const isTurnedBack = await past.turnBack(has, found?.at ?? views.position, after, matching, most, asker)
-    if (!isTurnedBack) has.clear()
+    const isTurnedBack = await past.turnBack(held, found?.at ?? views.position, after, matching, most, asker)
+    if (!isTurnedBack) held.clear()
     return isTurnedBack
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openLog, textOf } from '../../src/cli/log.ts'
+import { formatEntry, openLog } from '../../src/cli/log.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -32,7 +32,7 @@ test('on a terminal the log shows times, requests and messages for people', () =
 
 test('a slow request is a warning with its facts, and not a line of a request', () => {
   const slow = { level: 40, time: '2026-11-20T12:00:00Z', msg: 'a request was slow' }
-  const line = textOf({ ...slow, method: 'GET', path: '/api', status: 200, ms: 1200 }, false)
+  const line = formatEntry({ ...slow, method: 'GET', path: '/api', status: 200, ms: 1200 }, false)
   assert.match(line, /warning: a request was slow method=GET path=\/api status=200 ms=1200/)
 })
 

@@ -14,7 +14,7 @@ function asking(messageBytes: number): { readonly questions: RequestBatches; rea
   const sent: Sent[] = []
   const questions = new RequestBatches({
     messageBytes,
-    together: new Histogram([1]),
+    perMessage: new Histogram([1]),
     send: async (node, text) => {
       sent.push({ node, text })
       if (text.includes('"fail"')) throw new Refusal('OutcomeUnknown', 'nobody heard of it')
@@ -71,7 +71,7 @@ test('a failed message fails its own requests and no others', async () => {
     outcomes.map(({ status }) => status),
     ['rejected', 'rejected', 'fulfilled', 'fulfilled'],
   )
-  const short = new RequestBatches({ messageBytes: 100, together: new Histogram([1]), send: async () => '[1]' })
+  const short = new RequestBatches({ messageBytes: 100, perMessage: new Histogram([1]), send: async () => '[1]' })
   const both = await Promise.allSettled([short.ask('a', '1'), short.ask('a', '2')])
   assert.deepEqual(
     both.map(({ status }) => status),

@@ -6,7 +6,7 @@ import type { Grouping } from '../../src/query/aggregate/aggregation.ts'
 import { groupText } from '../../src/query/aggregate/group-query.ts'
 import { PresentSnapshot } from '../../src/query/collection-snapshot.ts'
 import { embed, type Match } from '../../src/query/embedding.ts'
-import { findPage, matches } from '../../src/query/index/finder.ts'
+import { findPage, visitMatches } from '../../src/query/index/finder.ts'
 import { pageText } from '../../src/query/page-text.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { NO_PAGE } from '../../src/query/result-cursor.ts'
@@ -36,7 +36,7 @@ for (const search of ['text=x', 'text=x&sort=text', 'sort=text', 'aggregate=coun
     const snapshot = new PresentSnapshot(collection, [])
     const turn = new CountedTurn()
     const query = queryOf(search)
-    if (query.grouping) await matches(snapshot, query, undefined, () => {}, turn)
+    if (query.grouping) await visitMatches(snapshot, query, undefined, () => {}, turn)
     else assert.equal((await findPage(snapshot, query, undefined, turn)).total, 100)
     assert.ok(turn.pauses >= 100, `${turn.pauses} pauses`)
     snapshot.release()
@@ -83,7 +83,7 @@ test('embedding in a page of thousands of items compares no item with thousands 
   let mostOperands = 0
   const match: Match = async (_, { filters }, each, turn) => {
     for (const { operands } of filters) mostOperands = Math.max(mostOperands, operands.length)
-    await matches(snapshot, { ...NO_PAGE, filters, mentioned: [], sort: [] }, undefined, each, turn)
+    await visitMatches(snapshot, { ...NO_PAGE, filters, mentioned: [], sort: [] }, undefined, each, turn)
   }
   const turn = new CountedTurn()
   const texts = await embed(items as unknown as readonly Item[], undefined, [related], 10_000, match, turn)

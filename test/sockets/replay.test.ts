@@ -12,7 +12,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
-import { InParts } from '../../src/sockets/sockets.ts'
+import { WritesInParts } from '../../src/sockets/sockets.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
@@ -63,8 +63,8 @@ class World {
       items,
       perClient: 3,
     })
-    const inParts = new InParts({
-      tell: async (part, hasMore) => {
+    const writes = new WritesInParts({
+      deliver: async (part, hasMore) => {
         await this.subscriptions.apply(part, hasMore)
         this.told = lastPosition(part)
       },
@@ -72,7 +72,7 @@ class World {
     })
     this.journal.follow((recorded) => {
       project(this.views, recorded)
-      inParts.give(recorded)
+      writes.add(recorded)
     })
   }
 

@@ -10,7 +10,7 @@ import type { CollectionSnapshot } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { InParts } from '../../src/sockets/sockets.ts'
+import { WritesInParts } from '../../src/sockets/sockets.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
@@ -250,8 +250,8 @@ async function run(
   })
   let clients: Client[] = []
   let told = journal.head
-  const inParts = new InParts({
-    tell: (part, hasMore) => {
+  const inParts = new WritesInParts({
+    deliver: (part, hasMore) => {
       const look = (): void => {
         told = lastPosition(part)
         // One that began in the middle of a large write is further than what is told of it.
@@ -271,7 +271,7 @@ async function run(
     sockets: {
       apply(recorded) {
         states.note(recorded)
-        inParts.give(recorded)
+        inParts.add(recorded)
       },
     },
   })

@@ -6,19 +6,28 @@ import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { Aggregate } from './aggregation.ts'
 
-type Result = JsonValue | Unspelled
-
 /** Accumulates the values of a group. */
 export interface Accumulator {
   /** `time` is the event time of the item, 0 in a collection without, undefined if it is no instant; `place` is its place. */
-  add(value: Scalar | Unspelled, time: number | undefined, place: number): void
+  add(value: Scalar | KeyedTime, time: number | undefined, place: number): void
   /** Null without values. `before` is that of the group's previous window with items, whose result was taken. */
   result(turn: Turn, before?: Accumulator): Result | Promise<Result>
 }
 
-function lengthOf(value: Scalar | Unspelled | undefined): number {
-  return typeof value === 'string' ? value.length : 0
+export type Scalar = null | boolean | number | string
+
+/** A text that is an instant, or an event time, of which only the order key is known: its spelling is in the item. */
+export class KeyedTime {
+  readonly key: string
+  readonly place: number
+
+  constructor(key: string, place: number) {
+    this.key = key
+    this.place = place
+  }
 }
+
+type Result = JsonValue | KeyedTime
 
 export function accumulatorOf({ function: name, path, percent }: Aggregate, budget: Budget): Accumulator {
   switch (name) {
@@ -56,7 +65,7 @@ export class Count implements Accumulator {
     this.#isOfValues = isOfValues
   }
 
-  add(value: Scalar | Unspelled): void {
+  add(value: Scalar | KeyedTime): void {
     if (!this.#isOfValues || value !== null) this.#count++
   }
 
@@ -79,7 +88,7 @@ class Sum implements Accumulator {
     this.#isMean = isMean
   }
 
-  add(value: Scalar | Unspelled): void {
+  add(value: Scalar | KeyedTime): void {
     if (typeof value !== 'number') return
     this.#sum.add(value)
     this.#count++
@@ -97,7 +106,7 @@ class Deviation implements Accumulator {
   readonly #squares = new ExactSum()
   #count = 0
 
-  add(value: Scalar | Unspelled): void {
+  add(value: Scalar | KeyedTime): void {
     if (typeof value !== 'number') return
     this.#sum.add(value)
     this.#squares.addProduct(value, value)
@@ -115,12 +124,15 @@ class Deviation implements Accumulator {
   }
 }
 
+/** Highest number of characters of a text that are compared. */
+const MOST_COMPARED = 1024
+
 /** The lowest or highest number; without numbers, text in the order of queries, of equal ones the first. */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
   readonly #budget: Budget
   #number: number | undefined
-  #text: string | Unspelled | undefined
+  #text: string | KeyedTime | undefined
   #key = ''
   #place = 0
 
@@ -129,28 +141,30 @@ class Extreme implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled, _time: unknown, place: number): void {
+  add(value: Scalar | KeyedTime, _time: unknown, place: number): void {
     if (typeof value === 'number') {
       if (this.#number === undefined || this.#sign * (value - this.#number) > 0) this.#number = value
     } else if (value !== null && typeof value !== 'boolean' && this.#number === undefined) {
-      const key = typeof value === 'string' ? orderKey(value, MOST_KEY) : value.key
+      const key = typeof value === 'string' ? orderKey(value, MOST_COMPARED) : value.key
       // An event time that is no instant.
       if (typeof value !== 'string' && rankOfKey(key) !== RANK.instant) return
       const isBeyond = key === this.#key ? place < this.#place : this.#sign > 0 === key > this.#key
       if (this.#text !== undefined && !isBeyond) return
-      this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#text))
+      this.#budget.takeCharacters(characterCount(value) - characterCount(this.#text))
       this.#text = value
       this.#key = key
       this.#place = place
     }
   }
 
-  result(): number | string | Unspelled | null {
+  result(): number | string | KeyedTime | null {
     return this.#number ?? this.#text ?? null
   }
 }
 
-const MOST_KEY = 1024
+function characterCount(value: Scalar | KeyedTime | undefined): number {
+  return typeof value === 'string' ? value.length : 0
+}
 
 /** The value of the earliest or latest item; of two with the same time, that of the first or last place. */
 class ByTime implements Accumulator {
@@ -158,25 +172,25 @@ class ByTime implements Accumulator {
   readonly #budget: Budget
   #time = 0
   #place = -1
-  #value: Scalar | Unspelled = null
+  #value: Scalar | KeyedTime = null
 
   constructor(sign: 1 | -1, budget: Budget) {
     this.#sign = sign
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled, time: number | undefined, place: number): void {
+  add(value: Scalar | KeyedTime, time: number | undefined, place: number): void {
     if (time === undefined) return
     // A list has several values at one place.
     const later = time - this.#time || place - this.#place || 1
     if (this.#place >= 0 && this.#sign * later < 0) return
-    this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#value))
+    this.#budget.takeCharacters(characterCount(value) - characterCount(this.#value))
     this.#time = time
     this.#place = place
     this.#value = value
   }
 
-  result(): Scalar | Unspelled {
+  result(): Scalar | KeyedTime {
     return this.#value
   }
 }
@@ -198,7 +212,7 @@ class Increase implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled, time: number | undefined, place: number): void {
+  add(value: Scalar | KeyedTime, time: number | undefined, place: number): void {
     if (typeof value !== 'number' || time === undefined) return
     this.#budget.takeValues(3)
     this.#times.push(time)
@@ -249,7 +263,7 @@ class Percentile implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar | Unspelled): void {
+  add(value: Scalar | KeyedTime): void {
     if (typeof value !== 'number') return
     this.#budget.takeValues(1)
     this.#values.push(value)
@@ -384,20 +398,6 @@ export class ExactSum {
 function highBits(number: number): number {
   const scaled = number * (2 ** 27 + 1)
   return scaled - (scaled - number)
-}
-
-export type Scalar = null | boolean | number | string
-
-/** A text that is an instant, or an event time, known by its order key: its spelling is only in the item. */
-export class Unspelled {
-  /** Its order key. */
-  readonly key: string
-  readonly place: number
-
-  constructor(key: string, place: number) {
-    this.key = key
-    this.place = place
-  }
 }
 
 /** The scalars at a path, including those in arrays. */

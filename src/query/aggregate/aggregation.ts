@@ -4,8 +4,8 @@ import { type Parameter, type ParameterDescription, TEXT, TEXT_LIST } from '../p
 import { parseWindow, type Window } from './window.ts'
 
 /** Functions of a field, besides percentiles (`p50`, `p99.9`). */
-export const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last', 'stddev', 'delta', 'count'] as const
-export type FunctionName = (typeof FUNCTIONS)[number] | 'percentile'
+const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last', 'stddev', 'delta', 'count'] as const
+type FunctionName = (typeof FUNCTIONS)[number] | 'percentile'
 
 /** One column of the result, for example `avg(data.temperature)`. */
 export interface Aggregate {
@@ -20,12 +20,11 @@ export interface Aggregate {
   readonly isTime: boolean
 }
 
-export const FILLS = ['none', 'null', 'previous'] as const
-export type Fill = (typeof FILLS)[number]
+const FILLS = ['none', 'null', 'previous'] as const
+type Fill = (typeof FILLS)[number]
 
 /** Requests one row for each group of items. */
 export interface Aggregation {
-  readonly kind: 'rows'
   /** The path of the event time. */
   readonly time: Path | undefined
   readonly aggregates: readonly Aggregate[]
@@ -36,8 +35,8 @@ export interface Aggregation {
 
 /** A query for groups of items: rows, the values of a field, or the newest item of each group by event time. */
 export type Grouping =
-  | Aggregation
-  | { readonly kind: 'distinct'; readonly path: Path; readonly time: Path | undefined }
+  | (Aggregation & { readonly kind: 'rows' })
+  | (Aggregation & { readonly kind: 'distinct'; readonly path: Path })
   | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
 
 const MOST_AGGREGATES = 32
@@ -75,7 +74,7 @@ export const GROUPING_PARAMETERS = {
 export function parseGrouping(parameters: readonly Parameter[], time: Path | undefined): Grouping | undefined {
   const given = new Map<string, string>()
   for (const { name, value } of parameters) {
-    if (!isGrouping(name)) continue
+    if (!Object.hasOwn(GROUPING_PARAMETERS, name)) continue
     if (given.has(name)) throw invalid(`The parameter ${name} must be given once.`)
     given.set(name, value)
   }
@@ -87,23 +86,20 @@ export function parseGrouping(parameters: readonly Parameter[], time: Path | und
     if (other !== undefined) throw invalid(`The parameter ${name} cannot be combined with ${other}.`)
     if (field === '') throw invalid(`The parameter ${name} needs a field, for example ${name}=mac.`)
     const path = parsePath(field)
-    return name === 'distinct' ? { kind: 'distinct', path, time } : { kind: 'newest', path, time: known(time, name) }
+    if (name === 'newestBy') return { kind: 'newest', path, time: required(time, name) }
+    return { kind: name, path, time, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
   }
-  return parseAggregation(given, time)
+  return parseRows(given, time)
 }
 
-function known(time: Path | undefined, parameter: string): Path {
+function required(time: Path | undefined, parameter: string): Path {
   if (time) return time
   throw invalid(
     `The parameter ${parameter} needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".`,
   )
 }
 
-function isGrouping(name: string): boolean {
-  return Object.hasOwn(GROUPING_PARAMETERS, name)
-}
-
-function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undefined): Aggregation {
+function parseRows(given: ReadonlyMap<string, string>, time: Path | undefined): Grouping {
   const aggregate = given.get('aggregate')
   if (aggregate === undefined) {
     throw invalid(
@@ -131,7 +127,7 @@ function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undef
   }
   return {
     kind: 'rows',
-    time: window === undefined ? time : known(time, 'window'),
+    time: window === undefined ? time : required(time, 'window'),
     aggregates,
     groupBy,
     window: window === undefined ? undefined : parseWindow(window, given.get('tz')),
@@ -155,16 +151,19 @@ function checkNames(groups: readonly string[], columns: readonly string[], other
 function parseAggregate(text: string, time: Path | undefined): Aggregate {
   const [, column = '', name = '', field, alias] =
     /^(([A-Za-z]+[\d.]*)(?:\((.*?)\))?)(?:\s+as\s+(.+))?$/is.exec(text.trim()) ?? []
-  const known = functionOf(name)
+  const known = parseFunction(name)
   if (!known) throw invalid(`The aggregate ${JSON.stringify(text)} is not known. Possible are ${POSSIBLE}.`)
   if (!field && (name !== 'count' || field === '')) {
     throw invalid(`The aggregate ${name} needs a field, for example ${name}(data.temperature).`)
   }
   const path = field ? parsePath(field) : undefined
-  return { name: alias ?? column, path, ...known, isTime: ORDERED.has(known.function) && isSame(path, time) }
+  return { name: alias ?? column, path, ...known, isTime: COMPARING.has(known.function) && isSame(path, time) }
 }
 
-function functionOf(name: string): Pick<Aggregate, 'function' | 'percent'> | undefined {
+/** The functions that compare values and do not compute with them. */
+const COMPARING: ReadonlySet<FunctionName> = new Set(['min', 'max', 'first', 'last'])
+
+function parseFunction(name: string): Pick<Aggregate, 'function' | 'percent'> | undefined {
   const known = FUNCTIONS.find((one) => one === name)
   if (known) return { function: known, percent: 0 }
   const percent = Number(/^p(\d{1,3}(?:\.\d+)?)$/.exec(name)?.[1])
@@ -174,7 +173,7 @@ function functionOf(name: string): Pick<Aggregate, 'function' | 'percent'> | und
 /** Whether a column without an alias may have this name, such as `avg(data.temperature)`. */
 export function isFunctionOfField(column: string): boolean {
   const name = /^([^(]+)\(.+\)$/s.exec(column)?.[1]
-  return name !== undefined && functionOf(name) !== undefined
+  return name !== undefined && parseFunction(name) !== undefined
 }
 
 /** The fields that a query for groups depends on. */
@@ -184,24 +183,21 @@ export interface Needs {
   readonly time: Path | undefined
   readonly values: readonly Path[]
   /** It computes with event times as numbers, which only the items have: an index has their instants. */
-  readonly countsTimes: boolean
+  readonly computesWithTimes: boolean
 }
 
 export function needsOf(grouping: Grouping): Needs {
-  if (grouping.kind === 'distinct') return { groups: [grouping.path], time: undefined, values: [], countsTimes: false }
-  if (grouping.kind === 'newest')
-    return { groups: [grouping.path], time: grouping.time, values: [], countsTimes: false }
+  if (grouping.kind === 'newest') {
+    return { groups: [grouping.path], time: grouping.time, values: [], computesWithTimes: false }
+  }
   const { aggregates, groupBy, time, window } = grouping
   return {
     groups: groupBy,
     time: window || aggregates.some(isByTime) ? time : undefined,
     values: aggregates.flatMap(({ path }) => (path ? [path] : [])),
-    countsTimes: aggregates.some((one) => !one.isTime && isSame(one.path, time)),
+    computesWithTimes: aggregates.some((one) => !one.isTime && isSame(one.path, time)),
   }
 }
-
-/** The functions that compare values and do not compute with them. */
-const ORDERED: ReadonlySet<FunctionName> = new Set(['min', 'max', 'first', 'last'])
 
 export function isSame(path: Path | undefined, other: Path | undefined): boolean {
   return path !== undefined && other !== undefined && formatPath(path) === formatPath(other)
@@ -215,11 +211,6 @@ export function isByTime({ function: name }: Aggregate): boolean {
 export function timeColumns({ aggregates, groupBy, time }: Aggregation): ReadonlySet<string> {
   const groups = groupBy.filter((path) => isSame(path, time)).map(formatPath)
   return new Set([...groups, ...aggregates.filter(({ isTime }) => isTime).map(({ name }) => name)])
-}
-
-/** The columns that identify the group of a row. */
-export function groupNames({ groupBy }: Aggregation): readonly string[] {
-  return groupBy.map(formatPath)
 }
 
 function invalid(message: string): Refusal {

@@ -5,9 +5,9 @@ import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import { matches } from '../index/finder.ts'
+import { visitMatches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
-import { comparing, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
+import { comparingEntries, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
 import { type PageText, pageText } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
@@ -26,19 +26,18 @@ export async function groupText(
   if (grouping.kind === 'newest') {
     const newest = new NewestItems(grouping.path, grouping.time, most)
     if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest, turn)
-    else await matches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
+    else await visitMatches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
     return itemsText(snapshot, query, newest.places(), turn)
   }
-  const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping)
   const rows = new Rows({
-    aggregation,
-    bounds: timeBounds(query.filters, aggregation.time),
+    aggregation: grouping,
+    bounds: timeBounds(query.filters, grouping.time),
     mostRows: most,
     itemAt: (place) => snapshot.items.itemAt(place),
   })
-  if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation, turn)
-  else await matches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
-  const found = await sortedRows(await rows.rows(turn), query.sort, aggregation, turn)
+  if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, grouping, turn)
+  else await visitMatches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
+  const found = await sortedRows(await rows.rows(turn), query.sort, grouping, turn)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []
   for (const row of page) {
@@ -46,11 +45,6 @@ export async function groupText(
     texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
   }
   return { text: await pageText(texts, undefined, turn), total: found.length }
-}
-
-/** One row for each value of a field. */
-function distinctValues({ path, time }: Extract<Grouping, { kind: 'distinct' }>): Aggregation {
-  return { kind: 'rows', time, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
 async function itemsText(
@@ -69,18 +63,18 @@ async function itemsText(
   return { text: await pageText(found, fields, turn), total: places.length }
 }
 
-/** Sorts by columns. */
+/** Sorts by columns, which the paths of the sorts name. */
 async function sortedRows(
   rows: JsonObject[],
-  asked: readonly Sort[],
+  sorts: readonly Sort[],
   aggregation: Aggregation,
   turn: Turn,
 ): Promise<readonly JsonObject[]> {
   const [first] = rows
-  if (asked.length === 0 || !first) return rows
-  const columns = asked.map(({ path }) => formatPath(path))
+  if (sorts.length === 0 || !first) return rows
+  const columns = sorts.map(({ path }) => formatPath(path))
   const times = timeColumns(aggregation)
-  const sort = asked.map((one, index) => {
+  const sort = sorts.map((one, index) => {
     const column = columns[index] as string
     return { ...one, path: [column], isTime: times.has(column) }
   })
@@ -96,5 +90,5 @@ async function sortedRows(
     if (turn.isOver) await turn.next()
     entries.push(sortEntryOf(row, place, sort))
   }
-  return entries.sort(comparing(sort)).map(({ place }) => rows[place] as JsonObject)
+  return entries.sort(comparingEntries(sort)).map(({ place }) => rows[place] as JsonObject)
 }

@@ -5,32 +5,31 @@ import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
-import { Matching, othersOf } from '../index/candidates.ts'
-import { type IndexPlan, keyBytes } from '../index/plan.ts'
+import { ItemMatcher, othersOf } from '../index/candidates.ts'
+import { type IndexPlan, keyBuffer } from '../index/plan.ts'
 import { END, type Range } from '../index/ranges.ts'
 import { KIND } from '../index/tuples.ts'
 import type { Query } from '../query.ts'
-import { type Accumulator, type Count, type Scalar, Unspelled } from './accumulator.ts'
+import { type Accumulator, type Count, KeyedTime, type Scalar } from './accumulator.ts'
 import { type Aggregation, type Grouping, isByTime, needsOf } from './aggregation.ts'
 import type { Group, NewestItems, Rows } from './rows.ts'
-
-/** How many keys are read between two checks of the turn. */
-const STEP = 64
-/** How many runs are begun between two checks of the turn. */
-const RUNS = 8
-/** Keys of a run that are counted one by one. */
-const MANY = 64
 
 /** Adds an item that was read instead of its key. */
 type AddItem = (item: JsonObject, place: number) => void
 /** Adds the key that was read last. */
 type AddKey = (key: Buffer, place: number) => void
 
-/** Answers a query for groups from the keys of an index. Items are read only if their keys lack a value. */
+/** How many keys are read between two checks of the turn. */
+const STEP = 64
+
+/**
+ * Answers a query for groups from the keys of an index. Items are read only if their keys lack a value. A run is a sequence
+ * of keys of the same group and window; a part of a key is the order key of one of its values.
+ */
 export class IndexOnlyScan {
   readonly #plan: IndexPlan
   readonly #snapshot: CollectionSnapshot
-  readonly #matching: Matching
+  readonly #matcher: ItemMatcher
   readonly #layout: Layout
   readonly #parts: Parts
   #steps = 0
@@ -38,32 +37,34 @@ export class IndexOnlyScan {
   constructor(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan, grouping: Grouping) {
     this.#plan = plan
     this.#snapshot = snapshot
-    this.#matching = new Matching(snapshot.items, query)
+    this.#matcher = new ItemMatcher(snapshot.items, query)
     this.#layout = layoutOf(plan, grouping)
     this.#parts = new Parts(this.#layout)
   }
 
+  /** Adds the keys to rows. The keys of a run have the same accumulators; if they are only counted, they are not read. */
   async addTo(rows: Rows, aggregation: Aggregation, turn: Turn): Promise<void> {
-    const { shared, time, isTimed, last } = this.#layout
+    const { sharedParts, time, isTimeNext, readParts } = this.#layout
     const { window, aggregates } = aggregation
     const parts = this.#parts
-    const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
+    const isCounted = readParts === sharedParts && aggregates.every(({ path }) => path === undefined)
     const add = (item: JsonObject, place: number): void => rows.add(item, place)
     let group: Group | undefined
     let prefix = ''
     const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const at = window ? (parts.time(time) as number) : undefined
-      // Several runs, one for each window, may have the prefix of one group.
+      // The runs of a group's windows have the same prefix.
       if (scan.prefix !== prefix) group = undefined
       prefix = scan.prefix
-      let { to } = scan
-      if (window && isTimed) to = lower(to, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
-      const cell = (): readonly Accumulator[] => {
+      let { runEnd } = scan
+      if (window && isTimeNext)
+        runEnd = lowerOf(runEnd, instantKey({ ms: Math.floor(window.until(at as number)), micros: 0 }))
+      const accumulatorsOfRun = (): readonly Accumulator[] => {
         group ??= rows.groupOf(parts.groups())
         return rows.accumulators(group, at)
       }
-      if (isCount) await this.#countRun(scan, to, cell(), turn)
-      else await this.#readRun(scan, key, to, this.#adding(cell), add, turn)
+      if (isCounted) await this.#countRun(scan, runEnd, accumulatorsOfRun(), turn)
+      else await this.#readRun(scan, key, runEnd, this.#addKeyTo(accumulatorsOfRun), add, turn)
     }
     await this.#scan(window !== undefined, addRun, add, turn)
   }
@@ -78,27 +79,28 @@ export class IndexOnlyScan {
     add: AddItem,
     turn: Turn,
   ): Promise<void> {
-    const scan = await KeyScan.begin(this.#plan.tree, this.#layout, turn)
+    const { tree } = this.#plan
+    const scan = new KeyScan(tree, this.#layout, this.#parts, await tree.seek(Buffer.from([KIND.single]), turn))
     for (let key = await scan.next(turn); key; key = await scan.next(turn)) {
-      if (this.#isStep(RUNS) && turn.isOver) await turn.next()
-      if (!scan.isKnown || !this.#parts.readRun(key, scan.starts)) await this.#item(scan, add, turn)
+      if (turn.isOver) await turn.next()
+      if (!scan.isReadable || !this.#parts.holdGroups) await this.#addItem(scan, add, turn)
       else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
       else await addRun(scan, key)
     }
     for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
-      if ((candidate || this.#isStep(STEP)) && turn.isOver) await turn.next()
-      const item = candidate && this.#matching.valueAt(candidate.place)
+      if ((candidate || this.#isStep) && turn.isOver) await turn.next()
+      const item = candidate && this.#matcher.matchAt(candidate.place)
       if (item) add(item, candidate.place)
     }
   }
 
   /** Adds a key to accumulators, which are created by the first. */
-  #adding(cell: () => readonly Accumulator[]): AddKey {
+  #addKeyTo(accumulatorsOfRun: () => readonly Accumulator[]): AddKey {
     const { time, columns, isOrdered } = this.#layout
     const parts = this.#parts
     let accumulators: readonly Accumulator[] | undefined
     return (key, place) => {
-      accumulators ??= cell()
+      accumulators ??= accumulatorsOfRun()
       const at = isOrdered ? parts.time(time) : 0
       for (let index = 0; index < columns.length; index++) {
         const column = columns[index] as number
@@ -108,15 +110,21 @@ export class IndexOnlyScan {
     }
   }
 
-  /** Reads the keys of a run up to the bytes `to` after its prefix, and adds those that match. */
-  async #readRun(scan: KeyScan, first: Buffer, to: string, addKey: AddKey, add: AddItem, turn: Turn): Promise<void> {
-    const start = scan.starts[this.#layout.shared] as number
-    const bound = keyBytes(scan.prefix + to)
+  /** Reads the keys of a run from `first` on, and adds those that match. */
+  async #readRun(
+    scan: KeyScan,
+    first: Buffer,
+    runEnd: string,
+    addKey: AddKey,
+    add: AddItem,
+    turn: Turn,
+  ): Promise<void> {
+    const bound = keyBuffer(scan.prefix + runEnd)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
-      if (this.#isStep(STEP) && turn.isOver) await turn.next()
-      const read = this.#parts.read(key, start)
+      if (this.#isStep && turn.isOver) await turn.next()
+      const read = this.#parts.readOthers(key)
       if (read === 'unknown') {
-        await this.#item(scan, add, turn)
+        await this.#addItem(scan, add, turn)
         continue
       }
       if (read === 'matches') addKey(key, scan.cursor.place)
@@ -124,19 +132,18 @@ export class IndexOnlyScan {
     }
   }
 
-  /** Counts the keys of a run up to the bytes `to` after its prefix. */
-  async #countRun(scan: KeyScan, to: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
+  /** Counts the keys of a run from the cursor on. */
+  async #countRun(scan: KeyScan, runEnd: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
     if (counts.length === 0) {
-      await scan.jump(scan.prefix + to, turn)
+      await scan.jump(scan.prefix + runEnd, turn)
       return
     }
-    const bound = keyBytes(scan.prefix + to)
+    const bound = keyBuffer(scan.prefix + runEnd)
     let count = 0
     do {
       count++
       scan.cursor.next()
-    } while (count < MANY && isBelow(scan.cursor.key, bound))
-    // Longer runs are counted by rank.
+    } while (count < MANY_KEYS && isBelow(scan.cursor.key, bound))
     if (isBelow(scan.cursor.key, bound)) {
       const { tree } = this.#plan
       count += await tree.count(scan.cursor.key as Buffer, bound, turn)
@@ -145,73 +152,66 @@ export class IndexOnlyScan {
     for (const one of counts) (one as Count).addItems(count)
   }
 
+  /** Adds the newest key of each group. If the event time is the last part that is read, it is the last key of a run. */
   async addNewestTo(newest: NewestItems, turn: Turn): Promise<void> {
-    const { shared, time, isTimed } = this.#layout
+    const { sharedParts, time, isTimeNext } = this.#layout
     const parts = this.#parts
     const add = (item: JsonObject, place: number): void => newest.add(item, place)
     const addRun = async (scan: KeyScan, key: Buffer): Promise<void> => {
       const group = parts.groups()[0] as Scalar
-      if (isTimed && this.#layout.last === shared + 1) {
-        await scan.jump(scan.prefix + lower(scan.to, AFTER_INSTANTS), turn)
+      if (isTimeNext && this.#layout.readParts === sharedParts + 1) {
+        await scan.jump(scan.prefix + lowerOf(scan.runEnd, AFTER_INSTANTS), turn)
         await this.#lastOf(key, group, scan, newest, turn)
         return
       }
-      const to = isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to
+      const runEnd = isTimeNext ? lowerOf(scan.runEnd, parts.text(sharedParts, key) + END) : scan.runEnd
       const addKey: AddKey = (_, place) => {
         const at = parts.time(time)
-        if (at !== undefined) newest.put(group, at, place)
+        if (at !== undefined) newest.addValues(group, at, place)
       }
-      await this.#readRun(scan, key, to, addKey, add, turn)
+      await this.#readRun(scan, key, runEnd, addKey, add, turn)
     }
     await this.#scan(true, addRun, add, turn)
   }
 
   /** Adds the last key before the cursor, and others of the same time, down to `first`, in the order of times. */
   async #lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems, turn: Turn): Promise<void> {
-    const { shared, time } = this.#layout
+    const { time } = this.#layout
     const { cursor } = scan
-    // The cursor is `back` keys before the next run, to which it returns.
     let latest: number | undefined
+    // The cursor is `back` keys before the next run, to which it returns.
     let back = 0
     for (let isFirst = false; !isFirst; ) {
-      if (this.#isStep(STEP) && turn.isOver) await turn.next()
+      if (this.#isStep && turn.isOver) await turn.next()
       cursor.previous()
       back++
       const key = cursor.key as Buffer
       isFirst = key.compare(first) <= 0
-      this.#parts.read(key, scan.starts[shared] as number)
+      this.#parts.readOthers(key)
       const at = this.#parts.time(time)
       if (at === undefined) continue
       if (latest !== undefined && at < latest) break
       latest = at
-      newest.put(group, at, cursor.place)
+      newest.addValues(group, at, cursor.place)
     }
     for (; back > 0; back--) {
-      if (this.#isStep(STEP) && turn.isOver) await turn.next()
+      if (this.#isStep && turn.isOver) await turn.next()
       cursor.next()
     }
   }
 
-  #isStep(every: number): boolean {
-    this.#steps += STEP / every
-    if (this.#steps < STEP) return false
-    this.#steps = 0
-    return true
+  /** True once in STEP calls: keys are read faster than the turn is checked. */
+  get #isStep(): boolean {
+    return ++this.#steps % STEP === 0
   }
 
   /** Reads the item of the key at the cursor. */
-  async #item(scan: KeyScan, add: AddItem, turn: Turn): Promise<void> {
+  async #addItem(scan: KeyScan, add: AddItem, turn: Turn): Promise<void> {
     if (turn.isOver) await turn.next()
     const { place } = scan.cursor
     scan.cursor.next()
-    const item = this.#matching.valueAt(place)
+    const item = this.#matcher.matchAt(place)
     if (item) add(item, place)
-  }
-
-  /** The bytes after the prefix that are above all keys with the same part as this key. */
-  #partEnd(key: Buffer, { starts }: KeyScan): string {
-    const { shared } = this.#layout
-    return key.toString('latin1', starts[shared], starts[shared + 1]) + END
   }
 }
 
@@ -219,39 +219,36 @@ function isBelow(key: Buffer | undefined, bound: Buffer): boolean {
   return key !== undefined && key.compare(bound) < 0
 }
 
-function lower(a: string, b: string): string {
+function lowerOf(a: string, b: string): string {
   return a < b ? a : b
 }
 
-/** How many keys are skipped one by one before the tree is searched. */
-const NEAR = 8
+/** Keys of a run that are counted one by one; those of a longer run are counted by rank. */
+const MANY_KEYS = 64
 
-/**
- * A skip scan: finds the runs of `single` keys whose leading parts match the filters. A part is the order key of a
- * value. All keys of a run share their first parts.
- */
+/** How many keys are skipped one by one before the tree is searched. */
+const NEAR_KEYS = 8
+
+/** A skip scan: finds the runs of `single` keys whose leading parts match the filters. All keys of a run share the first parts. */
 class KeyScan {
   readonly #tree: OrderedKeys
   readonly #layout: Layout
+  /** Those of the first key of a run after `next`. */
+  readonly #parts: Parts
   /** At the first key of a run after `next`; the caller then advances it to the end of the run. */
   cursor: KeyCursor
-  /** The offsets of the parts of the run's first key. */
-  readonly starts: number[] = [1]
   /** The kind and the shared parts, as latin1. */
   prefix = ''
   /** The run ends before the prefix followed by these bytes. */
-  to = END
+  runEnd = END
   /** False if a part to be checked is an array or an object, which are not read. */
-  isKnown = true
+  isReadable = true
 
-  private constructor(tree: OrderedKeys, layout: Layout, cursor: KeyCursor) {
+  constructor(tree: OrderedKeys, layout: Layout, parts: Parts, cursor: KeyCursor) {
     this.#tree = tree
     this.#layout = layout
+    this.#parts = parts
     this.cursor = cursor
-  }
-
-  static async begin(tree: OrderedKeys, layout: Layout, turn: Turn): Promise<KeyScan> {
-    return new KeyScan(tree, layout, await tree.seek(Buffer.from([KIND.single]), turn))
   }
 
   /** The first key of the next run, at the cursor or after it; undefined after the last run. */
@@ -259,7 +256,7 @@ class KeyScan {
     for (;;) {
       const { key } = this.cursor
       if (!key) return undefined
-      const beyond = this.#check(key)
+      const beyond = this.#beyondMismatch(key)
       if (beyond === undefined) return key
       await this.jump(beyond, turn)
       if (turn.isOver) await turn.next()
@@ -268,8 +265,8 @@ class KeyScan {
 
   /** Moves the cursor forward to the first key that is not below these bytes. */
   async jump(bytes: string, turn: Turn): Promise<void> {
-    const to = keyBytes(bytes)
-    for (let passed = 0; passed < NEAR; passed++) {
+    const to = keyBuffer(bytes)
+    for (let passed = 0; passed < NEAR_KEYS; passed++) {
       this.cursor.next()
       const { key } = this.cursor
       if (!key || key.compare(to) >= 0) return
@@ -277,27 +274,25 @@ class KeyScan {
     this.cursor = await this.#tree.seek(to, turn)
   }
 
-  /** Undefined if a key matches the filters, else the bytes up to which no key does. */
-  #check(key: Buffer): string | undefined {
-    const { filters, shared, checked } = this.#layout
-    this.isKnown = true
-    this.to = END
-    for (let index = 0; index < checked; index++) {
-      const start = this.starts[index] as number
-      const end = partEnd(key, start)
-      if (end < 0) {
-        this.isKnown = false
+  /** Undefined if the leading parts of a key match the filters, else the bytes up to which those of no key do. */
+  #beyondMismatch(key: Buffer): string | undefined {
+    const { filters, sharedParts, checkedParts } = this.#layout
+    const parts = this.#parts
+    this.isReadable = true
+    this.runEnd = END
+    for (let part = 0; part < checkedParts; part++) {
+      if (!parts.read(part, key)) {
+        this.isReadable = false
         return undefined
       }
-      this.starts[index + 1] = end
-      const wanted = filters[index]
+      const wanted = filters[part]
       if (!wanted) continue
-      const part = key.toString('latin1', start, end)
-      const range = wanted.find(({ to }) => part < to)
-      if (!range || part < range.from) return key.toString('latin1', 0, start) + (range?.from ?? END)
-      if (index === shared) this.to = range.to
+      const text = parts.text(part, key)
+      const range = wanted.find(({ to }) => text < to)
+      if (!range || text < range.from) return parts.textBefore(part, key) + (range?.from ?? END)
+      if (part === sharedParts) this.runEnd = range.to
     }
-    this.prefix = key.toString('latin1', 0, this.starts[shared])
+    this.prefix = parts.textBefore(sharedParts, key)
     return undefined
   }
 }
@@ -306,10 +301,7 @@ const NONE = -1
 /** Stands for the part of a column that counts. */
 const COUNT = NONE
 
-/**
- * Which parts of the keys of an index a query for groups needs. The parts of a key are the order keys of its
- * values, counted from 0. A run is a sequence of keys of the same group and window.
- */
+/** Which parts of the keys of an index a query for groups needs, counted from 0. */
 interface Layout {
   readonly groups: readonly number[]
   /** NONE if no event time is needed. */
@@ -323,13 +315,13 @@ interface Layout {
   /** Whether the event time of each key is read. */
   readonly isTimeRead: boolean
   /** The number of leading parts that are the same in all keys of a run. */
-  readonly shared: number
+  readonly sharedParts: number
   /** Whether the event time follows them, so that a run ends with its window. */
-  readonly isTimed: boolean
+  readonly isTimeNext: boolean
   /** The number of leading parts whose filters are checked once for a run. */
-  readonly checked: number
-  /** The number after the last part that is read of each key. */
-  readonly last: number
+  readonly checkedParts: number
+  /** The number of leading parts that are read of each key, apart from those whose value is not needed. */
+  readonly readParts: number
   /** By part, the ranges of its filters. */
   readonly filters: readonly (readonly Range[] | undefined)[]
 }
@@ -341,17 +333,18 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
   const { covered = [] } = access
   const groups = needs.groups.map(partOf)
   const time = partOf(needs.time)
-  const aggregates = grouping.kind === 'rows' ? grouping.aggregates : []
+  const aggregates = grouping.kind === 'newest' ? [] : grouping.aggregates
   const isOrdered = time >= 0 && aggregates.some(isByTime)
   const isTimeRead = isOrdered || grouping.kind === 'newest'
   const columns = aggregates.map(({ path }) => partOf(path))
-  const isTimeless = grouping.kind === 'distinct' || (grouping.kind === 'rows' && !grouping.window)
-  const fixed = covered.findIndex((ranges) => !ranges?.every(({ isPoint }) => isPoint))
-  let shared = Math.max(fixed < 0 ? covered.length : fixed, ...groups.map((part) => part + 1))
-  const isTimed = !isTimeless && time >= shared
-  if (isTimed) shared = time
-  const checked = isTimed || covered[shared] ? shared + 1 : shared
-  const lastFilter = covered.findLastIndex((ranges, part) => ranges && part >= checked)
+  const isTimeless = grouping.kind !== 'newest' && !grouping.window
+  // Keys of one run have the same values at the leading parts whose filters fix them, and at those up to the last group.
+  const ranged = covered.findIndex((ranges) => !ranges?.every(({ isPoint }) => isPoint))
+  let sharedParts = Math.max(ranged < 0 ? covered.length : ranged, ...groups.map((part) => part + 1))
+  const isTimeNext = !isTimeless && time >= sharedParts
+  if (isTimeNext) sharedParts = time
+  const checkedParts = isTimeNext || covered[sharedParts] ? sharedParts + 1 : sharedParts
+  const lastFilter = covered.findLastIndex((ranges, part) => ranges && part >= checkedParts)
   const read = [...columns, isTimeRead ? time : NONE, lastFilter]
   return {
     groups,
@@ -360,76 +353,82 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
     columns,
     isOrdered,
     isTimeRead,
-    shared,
-    isTimed,
-    checked,
-    last: Math.max(shared, ...read.map((part) => part + 1)),
+    sharedParts,
+    isTimeNext,
+    checkedParts,
+    readParts: Math.max(sharedParts, ...read.map((part) => part + 1)),
     filters: covered,
   }
 }
 
-/** The parts of the current key. */
+/** The parts of the current key. Its text, like that of its parts, is in latin1. */
 class Parts {
   readonly #layout: Layout
   readonly #parts: KeyPart[] = []
-  /** Their offsets in the key. */
-  readonly #starts: number[] = []
-  /** Whether the value of a part is needed. */
-  readonly #isRead: boolean[] = []
+  /** Their offsets in the key, which begins with its kind. */
+  readonly #starts: number[] = [1]
+  /** Whether the value of a part is needed of each key. */
+  readonly #isNeeded: boolean[] = []
 
   constructor(layout: Layout) {
     this.#layout = layout
-    for (let part = 0; part < Math.max(layout.last, layout.checked); part++) {
+    for (let part = 0; part < Math.max(layout.readParts, layout.checkedParts); part++) {
       this.#parts.push({ end: 0, rank: 0, value: null })
-      this.#starts.push(0)
-      this.#isRead.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
+      this.#isNeeded.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
     }
   }
 
-  /** Reads the parts that are checked for a run; false if its items must be read. */
-  readRun(key: Buffer, starts: readonly number[]): boolean {
-    for (let part = 0; part < this.#layout.checked; part++) {
-      const into = this.#parts[part] as KeyPart
-      this.#starts[part] = starts[part] as number
-      readPart(key, starts[part] as number, into)
-    }
-    return this.#layout.groups.every((part) => this.#isSpelled(part))
+  /** Reads a part behind others that were read; false for an array or an object, which cannot be read. */
+  read(part: number, key: Buffer, isNeeded = true): boolean {
+    const into = this.#parts[part] as KeyPart
+    const start = this.#starts[part] as number
+    if (isNeeded && !readPart(key, start, into)) return false
+    if (!isNeeded) into.end = partEnd(key, start)
+    this.#starts[part + 1] = into.end
+    return into.end >= 0
   }
 
-  /** Reads the other parts of a key, which begin at `start`. `unknown`: the key lacks a value, so the item must be read. */
-  read(key: Buffer, start: number): 'matches' | 'fails' | 'unknown' {
-    const { shared, checked, last, filters } = this.#layout
-    let at = start
-    for (let part = shared; part < last; part++) {
-      const into = this.#parts[part] as KeyPart
-      if (!this.#isRead[part]) into.end = partEnd(key, at)
-      else if (!readPart(key, at, into)) return 'unknown'
-      if (into.end < 0) return 'unknown'
-      this.#starts[part] = at
-      const wanted = part < checked ? undefined : filters[part]
+  /** Reads the parts behind those that a run shares. `unknown`: the key lacks a value, so the item must be read. */
+  readOthers(key: Buffer): 'matches' | 'fails' | 'unknown' {
+    const { sharedParts, checkedParts, readParts, filters } = this.#layout
+    for (let part = sharedParts; part < readParts; part++) {
+      if (!this.read(part, key, this.#isNeeded[part])) return 'unknown'
+      const wanted = part < checkedParts ? undefined : filters[part]
       if (wanted) {
-        const text = key.toString('latin1', at, into.end)
+        const text = this.text(part, key)
         if (!wanted.some(({ from, to }) => text >= from && text < to)) return 'fails'
       }
-      at = into.end
     }
     return 'matches'
   }
 
+  text(part: number, key: Buffer): string {
+    return key.toString('latin1', this.#starts[part], this.#starts[part + 1])
+  }
+
+  textBefore(part: number, key: Buffer): string {
+    return key.toString('latin1', 0, this.#starts[part])
+  }
+
+  /** Whether the key holds the values of all groups. */
+  get holdGroups(): boolean {
+    return this.#layout.groups.every((part) => this.#holdsValue(part))
+  }
+
   /** The value of a part of the key that was read last; undefined if it is missing. */
-  value(part: number, key: Buffer, place: number): Scalar | Unspelled | undefined {
-    const { rank, value, end } = this.#parts[part] as KeyPart
-    if (!this.#isSpelled(part)) return new Unspelled(key.toString('latin1', this.#starts[part], end), place)
+  value(part: number, key: Buffer, place: number): Scalar | KeyedTime | undefined {
+    const { rank, value } = this.#parts[part] as KeyPart
+    if (!this.#holdsValue(part)) return new KeyedTime(this.text(part, key), place)
     return rank === MISSING_RANK ? undefined : value
   }
 
   /** Whether the key of a part has the value as the item spells it. */
-  #isSpelled(part: number): boolean {
+  #holdsValue(part: number): boolean {
     const { rank } = this.#parts[part] as KeyPart
     return rank !== RANK.instant && (part !== this.#layout.timePart || rank === MISSING_RANK)
   }
 
-  /** The values of the groups, all of which are spelled. */
+  /** The values of the groups, whose keys hold them. */
   groups(): readonly Scalar[] {
     return this.#layout.groups.map((part) => (this.#parts[part] as KeyPart).value)
   }
@@ -437,8 +436,7 @@ class Parts {
   /** The event time in a part; undefined if it has none. */
   time(part: number): number | undefined {
     const { rank, value } = this.#parts[part] as KeyPart
-    if (rank === RANK.instant) return value as number
-    return undefined
+    return rank === RANK.instant ? (value as number) : undefined
   }
 }
 

@@ -13,11 +13,11 @@ import {
   accumulatorOf,
   Budget,
   firstScalar,
+  KeyedTime,
   type Scalar,
   scalarsAt,
-  Unspelled,
 } from './accumulator.ts'
-import { type Aggregation, groupNames, isSame } from './aggregation.ts'
+import { type Aggregation, isSame } from './aggregation.ts'
 
 /** Highest number of characters of a text that affect the order of groups. */
 const MOST_KEY = 1024
@@ -70,10 +70,13 @@ export class Rows {
       if (!path) accumulator.add(null, 0, place)
       else if (isTime) {
         const key = timeKeyAt(item, path)
-        if (key !== undefined) accumulator.add(new Unspelled(key, place), at, place)
+        if (key !== undefined) accumulator.add(new KeyedTime(key, place), at, place)
       } else {
         for (const value of scalarsAt(item, path)) {
-          if (++values > MOST_VALUES) throw tooManyValues()
+          if (++values > MOST_VALUES) {
+            const advice = 'ask for fewer at once, or with more filters'
+            throw new Refusal('Invalid', `The aggregates take more than ${MOST_VALUES} values of one item: ${advice}.`)
+          }
           accumulator.add(value, at, place)
         }
       }
@@ -95,17 +98,17 @@ export class Rows {
     }))
     const compare = comparingKeys([])
     groups.sort((a, b) => compare(a.keys, b.keys))
-    const range = this.#range()
+    const filled = this.#filledWindows()
     const rows: JsonObject[] = []
     for (const { group } of groups) {
       let previous: JsonObject | undefined
       let before: readonly Accumulator[] | undefined
-      for (const start of range ? this.#between(range) : [...group.windows.keys()].sort((a, b) => a - b)) {
+      for (const start of filled ? this.#windowStarts(filled) : [...group.windows.keys()].sort((a, b) => a - b)) {
         if (turn.isOver) await turn.next()
         const row = await this.#rowOf(group, start, previous, before, turn)
         before = group.windows.get(start) ?? before
         rows.push(row)
-        if (rows.length > this.#options.mostRows) throw this.#tooMany()
+        if (rows.length > this.#options.mostRows) throw this.#tooManyRows()
         previous = row
       }
     }
@@ -114,7 +117,7 @@ export class Rows {
 
   /** The group with these values, which are those of the item at a place. Only event times need the place. */
   groupOf(values: readonly Scalar[], place = 0): Group {
-    const key = JSON.stringify(values.map((one, index) => this.#identity(one, index)))
+    const key = JSON.stringify(values.map((one, index) => this.#identify(one, index)))
     const known = this.#groups.get(key)
     if (known) {
       if (place < known.place) {
@@ -136,8 +139,8 @@ export class Rows {
     return isArray(value) || isObject(value) ? null : (value ?? null)
   }
 
-  /** Equal for the spellings of an instant. */
-  #identity(value: Scalar, index: number): JsonValue {
+  /** The spellings of an instant have the same identity. */
+  #identify(value: Scalar, index: number): JsonValue {
     return this.#isTime[index] && instantOf(value) ? [timeKey(value)] : value
   }
 
@@ -146,7 +149,7 @@ export class Rows {
     const start = this.#options.aggregation.window?.start(at as number) ?? 0
     const known = windows.get(start)
     if (known) return known
-    if (++this.#count > this.#options.mostRows) throw this.#tooMany()
+    if (++this.#count > this.#options.mostRows) throw this.#tooManyRows()
     const accumulators = this.#options.aggregation.aggregates.map((aggregate) => accumulatorOf(aggregate, this.#budget))
     windows.set(start, accumulators)
     return accumulators
@@ -162,25 +165,25 @@ export class Rows {
   ): Promise<JsonObject> {
     const { aggregation } = this.#options
     const row: Record<string, JsonValue> = {}
-    for (const [index, name] of groupNames(aggregation).entries()) put(row, name, values[index] as Scalar)
+    for (const [index, path] of aggregation.groupBy.entries()) put(row, formatPath(path), values[index] as Scalar)
     if (aggregation.window) row.window = aggregation.window.text(start)
     const accumulators = windows.get(start)
-    for (const [index, { name, path, function: function_ }] of aggregation.aggregates.entries()) {
+    for (const [index, { name, path, function: aggregate }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators?.[index]
       const found = await accumulator?.result(turn, before?.[index])
-      if (found instanceof Unspelled) {
+      if (found instanceof KeyedTime) {
         if (turn.isOver) await turn.next()
         const item = parseText(this.#options.itemAt(found.place)?.text ?? 'null') as JsonObject
         put(row, name, firstScalar(item, path as Path))
       } else if (found !== undefined) put(row, name, found)
-      else if (function_ === 'count') put(row, name, 0)
+      else if (aggregate === 'count') put(row, name, 0)
       else put(row, name, (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null)
     }
     return row
   }
 
   /** The first and the last window that are filled; undefined if none is. */
-  #range(): readonly [number, number] | undefined {
+  #filledWindows(): readonly [number, number] | undefined {
     const { bounds, aggregation } = this.#options
     const { window, fill } = aggregation
     if (!window || fill === 'none' || bounds.from > bounds.to) return undefined
@@ -195,24 +198,17 @@ export class Rows {
     return first <= last ? [first, last] : undefined
   }
 
-  *#between([first, last]: readonly [number, number]): Generator<number> {
+  *#windowStarts([first, last]: readonly [number, number]): Generator<number> {
     const { window } = this.#options.aggregation
     for (let start = first; start <= last; start = window ? window.until(start) : last + 1) yield start
   }
 
-  #tooMany(): Refusal {
+  #tooManyRows(): Refusal {
     return new Refusal(
       'Invalid',
       `The answer would have more than ${this.#options.mostRows} rows: ask for longer windows, fewer groups, or with more filters.`,
     )
   }
-}
-
-function tooManyValues(): Refusal {
-  return new Refusal(
-    'Invalid',
-    `The aggregates take more than ${MOST_VALUES} values of one item: ask for fewer at once, or with more filters.`,
-  )
 }
 
 /** Instants in milliseconds since 1970, infinite if there is no bound. Both are inclusive. */
@@ -258,11 +254,11 @@ export class NewestItems {
 
   add(item: JsonObject, place: number): void {
     const time = eventTime(item, this.#time)
-    if (time !== undefined) this.put(firstScalar(item, this.#path), time, place)
+    if (time !== undefined) this.addValues(firstScalar(item, this.#path), time, place)
   }
 
   /** Adds an item by its values from an index. */
-  put(group: Scalar, time: number, place: number): void {
+  addValues(group: Scalar, time: number, place: number): void {
     const key = orderKey(group)
     const known = this.#groups.get(key)
     if (known && (known.time - time || known.place - place) > 0) return

@@ -15,14 +15,11 @@ export interface Window {
 interface Calendar {
   start(local: number): number
   next(start: number): number
-  /** The length of the shortest window. */
-  readonly ms: number
+  readonly shortestMs: number
 }
 
-const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const
-type Unit = keyof typeof UNITS
-
-const MOST_YEARS = 1000
+/** The units of durations in parameters. */
+export const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const
 
 /**
  * Parses `15m`, `1h`, `1d`, `1mo` or `1y`. Windows begin where the local clock shows a whole multiple of their length
@@ -39,7 +36,7 @@ export function parseWindow(text: string, zone = 'UTC'): Window {
   const clock = clockOf(zone)
   const calendar = calendarOf(Number(digits), unit)
   if (typeof clock === 'number') return new FixedWindow(calendar, clock)
-  if (calendar.ms > UNITS.d && /[smh]$/.test(text)) {
+  if (calendar.shortestMs > UNIT_MS.d && /[smh]$/.test(text)) {
     throw new Refusal(
       'Invalid',
       `In a time zone, windows of more than 24 hours are of d or w, for example 2d, not ${JSON.stringify(text)}.`,
@@ -48,42 +45,44 @@ export function parseWindow(text: string, zone = 'UTC'): Window {
   return new ZonedWindow(calendar, clock)
 }
 
+const MOST_YEARS = 1000
+/** The first Monday: 1970 began on a Thursday. */
+const MONDAY = 4 * UNIT_MS.d
+
 function calendarOf(count: number, unit: string): Calendar {
-  if (unit !== 'mo' && unit !== 'y') return lengths(count * UNITS[unit as Unit], unit === 'w' ? MONDAY : 0)
+  if (unit !== 'mo' && unit !== 'y')
+    return equalLengths(count * UNIT_MS[unit as keyof typeof UNIT_MS], unit === 'w' ? MONDAY : 0)
   const months = unit === 'y' ? 12 * count : count
   // Dates end in the year 275,760.
   if (months > 12 * MOST_YEARS) throw new Refusal('Invalid', `A window of mo or y has at most ${MOST_YEARS} years.`)
   return calendarMonths(months)
 }
 
-/** 1970 began on a Thursday. */
-const MONDAY = 4 * UNITS.d
-
-function lengths(ms: number, first: number): Calendar {
+function equalLengths(ms: number, knownStart: number): Calendar {
   return {
-    ms,
-    start: (local) => Math.floor((local - first) / ms) * ms + first,
+    shortestMs: ms,
+    start: (local) => Math.floor((local - knownStart) / ms) * ms + knownStart,
     next: (start) => start + ms,
   }
 }
 
 function calendarMonths(count: number): Calendar {
-  const first = (month: number): number => Date.UTC(1970, month)
+  const startOf = (month: number): number => Date.UTC(1970, month)
   const monthOf = (local: number): number => {
     const date = new Date(Math.floor(local))
     return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
   }
   return {
-    ms: 28 * UNITS.d,
-    start: (local) => first(Math.floor(monthOf(local) / count) * count),
-    next: (start) => first(monthOf(start) + count),
+    shortestMs: 28 * UNIT_MS.d,
+    start: (local) => startOf(Math.floor(monthOf(local) / count) * count),
+    next: (start) => startOf(monthOf(start) + count),
   }
 }
 
 /** A fixed offset in milliseconds, or the clock of a time zone. An unescaped plus sign has become a space. */
 function clockOf(zone: string): number | LocalClock {
   const [, sign, hours, minutes = '0'] = /^([-+ ])([01]\d|2[0-3])(?::?([0-5]\d))?$/.exec(zone) ?? []
-  if (sign !== undefined) return (sign === '-' ? -1 : 1) * (Number(hours) * UNITS.h + Number(minutes) * UNITS.m)
+  if (sign !== undefined) return (sign === '-' ? -1 : 1) * (Number(hours) * UNIT_MS.h + Number(minutes) * UNIT_MS.m)
   try {
     // Luxon keeps every zone by its name for ever, so it gets one spelling of each.
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions()
@@ -120,7 +119,7 @@ class FixedWindow implements Window {
 }
 
 /** Local time is at most this far from UTC. */
-const MOST_OFFSET = 16 * UNITS.h
+const MOST_OFFSET = 16 * UNIT_MS.h
 
 /**
  * Windows in a time zone. A window begins when the local clock first shows its beginning, or a later time, and lasts
@@ -157,9 +156,9 @@ class ZonedWindow implements Window {
 
   #find(ms: number): { start: number; end: number } {
     const calendar = this.#calendar
-    const { at, before, after } = this.#clock.lastChange(ms - 2 * UNITS.d, ms)
+    const { at, before, after } = this.#clock.lastChange(ms - 2 * UNIT_MS.d, ms)
     // The clock was set back by at least the length of a window, so windows begin again after the change.
-    if (calendar.ms <= before - after) {
+    if (calendar.shortestMs <= before - after) {
       const local = calendar.start(ms + after)
       const start = local - after
       return { start: start >= at ? start : this.start(at - 1), end: calendar.next(local) - after }
@@ -173,9 +172,9 @@ class ZonedWindow implements Window {
   /** The end of the window of an instant: `next` is the local beginning of the next one, unless the clock is set back. */
   #endOf(ms: number, next: number): number {
     const end = this.#firstAt(next)
-    if (this.#calendar.ms > UNITS.d) return end
+    if (this.#calendar.shortestMs > UNIT_MS.d) return end
     const { at, before, after } = this.#clock.lastChange(ms, end)
-    if (this.#calendar.ms > before - after) return end
+    if (this.#calendar.shortestMs > before - after) return end
     // A window that begins again after the change ends this one.
     const again = this.#calendar.next(this.#calendar.start(at + after - 1)) - after
     return Math.min(end, again)
@@ -190,7 +189,7 @@ class ZonedWindow implements Window {
 
 /** Local time with its offset, such as `2026-01-01T02:00:00.000+02:00`. */
 function localText(ms: number, offset: number): string {
-  const minutes = Math.trunc(Math.abs(offset) / UNITS.m)
+  const minutes = Math.trunc(Math.abs(offset) / UNIT_MS.m)
   const two = (number: number): string => String(number).padStart(2, '0')
   const zone = `${offset < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
   return new Date(ms + offset).toISOString().slice(0, -1) + zone
@@ -203,7 +202,6 @@ interface ClockChange {
   readonly after: number
 }
 
-const DAY = 86_400_000
 const MOST_DAYS = 65_536
 
 /** The local clock of a time zone. Instants are milliseconds since 1970. No zone changes its clock twice in a day. */
@@ -218,13 +216,13 @@ class LocalClock {
 
   /** Local time minus UTC, in milliseconds. */
   offset(ms: number): number {
-    const { at, before, after } = this.#day(Math.floor(ms / DAY))
+    const { at, before, after } = this.#day(Math.floor(ms / UNIT_MS.d))
     return ms < at ? before : after
   }
 
   /** The last change after `from`, up to `to`; if there is none, one at `from` without effect. */
   lastChange(from: number, to: number): ClockChange {
-    for (let day = Math.floor(to / DAY); day >= Math.floor(from / DAY); day--) {
+    for (let day = Math.floor(to / UNIT_MS.d); day >= Math.floor(from / UNIT_MS.d); day--) {
       const change = this.#day(day)
       if (change.before !== change.after && change.at > from && change.at <= to) return change
     }
@@ -235,7 +233,7 @@ class LocalClock {
   #day(day: number): ClockChange {
     let change = this.#days.get(day)
     if (!change) {
-      change = this.#changeIn(day * DAY, (day + 1) * DAY)
+      change = this.#changeIn(day * UNIT_MS.d, (day + 1) * UNIT_MS.d)
       if (this.#days.size === MOST_DAYS) this.#days.clear()
       this.#days.set(day, change)
     }

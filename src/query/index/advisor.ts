@@ -83,7 +83,7 @@ export class IndexAdvisor {
 
   /** Counts the use of an index by a query, and the demand for a better one. */
   note(collection: Collection, accessPaths: AccessPaths, plan: IndexPlan | undefined): void {
-    this.#count()
+    this.#countQuery()
     if (plan) plan.index.uses++
     if (plan?.isInOrder || (plan?.size ?? collection.size) <= FEW) return
     if (plan?.access.covered && accessPaths.isCoveredWellBy(plan.index.paths)) return
@@ -111,7 +111,7 @@ export class IndexAdvisor {
       if (isWanted && demand.times > (wanted?.times ?? 0)) wanted = demand
     }
     if (!wanted) return
-    const dropped = this.#roomFor(collection, wanted)
+    const dropped = this.#indexesToDrop(collection, wanted)
     wanted.next = dropped ? wanted.times + OFTEN : 2 * wanted.times
     if (!dropped) return
     for (const index of dropped) void indexes.drop(index)
@@ -119,24 +119,24 @@ export class IndexAdvisor {
   }
 
   /** The indexes to drop for a new one; undefined if there is no room for it, or it would be useless. */
-  #roomFor(collection: Collection, { paths, times }: Demand): readonly StoredIndex[] | undefined {
+  #indexesToDrop(collection: Collection, { paths, times }: Demand): readonly StoredIndex[] | undefined {
     const { bytes, indexes } = this.#options
-    const { keyBytes, itemBytes, isOfUse } = estimate(collection, indexes.fieldsOf(collection.name, paths))
-    if (!isOfUse) return undefined
+    const { keyBytes, itemBytes, isUseful } = estimateIndex(collection, indexes.fieldsOf(collection.name, paths))
+    if (!isUseful) return undefined
     const existing = indexes.of(collection.facts.table)
     const most = bytes > 0 ? bytes : Math.max(LEAST_BYTES, (itemBytes * collection.size) / 2)
-    let left = most - keyBytes * collection.size
-    for (const index of bytes > 0 ? indexes.all : existing) left -= index.bytes
+    let freeBytes = most - keyBytes * collection.size
+    for (const index of bytes > 0 ? indexes.all : existing) freeBytes -= index.bytes
     const dropped: StoredIndex[] = []
     const leastUsed = existing
       .filter(({ isFixed }) => !isFixed)
       .sort((one, other) => this.#demandFor(one) - this.#demandFor(other))
-    while (left < 0 || existing.length - dropped.length >= MOST_INDEXES) {
+    while (freeBytes < 0 || existing.length - dropped.length >= MOST_INDEXES) {
       const index = leastUsed.shift()
       // An index with a higher demand would soon be built again.
       if (!index || this.#demandFor(index) >= times) return undefined
       dropped.push(index)
-      left += index.bytes
+      freeBytes += index.bytes
     }
     return dropped
   }
@@ -146,7 +146,8 @@ export class IndexAdvisor {
     return uses + (this.#demands.get(demandKey(collection, name))?.times ?? 0)
   }
 
-  #count(): void {
+  /** Halves all counts from time to time, so that recent queries count more. */
+  #countQuery(): void {
     if (++this.#queries % HALF_LIFE > 0) return
     for (const index of this.#options.indexes.all) index.uses /= 2
     for (const demand of this.#demands.values()) {
@@ -161,10 +162,10 @@ function demandKey(collection: string, index: string): string {
 }
 
 /** Estimates the size of an index and of the items, per item, from a sample. */
-function estimate(collection: Collection, fields: IndexFields) {
+function estimateIndex(collection: Collection, fields: IndexFields) {
   let keyBytes = 0
   let itemBytes = 0
-  let useful = 0
+  let indexable = 0
   const places = collection.places / SAMPLE
   for (let at = 0; at < SAMPLE; at++) {
     const place = collection.seek(Math.floor(at * places))
@@ -172,7 +173,7 @@ function estimate(collection: Collection, fields: IndexFields) {
     const keys = keysAt(item, fields, place)
     itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
     for (const key of keys) keyBytes += (KEY_BYTES + key.length) / FILLED
-    if (keys[0]?.charCodeAt(0) !== KIND.unknown) useful++
+    if (keys[0]?.charCodeAt(0) !== KIND.unknown) indexable++
   }
-  return { keyBytes: keyBytes / SAMPLE, itemBytes: itemBytes / SAMPLE, isOfUse: useful > SAMPLE / 2 }
+  return { keyBytes: keyBytes / SAMPLE, itemBytes: itemBytes / SAMPLE, isUseful: indexable > SAMPLE / 2 }
 }

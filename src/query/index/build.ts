@@ -59,8 +59,8 @@ export class IndexBuild {
     return this.#to
   }
 
-  /** Whether the keys of the item at a place are in the index. If not yet, the change is recorded. */
-  wasInserted(place: number, before: readonly string[]): boolean {
+  /** Returns whether the index has the keys of the item at a place. Otherwise the change is recorded, or will be read. */
+  noteChange(place: number, before: readonly string[]): boolean {
     // It will be read later.
     if (place >= this.#to) return false
     if (place < this.#from) return true
@@ -74,9 +74,8 @@ export class IndexBuild {
 
   /** Resolves when the index is complete or the build was ended. */
   async run(): Promise<void> {
-    const { tree } = this.#index
     await this.#transaction(() => {
-      tree.clear()
+      this.#index.tree.clear()
       this.#index.saveFacts(undefined)
     })
     // The tree has the keys of all places before `#from`. Those from `#to` on were not read.
@@ -84,23 +83,27 @@ export class IndexBuild {
       this.#from = this.#to
       this.#isRunInserted = false
       const turn = new BuildTurn()
-      const keys = await mergeSort(await this.#runOf(turn), turn)
-      // The keys before `at` are committed. A transaction that finds no space is repeated, so it begins at `at` again.
-      let at = 0
-      while (at < keys.length && !this.#space.isEnded) {
-        let next = at
-        await this.#transaction(() => {
-          const until = performance.now() + STEP_MS
-          for (next = at; next < keys.length && performance.now() < until; next += INSERTED_AT_ONCE) {
-            tree.insert(keys.slice(next, next + INSERTED_AT_ONCE).map((key) => Buffer.from(key, 'latin1')))
-          }
-        })
-        at = next
-        await rest()
-      }
+      await this.#insert(await mergeSort(await this.#readRun(turn), turn))
       // From now on, changes within the run go into the tree, apart from those of places that are in `#changed`.
       this.#isRunInserted = true
       if (await this.#applyChanges()) return
+    }
+  }
+
+  /** Inserts sorted keys in several transactions. */
+  async #insert(keys: readonly string[]): Promise<void> {
+    // The keys before `at` are committed. A transaction that finds no space is repeated, so it begins at `at` again.
+    for (let at = 0; at < keys.length && !this.#space.isEnded; ) {
+      let next = at
+      await this.#transaction(() => {
+        const until = performance.now() + STEP_MS
+        for (next = at; next < keys.length && performance.now() < until; next += INSERTED_AT_ONCE) {
+          const inserted = keys.slice(next, next + INSERTED_AT_ONCE)
+          this.#index.tree.insert(inserted.map((key) => Buffer.from(key, 'latin1')))
+        }
+      })
+      at = next
+      await rest()
     }
   }
 
@@ -117,7 +120,7 @@ export class IndexBuild {
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
-          this.#index.replace(before, this.#keysOf(this.#table.entryAt(place, HIGHEST), place))
+          this.#index.replace(before, this.#keysAt(this.#table.entryAt(place, HIGHEST), place))
           this.#index.apply()
           if (performance.now() > until) break
         }
@@ -128,7 +131,7 @@ export class IndexBuild {
       }
       await this.#transaction(change, () => {
         for (const place of settled) this.#changed.delete(place)
-        if (isComplete) this.#index.isCompleteSince(this.#applied())
+        if (isComplete) this.#index.markComplete(this.#applied())
       })
       if (isSettled) return isComplete
       await rest()
@@ -137,13 +140,13 @@ export class IndexBuild {
   }
 
   /** The keys of the items of the next run. */
-  async #runOf(turn: Turn): Promise<string[]> {
+  async #readRun(turn: Turn): Promise<string[]> {
     const keys: string[] = []
     let characters = 0
     while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS && !this.#space.isEnded) {
       const entry = this.#table.entryAt(this.#to, HIGHEST)
       if (!entry) break
-      for (const key of this.#keysOf(entry, this.#to)) {
+      for (const key of this.#keysAt(entry, this.#to)) {
         keys.push(key)
         characters += key.length
       }
@@ -153,7 +156,7 @@ export class IndexBuild {
     return keys
   }
 
-  #keysOf(entry: Item | Tombstone | undefined, place: number): readonly string[] {
+  #keysAt(entry: Item | Tombstone | undefined, place: number): readonly string[] {
     return keysAt(entry instanceof Item ? entry : undefined, this.#index, place)
   }
 

@@ -15,68 +15,33 @@ export interface Places {
   readonly total: number
 }
 
-/** Reads items and checks them against conditions. */
-export class Matching {
-  readonly #items: CollectionItems
-  readonly #conditions: Conditions & Pick<Query, 'namesReceived'>
-
-  constructor(items: CollectionItems, conditions: Conditions & Pick<Query, 'namesReceived'>) {
-    this.#items = items
-    this.#conditions = conditions
-  }
-
-  /** The value of the item at a place; undefined if it does not match. With `isKnownTo` nothing is checked. */
-  valueAt(place: number, isKnownTo = false): JsonObject | undefined {
-    const item = this.#items.itemAt(place) as Item
-    const { text } = item
-    if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
-    const value = parseText(this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text) as JsonObject
-    return isKnownTo || meetsConditions(value, this.#conditions) ? value : undefined
-  }
-}
-
-/** Searching a longer text takes as long as parsing it. */
-const MOST_SEARCHED = 4096
-/** Filters whose traces are searched in a text. */
-const TRACED_FILTERS = 8
-
-/** Whether the text of an item proves that it does not match, so that it need not be parsed. */
-function isWithoutTrace(text: string, { filters }: Conditions): boolean {
-  if (text.length > MOST_SEARCHED) return false
-  for (let index = 0; index < filters.length && index < TRACED_FILTERS; index++) {
-    const trace = (filters[index] as Filter).trace
-    if (trace && !trace.test(text)) return true
-  }
-  return false
-}
-
 /** The place of an item that may match. */
-export interface Candidate {
+interface Candidate {
   readonly place: number
   /** Whether it certainly matches. */
-  readonly matches: boolean
+  readonly isCertain: boolean
 }
 
-function* all(items: CollectionItems): Generator<Candidate> {
-  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
-}
-
-/** Each item once, however many keys it has. */
+/** Each item once, however many keys it has; undefined for a further key of one. Without a plan, all items. */
 export async function candidatesOf(
   items: CollectionItems,
   plan: IndexPlan | undefined,
   turn: Turn,
 ): Promise<Iterable<Candidate | undefined>> {
-  if (!plan) return all(items)
+  if (!plan) return allOf(items)
   const { tree, access, single } = plan
-  const runs: { readonly cursor: KeyCursor; readonly size: number }[] = []
-  for (const { from, size } of single) runs.push({ cursor: await tree.seek(from, turn), size })
+  const ranges: { readonly cursor: KeyCursor; readonly size: number }[] = []
+  for (const { from, size } of single) ranges.push({ cursor: await tree.seek(from, turn), size })
   const others = await othersOf(items, plan, turn)
   return (function* () {
-    for (const { cursor, size } of runs)
-      for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
+    for (const { cursor, size } of ranges)
+      for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, isCertain: access.isExact }
     yield* others
   })()
+}
+
+function* allOf(items: CollectionItems): Generator<Candidate> {
+  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, isCertain: false }
 }
 
 /** The items whose values the index does not know completely; undefined for a further key of one. */
@@ -86,17 +51,52 @@ export async function othersOf(
   turn: Turn,
 ): Promise<Iterable<Candidate | undefined>> {
   if (others === 0) return []
-  const runs: { readonly cursor: KeyCursor; readonly end: Buffer }[] = []
-  for (const { from, to } of access.others) runs.push({ cursor: await tree.seek(from, turn), end: to })
+  const ranges: { readonly cursor: KeyCursor; readonly end: Buffer }[] = []
+  for (const { from, to } of access.others) ranges.push({ cursor: await tree.seek(from, turn), end: to })
   return (function* () {
     const seen = new PlaceSet(items.places)
-    for (const { cursor, end } of runs) {
+    for (const { cursor, end } of ranges) {
       for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
-        yield seen.add(cursor.place) ? { place: cursor.place, matches: false } : undefined
+        yield seen.add(cursor.place) ? { place: cursor.place, isCertain: false } : undefined
         cursor.next()
       }
     }
   })()
+}
+
+/** Reads items and checks them against conditions. */
+export class ItemMatcher {
+  readonly #items: CollectionItems
+  readonly #conditions: Conditions & Pick<Query, 'namesReceived'>
+
+  constructor(items: CollectionItems, conditions: Conditions & Pick<Query, 'namesReceived'>) {
+    this.#items = items
+    this.#conditions = conditions
+  }
+
+  /** The item at a place; undefined if it does not match. With `isCertain` the conditions are not checked. */
+  matchAt(place: number, isCertain = false): JsonObject | undefined {
+    const item = this.#items.itemAt(place) as Item
+    const { text } = item
+    if (!isCertain && lacksTrace(text, this.#conditions)) return undefined
+    const value = parseText(this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text) as JsonObject
+    return isCertain || meetsConditions(value, this.#conditions) ? value : undefined
+  }
+}
+
+/** Searching a longer text takes as long as parsing it. */
+const MOST_SEARCHED = 4096
+/** Filters whose traces are searched in a text. */
+const TRACED_FILTERS = 8
+
+/** Whether the text of an item proves that it does not match, so that it need not be parsed. */
+function lacksTrace(text: string, { filters }: Conditions): boolean {
+  if (text.length > MOST_SEARCHED) return false
+  for (let index = 0; index < filters.length && index < TRACED_FILTERS; index++) {
+    const trace = (filters[index] as Filter).trace
+    if (trace && !trace.test(text)) return true
+  }
+  return false
 }
 
 /** A bitmap of places. */
@@ -117,10 +117,11 @@ export class PlaceSet {
   }
 
   /** The first place at or after `place` in the set; undefined if there is none. */
-  from(place: number): number | undefined {
+  nextFrom(place: number): number | undefined {
     for (let at = place >>> 5; at < this.#bits.length; at++) {
-      const left = at === place >>> 5 ? -1 << (place & 31) : -1
-      const bits = (this.#bits[at] as number) & left
+      const mask = at === place >>> 5 ? -1 << (place & 31) : -1
+      const bits = (this.#bits[at] as number) & mask
+      // `bits & -bits` is the lowest of the bits.
       if (bits !== 0) return at * 32 + 31 - Math.clz32(bits & -bits)
     }
     return undefined

@@ -4,10 +4,10 @@ import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Query } from '../query.ts'
-import { candidatesOf, Matching, type Places } from './candidates.ts'
-import { inOrder } from './ordered-scan.ts'
+import { candidatesOf, ItemMatcher, type Places } from './candidates.ts'
+import { placesInOrder } from './ordered-scan.ts'
 import type { IndexPlan } from './plan.ts'
-import { comparing, Firsts, type SortEntry, sortEntryOf } from './sort-keys.ts'
+import { comparingEntries, FirstEntries, type SortEntry, sortEntryOf } from './sort-keys.ts'
 
 /** The result of a query: its page, and the number of matches on all pages. */
 export interface PageItems {
@@ -25,7 +25,7 @@ export async function findPage(
   plan: IndexPlan | undefined,
   turn: Turn,
 ): Promise<PageItems> {
-  const { places, total } = await placesOf(snapshot, query, plan, turn)
+  const { places, total } = await findPlaces(snapshot, query, plan, turn)
   const items: Item[] = []
   for (const place of places) {
     if (turn.isOver) await turn.next()
@@ -34,7 +34,7 @@ export async function findPage(
   return { items, total }
 }
 
-async function placesOf(
+async function findPlaces(
   snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
@@ -42,39 +42,21 @@ async function placesOf(
 ): Promise<Places> {
   const { items } = snapshot
   const { filters, mentioned, sort, page } = query
-  if (filters.length + mentioned.length + sort.length === 0) return asTheyStand(items, page, turn)
-  if (plan?.isInOrder) return inOrder(items, query, plan, turn)
-  if (plan || sort.length > 0) return first(items, query, plan, turn)
+  if (filters.length + mentioned.length + sort.length === 0) return unfilteredPage(items, page, turn)
+  if (plan?.isInOrder) return placesInOrder(items, query, plan, turn)
+  if (plan || sort.length > 0) return sortedPage(items, query, plan, turn)
   const places: number[] = []
   let total = 0
   const each = (_: JsonObject, place: number): void => {
     if (total >= page.offset && places.length < page.size) places.push(place)
     total++
   }
-  await matches(snapshot, query, undefined, each, turn)
+  await visitMatches(snapshot, query, undefined, each, turn)
   return { places, total }
 }
 
-/** Visits each item that meets the conditions, in any order. */
-export async function matches(
-  { items }: CollectionSnapshot,
-  query: Query,
-  plan: IndexPlan | undefined,
-  each: (item: JsonObject, place: number) => void,
-  turn: Turn,
-): Promise<void> {
-  const matching = new Matching(items, query)
-  let steps = 0
-  for (const candidate of await candidatesOf(items, plan, turn)) {
-    if ((candidate || ++steps % STEP === 0) && turn.isOver) await turn.next()
-    if (!candidate) continue
-    const value = matching.valueAt(candidate.place, candidate.matches)
-    if (value) each(value, candidate.place)
-  }
-}
-
 /** Without filters and sorts: the items in order. */
-async function asTheyStand(items: CollectionItems, { offset, size }: Query['page'], turn: Turn): Promise<Places> {
+async function unfilteredPage(items: CollectionItems, { offset, size }: Query['page'], turn: Turn): Promise<Places> {
   const places: number[] = []
   for (
     let place = await items.nth(offset, turn);
@@ -88,53 +70,77 @@ async function asTheyStand(items: CollectionItems, { offset, size }: Query['page
 }
 
 /** The page of matching items in the query's order. Candidates are scanned several times if not all fit in memory. */
-async function first(items: CollectionItems, query: Query, plan: IndexPlan | undefined, turn: Turn): Promise<Places> {
+async function sortedPage(
+  items: CollectionItems,
+  query: Query,
+  plan: IndexPlan | undefined,
+  turn: Turn,
+): Promise<Places> {
   const { page } = query
+  const end = page.offset + page.size
   const places: number[] = []
+  // Each scan finds matches after `last`, before which there are `passed` in all.
   let passed = 0
   let last: SortEntry | undefined
   for (;;) {
-    const most = page.offset + page.size - passed
-    const { found, total }: Following = await following(items, query, plan, most, last, turn)
-    for (const [index, { place }] of found.entries()) if (passed + index >= page.offset) places.push(place)
+    const { found, total }: NextMatches = await nextMatches(items, query, plan, end - passed, last, turn)
+    for (const { place } of found.slice(Math.max(0, page.offset - passed))) places.push(place)
     passed += found.length
     last = found.at(-1)
-    if (!last || passed >= Math.min(total, page.offset + page.size)) return { places, total }
+    if (!last || passed >= Math.min(total, end)) return { places, total }
   }
 }
 
-interface Following {
+interface NextMatches {
   readonly found: readonly SortEntry[]
-  /** Number of matches in total. */
+  /** Number of matches, also of those before. */
   readonly total: number
 }
 
 /** The matching items after a given one in the query's order, up to a limit of number and memory. */
-export async function following(
+export async function nextMatches(
   items: CollectionItems,
   query: Query,
   plan: IndexPlan | undefined,
   most: number,
   last: SortEntry | undefined,
   turn: Turn,
-): Promise<Following> {
+): Promise<NextMatches> {
   const { sort } = query
-  const compare = comparing(sort)
-  const matching = new Matching(items, query)
-  const firsts = new Firsts(most, compare)
+  const compare = comparingEntries(sort)
+  const matcher = new ItemMatcher(items, query)
+  const firsts = new FirstEntries(most, compare)
   let total = 0
   let steps = 0
   for (const candidate of await candidatesOf(items, plan, turn)) {
     // Without sorts, an item that certainly matches need not be read.
-    const isKnown = candidate?.matches === true && sort.length === 0
-    if (((candidate && !isKnown) || ++steps % STEP === 0) && turn.isOver) await turn.next()
+    const needsNoItem = candidate?.isCertain === true && sort.length === 0
+    if (((candidate && !needsNoItem) || ++steps % STEP === 0) && turn.isOver) await turn.next()
     if (!candidate) continue
-    const { place, matches } = candidate
-    const item = isKnown ? {} : matching.valueAt(place, matches)
+    const { place, isCertain } = candidate
+    const item = needsNoItem ? {} : matcher.matchAt(place, isCertain)
     if (!item) continue
     total++
     const entry = sortEntryOf(item, place, sort)
     if ((!last || compare(entry, last) > 0) && firsts.add(entry)) await firsts.sort(turn)
   }
   return { found: await firsts.sort(turn), total }
+}
+
+/** Visits each item that meets the conditions, in any order. */
+export async function visitMatches(
+  { items }: CollectionSnapshot,
+  query: Query,
+  plan: IndexPlan | undefined,
+  each: (item: JsonObject, place: number) => void,
+  turn: Turn,
+): Promise<void> {
+  const matcher = new ItemMatcher(items, query)
+  let steps = 0
+  for (const candidate of await candidatesOf(items, plan, turn)) {
+    if ((candidate || ++steps % STEP === 0) && turn.isOver) await turn.next()
+    if (!candidate) continue
+    const value = matcher.matchAt(candidate.place, candidate.isCertain)
+    if (value) each(value, candidate.place)
+  }
 }

@@ -9,7 +9,7 @@ import { isReceived } from '../parameter.ts'
 import type { Query } from '../query.ts'
 import { END, intersect, type Range, rangesOf } from './ranges.ts'
 import type { StoredIndex } from './stored-index.ts'
-import { KIND, MOST_PATHS, mostPart } from './tuples.ts'
+import { KIND, MOST_PATHS, mostPartLength } from './tuples.ts'
 
 /** This many items may be read individually, regardless of filters and sorts. */
 export const FEW = 200
@@ -92,16 +92,17 @@ export async function planOf(
 ): Promise<IndexPlan | undefined> {
   let best: IndexPlan | undefined
   for (const index of snapshot.indexes) {
-    const access = accessPaths.by(index.paths)
+    const access = accessPaths.accessBy(index.paths)
     if (!access) continue
-    const plan = await counted(index, await snapshot.keysOf(index, turn), access, turn)
+    const plan = await countKeys(index, await snapshot.keysOf(index, turn), access, turn)
     if (plan.isInOrder) return plan
     if (plan.cost < (best?.cost ?? snapshot.items.size)) best = plan
   }
   return best
 }
 
-async function counted(index: StoredIndex, tree: OrderedKeys, access: Access, turn: Turn): Promise<IndexPlan> {
+/** Counts the keys of each range, and so the cost of reading the index. */
+async function countKeys(index: StoredIndex, tree: OrderedKeys, access: Access, turn: Turn): Promise<IndexPlan> {
   const single: CountedRange[] = []
   let size = 0
   for (const range of access.single) {
@@ -126,6 +127,7 @@ const MOST_RANGES = 256
 
 /** The filters on one path. */
 interface PathFilters {
+  readonly path: Path
   readonly ranges: readonly Range[]
   /** The ranges of the first filter alone: different values of an item may match different filters. */
   readonly ofFirst: readonly Range[]
@@ -133,48 +135,50 @@ interface PathFilters {
   readonly isFixed: boolean
 }
 
-type UnplannedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
-
 /** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
 export class AccessPaths {
-  readonly sort: readonly Sort[]
-  readonly #paths = new Map<string, PathFilters & { readonly path: Path }>()
-  /** Number of filters in total, counting a text search as one. */
-  readonly #filters: number
-  #usable = 0
+  readonly #sort: readonly Sort[]
+  /** By name of the path. */
+  readonly #paths = new Map<string, PathFilters>()
+  /** Number of filters in total, counting a text search as one, and of those that are in `#paths`. */
+  readonly #filterCount: number
+  #usableCount = 0
   /** Only for a query for groups. */
   readonly #needs: Needs | undefined
 
-  constructor({ filters, mentioned, sort, grouping }: UnplannedQuery) {
-    this.#filters = filters.length + Math.min(1, mentioned.length)
+  constructor({ filters, mentioned, sort, grouping }: Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>) {
+    this.#filterCount = filters.length + Math.min(1, mentioned.length)
     this.#needs = grouping && needsOf(grouping)
     // A query for groups sorts its rows, not its items.
-    this.sort = grouping ? [] : sort
+    this.#sort = grouping ? [] : sort
     for (const filter of filters) this.#add(filter)
   }
 
   /** How an index of these paths helps; undefined if it does not. */
-  by(paths: readonly Path[]): Access | undefined {
+  accessBy(paths: readonly Path[]): Access | undefined {
     if (paths.some(isReceived)) return undefined
+    // The filters on the first `used` paths leave these ranges of tuples, each with its fixed beginning in `prefixes`.
+    // The first `fixed` paths have single values. `others` are the ranges for tuples of items with several values.
     let ranges: Range[] = [{ from: '', to: END, isPoint: true }]
-    let others = ranges
     let prefixes = ['']
-    let fixed = 0
-    let covered = 0
-    let isExact = true
+    let others = ranges
     let areOthersFixed = true
+    let used = 0
+    let fixed = 0
+    let isExact = true
     for (const path of paths) {
       const filters = this.#paths.get(formatPath(path))
       if (!filters || ranges.length * filters.ranges.length > MOST_RANGES) break
-      covered++
+      used++
       isExact &&= filters.isExact
       if (areOthersFixed && others.length * filters.ofFirst.length <= MOST_RANGES) {
-        const cut = filters.ofFirst.map((range) => cutAfter(range, mostPart(paths.length)))
+        const cut = filters.ofFirst.map((range) => cutAfter(range, mostPartLength(paths.length)))
         areOthersFixed = cut.every(({ isPoint }) => isPoint)
         others = product(others, cut)
       } else areOthersFixed = false
       const before = ranges
       ranges = product(before, filters.ranges)
+      // Behind a range, the next part of the tuple does not narrow it.
       if (!filters.isFixed) {
         prefixes = before.flatMap(({ from }) => filters.ranges.map(() => from))
         break
@@ -183,55 +187,59 @@ export class AccessPaths {
       fixed++
     }
     const order = this.#needs ? undefined : this.#orderOf(paths, fixed)
-    const coveredRanges = this.#coveredBy(paths)
-    if (covered === 0 && !order && !coveredRanges) return undefined
+    const covered = this.#coveredBy(paths)
+    if (used === 0 && !order && !covered) return undefined
     const single = String.fromCharCode(KIND.single)
     const several = String.fromCharCode(KIND.several)
     return {
       single: ranges.map((range, at) => ({ ...keyRange(single, range), prefix: single + prefixes[at] })),
       others: [
-        { from: keyBytes(String.fromCharCode(KIND.unknown)), to: keyBytes(several) },
+        { from: keyBuffer(String.fromCharCode(KIND.unknown)), to: keyBuffer(several) },
         ...others.map((range) => keyRange(several, range)),
       ],
-      isExact: isExact && this.#usable === this.#filters && covered === this.#paths.size,
+      isExact: isExact && this.#usableCount === this.#filterCount && used === this.#paths.size,
       order,
-      covered: coveredRanges,
+      covered,
     }
   }
 
   /** The paths of the most helpful index; empty if none would help. */
   get ideal(): readonly Path[] {
-    return this.#covering ?? this.#leading
+    return this.#ofGroups ?? this.#ofItems
   }
 
   /** Whether an index of these paths, which covers a query for groups, has the best order for it. */
   isCoveredWellBy(paths: readonly Path[]): boolean {
     const names = paths.map(formatPath)
-    return this.#inCovering.every((path, index) => names[index] === formatPath(path))
+    return this.#leadingOfGroups.every((path, index) => names[index] === formatPath(path))
   }
 
   /** The paths that an index should begin with, so that the keys of a group and window are consecutive. */
-  get #inCovering(): readonly Path[] {
+  get #leadingOfGroups(): readonly Path[] {
     const { groups = [], time } = this.#needs ?? {}
-    const all = [...this.#paths.values()]
-    const fixed = all.filter(({ isFixed }) => isFixed).map(({ path }) => path)
-    const ranged = all.filter(({ isFixed }) => !isFixed).map(({ path }) => path)
-    return [...new Map([...sorted(fixed), ...groups, ...(time ? [time] : []), ...sorted(ranged)].map(named)).values()]
+    return unique([...this.#filtered(true), ...groups, ...(time ? [time] : []), ...this.#filtered(false)])
   }
 
   /** The paths of the best index that covers a query for groups; undefined if there is none. */
-  get #covering(): readonly Path[] | undefined {
+  get #ofGroups(): readonly Path[] | undefined {
     if (!this.#needs) return undefined
-    const paths = [...new Map([...this.#inCovering, ...this.#needs.values].map(named)).values()]
+    const paths = unique([...this.#leadingOfGroups, ...this.#needs.values])
     // Virtual fields are not indexed.
     if (paths.some(isReceived)) return undefined
     return paths.length > 0 && paths.length <= MOST_PATHS && this.#coveredBy(paths) ? paths : undefined
   }
 
+  /** The paths with filters for single values, or those with ranges, by name: equal queries must want the same index. */
+  #filtered(isFixed: boolean): readonly Path[] {
+    const filters = [...this.#paths].filter(([, one]) => one.isFixed === isFixed)
+    return filters.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { path }]) => path)
+  }
+
+  /** The ranges of the filters by path, if an index of these paths has all values that a query for groups needs. */
   #coveredBy(paths: readonly Path[]): Access['covered'] {
-    if (!this.#needs || this.#usable < this.#filters) return undefined
-    const { groups, time, values, countsTimes } = this.#needs
-    if (countsTimes) return undefined
+    if (!this.#needs || this.#usableCount < this.#filterCount) return undefined
+    const { groups, time, values, computesWithTimes } = this.#needs
+    if (computesWithTimes) return undefined
     const names = new Set(paths.map(formatPath))
     const isThere = (path: Path): boolean => names.has(formatPath(path))
     const filtered = [...this.#paths.values()]
@@ -240,67 +248,52 @@ export class AccessPaths {
     return paths.map((path) => this.#paths.get(formatPath(path))?.ranges)
   }
 
-  get #leading(): readonly Path[] {
-    const fixed: Path[] = []
-    let ranged: Path | undefined
-    for (const name of [...this.#paths.keys()].sort()) {
-      const { path, isFixed } = this.#paths.get(name) as { path: Path; isFixed: boolean }
-      if (isFixed) fixed.push(path)
-      else ranged ??= path
-    }
+  /** The paths of the best index for items: the filtered ones, and then those of the sorts, or else a range. */
+  get #ofItems(): readonly Path[] {
+    const fixed = this.#filtered(true)
+    const [ranged] = this.#filtered(false)
     const names = new Set(fixed.map(formatPath))
-    const rest = this.sort.filter(({ path }) => !names.has(formatPath(path)))
+    const rest = this.#sort.filter(({ path }) => !names.has(formatPath(path)))
     const isVirtual = rest.some(({ path }) => isReceived(path))
     const sorted = !isVirtual && fixed.length + rest.length <= MOST_PATHS && directionOf(rest) !== undefined
     if (sorted && rest.length > 0) return [...fixed, ...rest.map(({ path }) => path)]
     return (ranged ? [...fixed.slice(0, MOST_PATHS - 1), ranged] : fixed).slice(0, MOST_PATHS)
   }
 
+  /** The order of keys with the same `fixed` first values, if it is that of the sorts. */
   #orderOf(paths: readonly Path[], fixed: number): Order | undefined {
     const names = paths.map(formatPath)
-    const known = names.slice(0, fixed)
-    const sort = this.sort.filter(({ path }) => !known.includes(formatPath(path)))
-    const behind = names.slice(fixed)
-    if (sort.length !== behind.length || !sort.every(({ path }, index) => formatPath(path) === behind[index])) {
+    const sort = this.#sort.filter(({ path }) => !names.slice(0, fixed).includes(formatPath(path)))
+    const rest = names.slice(fixed)
+    if (sort.length !== rest.length || !sort.every(({ path }, index) => formatPath(path) === rest[index])) {
       return undefined
     }
     const descending = directionOf(sort)
-    const leavesOut = sort.length < this.sort.length
+    const leavesOut = sort.length < this.#sort.length
     return descending === undefined ? undefined : { sort, descending, leavesOut }
   }
 
   #add(filter: Filter): void {
     const found = isReceived(filter.path) ? undefined : rangesOf(filter)
     if (!found) return
-    this.#usable++
+    this.#usableCount++
     const { ranges, isExact } = found
     const isFixed = ranges.every(({ isPoint }) => isPoint)
     const name = formatPath(filter.path)
     const known = this.#paths.get(name)
-    this.#paths.set(
-      name,
-      known
-        ? {
-            path: filter.path,
-            ranges: intersect(known.ranges, ranges),
-            ofFirst: isFixed ? ranges : known.ofFirst,
-            isExact: known.isExact && isExact,
-            isFixed: known.isFixed || isFixed,
-          }
-        : { path: filter.path, ranges, ofFirst: ranges, isExact, isFixed },
-    )
+    this.#paths.set(name, {
+      path: filter.path,
+      ranges: known ? intersect(known.ranges, ranges) : ranges,
+      ofFirst: known && !isFixed ? known.ofFirst : ranges,
+      isExact: isExact && known?.isExact !== false,
+      isFixed: isFixed || known?.isFixed === true,
+    })
   }
 }
 
-function named(path: Path): readonly [string, Path] {
-  return [formatPath(path), path]
-}
-
-function sorted(paths: readonly Path[]): readonly Path[] {
-  return paths
-    .map(named)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, path]) => path)
+/** Each path once. */
+function unique(paths: readonly Path[]): readonly Path[] {
+  return [...new Map(paths.map((path) => [formatPath(path), path])).values()]
 }
 
 /**
@@ -325,9 +318,9 @@ function cutAfter({ from, to, isPoint }: Range, most: number): Range {
 }
 
 function keyRange(kind: string, { from, to }: Range): KeyRange {
-  return { from: keyBytes(kind + from), to: keyBytes(kind + to) }
+  return { from: keyBuffer(kind + from), to: keyBuffer(kind + to) }
 }
 
-export function keyBytes(key: string): Buffer {
+export function keyBuffer(key: string): Buffer {
   return Buffer.from(key, 'latin1')
 }

@@ -32,7 +32,7 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'iendswith':
       return undefined
     case 'startswith':
-      return filter.isTime ? undefined : beginning(filter)
+      return filter.isTime ? undefined : prefixRanges(filter)
     case 'exists': {
       const texts = filter.operands.map(({ text }) => text)
       return exact([
@@ -43,7 +43,8 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'eq':
       return exact(keysOfOperands(filter).map(({ key }) => point(key)))
     case 'ne':
-      return exact(filter.isTime ? timesWithout(filter.keys.all) : rangesWithout(keysOfOperands(filter)))
+      // An event time that is no instant matches, too.
+      return exact(filter.isTime ? rangesBetween('', filter.keys.all, MISSING) : rangesWithout(keysOfOperands(filter)))
     default: {
       const { operator } = filter
       return exact(keysOfOperands(filter).map(({ rank, key }) => rangeBeside(rank, key, operator)))
@@ -71,20 +72,20 @@ function keysOfOperands({ operands }: Filter): readonly RankedKey[] {
 }
 
 /** The prefix of all order keys of a rank. */
-function firstOf(rank: number): string {
+function rankPrefix(rank: number): string {
   return String.fromCharCode(rank)
 }
 
 function rangeBeside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
   switch (operator) {
     case 'gt':
-      return { from: above(key), to: firstOf(rank + 1), isPoint: false }
+      return { from: above(key), to: rankPrefix(rank + 1), isPoint: false }
     case 'gte':
-      return { from: key, to: firstOf(rank + 1), isPoint: false }
+      return { from: key, to: rankPrefix(rank + 1), isPoint: false }
     case 'lt':
-      return { from: firstOf(rank), to: key, isPoint: false }
+      return { from: rankPrefix(rank), to: key, isPoint: false }
     default:
-      return { from: firstOf(rank), to: above(key), isPoint: false }
+      return { from: rankPrefix(rank), to: above(key), isPoint: false }
   }
 }
 
@@ -95,21 +96,15 @@ function rangesWithout(operands: readonly RankedKey[]): readonly Range[] {
     keys[rank] ??= []
     keys[rank].push(key)
   }
-  return keys.flatMap((ofRank, rank) => {
-    ofRank.sort(byBytes)
-    return [...ofRank, firstOf(rank + 1)].map((to, index) => {
-      const before = ofRank[index - 1]
-      return { from: before === undefined ? firstOf(rank) : above(before), to, isPoint: false }
-    })
-  })
+  return keys.flatMap((ofRank, rank) => rangesBetween(rankPrefix(rank), ofRank, rankPrefix(rank + 1)))
 }
 
-/** The ranges of all event times other than these, also of those that are no instant. */
-function timesWithout(keys: ReadonlySet<string>): readonly Range[] {
-  const points = [...keys].sort(byBytes)
-  return [...points, MISSING].map((to, index) => {
-    const before = points[index - 1]
-    return { from: before === undefined ? '' : above(before), to, isPoint: false }
+/** The ranges from `first` to before `end` without these keys. */
+function rangesBetween(first: string, keys: Iterable<string>, end: string): readonly Range[] {
+  const sorted = [...keys].sort()
+  return [...sorted, end].map((to, index) => {
+    const before = sorted[index - 1]
+    return { from: before === undefined ? first : above(before), to, isPoint: false }
   })
 }
 
@@ -117,14 +112,14 @@ function timesWithout(keys: ReadonlySet<string>): readonly Range[] {
  * Undefined for text that may be an instant, whose spelling the index does not hold, and for half of a surrogate pair,
  * which is no prefix in key order.
  */
-function beginning({ operands }: Filter): Ranges | undefined {
+function prefixRanges({ operands }: Filter): Ranges | undefined {
   if (!operands.every(({ text }) => isWellFormed(text))) return undefined
   const texts = operands.map(({ text }) => {
     // The key without its terminator, as a prefix.
     const from = textKey(text).slice(0, -1)
     return { from, to: from + END, isPoint: false }
   })
-  const instants = { from: firstOf(RANK.instant), to: firstOf(RANK.instant + 1), isPoint: false }
+  const instants = { from: rankPrefix(RANK.instant), to: rankPrefix(RANK.instant + 1), isPoint: false }
   return { ranges: unite([instants, ...texts]), isExact: false }
 }
 
@@ -134,7 +129,7 @@ function exact(ranges: readonly Range[]): Ranges {
 
 function unite(ranges: readonly Range[]): Range[] {
   const apart: Range[] = []
-  const inOrder = ranges.filter(({ from, to }) => from < to).sort((a, b) => byBytes(a.from, b.from))
+  const inOrder = ranges.filter(({ from, to }) => from < to).sort((a, b) => (a.from < b.from ? -1 : 1))
   for (const range of inOrder) {
     const last = apart.at(-1)
     if (!last || last.to < range.from) apart.push(range)
@@ -148,15 +143,11 @@ export function intersect(left: readonly Range[], right: readonly Range[]): Rang
   const both: Range[] = []
   for (let l = 0, r = 0; l < left.length && r < right.length; ) {
     const [a, b] = [left[l] as Range, right[r] as Range]
-    const from = byBytes(a.from, b.from) < 0 ? b.from : a.from
-    const to = byBytes(a.to, b.to) < 0 ? a.to : b.to
+    const [, from = ''] = [a.from, b.from].sort()
+    const [to = ''] = [a.to, b.to].sort()
     if (from < to) both.push({ from, to, isPoint: a.isPoint || b.isPoint })
     if (a.to < b.to) l++
     else r++
   }
   return both
-}
-
-function byBytes(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

@@ -18,7 +18,7 @@ export function sortEntryOf(item: JsonObject, place: number, sort: readonly Sort
 }
 
 /** The order of results: by the sorts, items without a value last, then by place. */
-export function comparing(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) => number {
+export function comparingEntries(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) => number {
   const compare = comparingKeys(sort)
   return (a, b) => compare(a.keys, b.keys) || a.place - b.place
 }
@@ -31,7 +31,7 @@ const MOST_HELD = 16 * 1024 * 1024
 const MORE = 256
 
 /** Keeps the first items in an order, limited by number and memory. */
-export class Firsts {
+export class FirstEntries {
   readonly #compare: (a: SortEntry, b: SortEntry) => number
   readonly #most: number
   #held: SortEntry[] = []

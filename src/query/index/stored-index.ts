@@ -29,8 +29,8 @@ export class StoredIndex implements IndexFields {
   isFixed = false
   /** Its rows are being removed, or will be when its readers have ended; it gets no others. */
   isDropped = false
-  /** While it is built: the number of places read, and whether the keys of the item at a place were inserted. */
-  building: { readonly read: number; wasInserted(place: number, before: readonly string[]): boolean } | undefined
+  /** While it is built: the number of places read, and what happens with a change (build.ts). */
+  building: { readonly read: number; noteChange(place: number, before: readonly string[]): boolean } | undefined
 
   constructor(store: Store, table: number, tree: StoredTree, { collection, paths, timePart = -1, since }: IndexFacts) {
     this.#store = store
@@ -64,7 +64,7 @@ export class StoredIndex implements IndexFields {
   /** The item at a place was replaced or removed. In the same transaction. */
   changed(place: number, before: IndexedItem | undefined, after: IndexedItem | undefined): void {
     const old = keysAt(before, this, place)
-    if (this.building && !this.building.wasInserted(place, old)) return
+    if (this.building && !this.building.noteChange(place, old)) return
     this.replace(old, keysAt(after, this, place))
   }
 
@@ -115,7 +115,7 @@ export class StoredIndex implements IndexFields {
   }
 
   /** Marks the index as complete from a position on. */
-  isCompleteSince(position: Position): void {
+  markComplete(position: Position): void {
     this.#since = position
     this.building = undefined
   }

@@ -33,7 +33,7 @@ export interface IndexFields {
 }
 
 /** The length to which the parts of a tuple are cut. */
-export function mostPart(paths: number): number {
+export function mostPartLength(paths: number): number {
   return Math.floor((MOST_KEY_BYTES - POSITION_BYTES - 1) / paths)
 }
 
@@ -44,7 +44,7 @@ export function tupleKeys(item: JsonObject | undefined, fields: IndexFields, pla
   if (!tuples) return [String.fromCharCode(KIND.unknown) + end]
   const kind = String.fromCharCode(tuples.kind)
   // Unlike a concatenation, the result of `join` is flat, which makes sorting keys twice as fast.
-  return tuples.of.map((tuple) => [kind, tuple, end].join(''))
+  return tuples.texts.map((tuple) => [kind, tuple, end].join(''))
 }
 
 const placeBytes = Buffer.alloc(POSITION_BYTES)
@@ -56,16 +56,16 @@ export function placeKey(place: number): string {
 
 interface Tuples {
   readonly kind: Kind
-  readonly of: readonly string[]
+  readonly texts: readonly string[]
 }
 
 /** Undefined if there are too many. */
 function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | undefined {
-  const most = mostPart(paths.length)
+  const most = mostPartLength(paths.length)
   let kind: Kind = KIND.single
   let tuples: string[] = ['']
   for (const [index, path] of paths.entries()) {
-    const parts = index === timePart ? [timeKeyAt(item, path, most + 1) ?? MISSING] : partsOf(item, path, most)
+    const parts = index === timePart ? [timeKeyAt(item, path, most + 1) ?? MISSING] : partKeys(item, path, most)
     if (!parts || tuples.length * parts.length > MOST_TUPLES) return undefined
     if (parts.length > 1) kind = KIND.several
     const longer: string[] = []
@@ -77,11 +77,11 @@ function tuplesOf(item: JsonObject, { paths, timePart }: IndexFields): Tuples | 
     }
     tuples = longer
   }
-  return { kind, of: kind === KIND.single ? tuples : [...new Set(tuples)] }
+  return { kind, texts: kind === KIND.single ? tuples : [...new Set(tuples)] }
 }
 
 /** The order keys of all values at a path, which may be cut after `most + 1`. Undefined if there are too many. */
-function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
+function partKeys(item: JsonObject, path: Path, most: number): string[] | undefined {
   const values = valuesAt(item, path)
   if (values.length > MOST_TUPLES) return undefined
   return values.length > 0 ? values.map((value) => orderKey(value, most + 1)) : [MISSING]
