@@ -67,13 +67,15 @@ export class CollectionWriter implements FoldedItems {
   readonly #store: Store
   readonly #observers: readonly TableObserver[]
   #table: Table
-  /** Blocks whose number of empty places has changed since readers last saw them. */
+  /** The numbers of empty places in the blocks where these have changed since readers last saw them. */
   #gaps = new Map<number, number>()
-  #hasAllGaps = true
+  /** False if they may have changed in other blocks, too. */
+  #areGapsKnown = true
   /** Blocks that are not stored yet. */
   readonly #unsaved = new Set<number>()
   /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
   #changes: Map<number, Item | undefined> | undefined = new Map()
+  /** What `idOf` found last, for the `put` or `remove` of the same key that follows it in `evolve`. */
   #found: ItemLocation | undefined
 
   constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {
@@ -85,7 +87,7 @@ export class CollectionWriter implements FoldedItems {
 
   /** Numbers of empty places in changed blocks; undefined if any may have changed. */
   get gaps(): ReadonlyMap<number, number> | undefined {
-    return this.#hasAllGaps ? this.#gaps : undefined
+    return this.#areGapsKnown ? this.#gaps : undefined
   }
 
   get changes(): ReadonlyMap<number, Item | undefined> | undefined {
@@ -95,20 +97,20 @@ export class CollectionWriter implements FoldedItems {
   /** Called when readers see all changes so far. */
   markVisible(): void {
     this.#gaps = new Map()
-    this.#hasAllGaps = true
+    this.#areGapsKnown = true
     this.#changes = new Map()
   }
 
   /** Continues a write of which a part was stored earlier: the changed places and blocks are unknown. */
   withUnknownChanges(): this {
-    this.#hasAllGaps = false
+    this.#areGapsKnown = false
     this.#changes = undefined
     return this
   }
 
   idOf(key: string): ItemId | undefined {
-    const { place, record } =
-      (isUnused(key, this.facts.unusedId) ? undefined : this.#table.find(key, HIGHEST, this.facts.places)) ?? {}
+    const isNew = isUnused(key, this.facts.unusedId)
+    const { place, record } = (isNew ? undefined : this.#table.find(key, HIGHEST, this.facts.places)) ?? {}
     const isThere = record !== undefined && !isTombstone(record)
     const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
@@ -117,7 +119,7 @@ export class CollectionWriter implements FoldedItems {
 
   put(item: Item, metadata: EventMetadata, document: Document): void {
     const { key } = item
-    const found = this.#find(key)
+    const found = this.#location(key)
     const place = found.isThere ? (found.place as number) : this.facts.places++
     const since = found.isThere ? found.since : item.position
     this.#notifyObservers(key, place, found.isThere, document)
@@ -130,11 +132,11 @@ export class CollectionWriter implements FoldedItems {
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
     this.facts.unusedId = Math.max(this.facts.unusedId, integerAfter(item.id))
-    this.#recordChange(place, item)
+    this.#noteChange(place, item)
   }
 
   remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void {
-    const found = this.#find(keyOf(id))
+    const found = this.#location(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
     this.#notifyObservers(found.key, place, isThere)
@@ -142,7 +144,7 @@ export class CollectionWriter implements FoldedItems {
     this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
     this.facts.size--
     this.#countEmpty(place)
-    this.#recordChange(place, undefined)
+    this.#noteChange(place, undefined)
   }
 
   /**
@@ -198,7 +200,7 @@ export class CollectionWriter implements FoldedItems {
     this.#unsaved.clear()
   }
 
-  #find(key: string): ItemLocation {
+  #location(key: string): ItemLocation {
     if (this.#found?.key !== key) this.idOf(key)
     const found = this.#found as ItemLocation
     this.#found = undefined
@@ -237,7 +239,7 @@ export class CollectionWriter implements FoldedItems {
     return value ? value.readUInt16BE(0) : 0
   }
 
-  #recordChange(place: number, item: Item | undefined): void {
+  #noteChange(place: number, item: Item | undefined): void {
     if (!this.#changes) return
     this.#changes.set(place, item)
     if (this.#changes.size > MOST_CHANGES) this.#changes = undefined

@@ -38,7 +38,14 @@ interface HandlerOptions {
 
 /**
  * Decides commands one after the other against the accepted state, and resolves when their events are durable and
- * readable. Any number of writes may be in flight; deciding does not wait for their flushes.
+ * readable. Any number of writes may be in flight.
+ *
+ * | Decision | Before it | After it |
+ * |---|---|---|
+ * | on one item | waits until the lock is free | the events are accepted at once, and flushed with those of other writes |
+ * | in several turns: a batch, a restore, an edit | takes the lock; if it lists items, waits for the writes in flight | the events are accepted, and the lock is free |
+ * | the same, with a large write | the same | the events are not accepted; the lock is free when they are durable |
+ * | no events, or a `Refusal` | as above | the response waits for the writes in flight, on which the decision may rest |
  */
 export class CommandHandler implements Projection {
   readonly #journal: Journal
@@ -131,10 +138,7 @@ export class CommandHandler implements Projection {
     return this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
   }
 
-  /**
-   * Decides in turns while all other decisions wait. With `isListing` it waits for pending flushes
-   * first, because the accepted state cannot list items whose events are not durable.
-   */
+  /** Decides in turns while all other decisions wait. The accepted state lists items only while no write is in flight. */
   #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
     { origin, isDryRun = false, isListing = true }: DecisionOptions,
     decide: (state: Overlay, turn: Turn) => Promise<Decision>,
@@ -169,134 +173,10 @@ export class CommandHandler implements Projection {
 
 interface DecisionOptions {
   readonly origin: Origin
+  /** Nothing is written. */
   readonly isDryRun?: boolean
+  /** Whether it lists the items of the accepted state. */
   readonly isListing?: boolean
-}
-
-/** Held by a decision that takes several turns: until then, the accepted state does not change. */
-export class DecisionLock {
-  #released: Promise<void> | undefined
-
-  /** Resolves when the decision releases the lock, which another one may hold by then; undefined while it is free. */
-  get released(): Promise<void> | undefined {
-    return this.#released
-  }
-
-  /** `work` may release the lock before its end. */
-  async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
-    while (this.#released) await this.#released
-    let resolve = (): void => {}
-    const released = new Promise<void>((resolved) => {
-      resolve = resolved
-    })
-    const release = (): void => {
-      if (this.#released === released) this.#released = undefined
-      resolve()
-    }
-    this.#released = released
-    try {
-      return await work(release)
-    } finally {
-      release()
-    }
-  }
-}
-
-interface InFlight {
-  readonly last: Position
-  readonly events: List<DomainEvent>
-  readonly appended: Promise<Recorded>
-}
-
-/** The accepted state, and the writes in flight: those whose events are accepted and not durable yet. */
-class AcceptedWrites implements Projection {
-  readonly #journal: Journal
-  readonly #durable: CollectionLookup
-  readonly #keyFields: KeyFields
-  #state: Overlay
-  #inFlight: InFlight[] = []
-
-  constructor(journal: Journal, durable: CollectionLookup, keyFields: KeyFields) {
-    this.#journal = journal
-    this.#durable = durable
-    this.#keyFields = keyFields
-    this.#state = this.#stateAt(journal.head)
-  }
-
-  #stateAt(head: Position): Overlay {
-    return new Overlay(this.#durable, head, this.#keyFields)
-  }
-
-  get state(): Overlay {
-    return this.#state
-  }
-
-  /** Settles when the last write in flight does. */
-  get flushed(): Promise<Recorded> | undefined {
-    return this.#inFlight.at(-1)?.appended
-  }
-
-  apply(recorded: Recorded): void {
-    const last = lastPosition(recorded)
-    if (last <= this.#state.head) this.#state.settle(last)
-    else {
-      // Another node decided this write, so nothing that this node accepted is valid.
-      this.#state = this.#stateAt(last)
-      this.#inFlight = []
-    }
-  }
-
-  /**
-   * Decides in several turns. The caller holds the lock. A refusal is thrown after the last flush. The
-   * decision is repeated if a write that was accepted before it fails meanwhile.
-   */
-  async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
-    for (;;) {
-      const state = this.#state
-      const { head } = state
-      try {
-        const decided = await decision(state)
-        if (state === this.#state) return { ...decided, head }
-      } catch (error) {
-        await this.flushed?.catch(() => {})
-        if (state === this.#state) throw error
-      }
-    }
-  }
-
-  append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
-    const state = this.#state
-    const expected = state.head + 1
-    state.accept(events)
-    const appended = this.#journal.append({ expected, ...origin, events })
-    const inFlight: InFlight = { last: state.head, events, appended }
-    this.#inFlight.push(inFlight)
-    appended.then(
-      () => {
-        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
-      },
-      () => this.#withdraw(inFlight),
-    )
-    return appended
-  }
-
-  /**
-   * Everything accepted after a failed write fails with it, and retries are decided anew. Earlier writes are still in
-   * flight: the journal may reject a write at once, such as one that is too large for a message of the cluster.
-   */
-  #withdraw(failed: InFlight): void {
-    const index = this.#inFlight.indexOf(failed)
-    if (index < 0) return
-    const { head } = this.#journal
-    this.#inFlight = this.#inFlight.slice(0, index).filter(({ last }) => last > head)
-    this.#state = this.#stateAt(head)
-    for (const { events } of this.#inFlight) this.#state.accept(events)
-  }
-
-  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
-  appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
-    return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
-  }
 }
 
 /** The result of a command on an item, durable and readable. */
@@ -341,4 +221,131 @@ export function outcomeOf(recorded: Recorded): Outcome {
   if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
   const item = 'item' in event ? new Item(event.id, event.item, event.revision, position) : undefined
   return { position, event, item }
+}
+
+interface InFlight {
+  /** Position of its last event. */
+  readonly last: Position
+  readonly events: List<DomainEvent>
+  readonly appended: Promise<Recorded>
+}
+
+/**
+ * The accepted state, and the writes in flight, whose events are accepted and not durable yet. When one fails, it and all
+ * later ones are withdrawn: the state begins anew with the durable events, and those of the earlier writes in flight.
+ */
+class AcceptedWrites implements Projection {
+  readonly #journal: Journal
+  readonly #durable: CollectionLookup
+  readonly #keyFields: KeyFields
+  #state: Overlay
+  #inFlight: InFlight[] = []
+
+  constructor(journal: Journal, durable: CollectionLookup, keyFields: KeyFields) {
+    this.#journal = journal
+    this.#durable = durable
+    this.#keyFields = keyFields
+    this.#state = this.#stateAt(journal.head)
+  }
+
+  get state(): Overlay {
+    return this.#state
+  }
+
+  /** Settles when the last write in flight does. */
+  get flushed(): Promise<Recorded> | undefined {
+    return this.#inFlight.at(-1)?.appended
+  }
+
+  apply(recorded: Recorded): void {
+    const last = lastPosition(recorded)
+    if (last <= this.#state.head) this.#state.settle(last)
+    else {
+      // Another node decided this write, so nothing that this node accepted is valid.
+      this.#state = this.#stateAt(last)
+      this.#inFlight = []
+    }
+  }
+
+  #stateAt(head: Position): Overlay {
+    return new Overlay(this.#durable, head, this.#keyFields)
+  }
+
+  /**
+   * Decides in several turns. The caller holds the lock. A refusal is thrown when no write is in flight. The decision is
+   * repeated if the state began anew meanwhile.
+   */
+  async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
+    for (;;) {
+      const state = this.#state
+      const { head } = state
+      try {
+        const decided = await decision(state)
+        if (state === this.#state) return { ...decided, head }
+      } catch (error) {
+        await this.flushed?.catch(() => {})
+        if (state === this.#state) throw error
+      }
+    }
+  }
+
+  append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    const state = this.#state
+    const expected = state.head + 1
+    state.accept(events)
+    const appended = this.#journal.append({ expected, ...origin, events })
+    const inFlight: InFlight = { last: state.head, events, appended }
+    this.#inFlight.push(inFlight)
+    appended.then(
+      () => {
+        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
+      },
+      () => this.#withdraw(inFlight),
+    )
+    return appended
+  }
+
+  /** Earlier writes stay in flight, as a journal may reject a write at once: one that is too long for a message of a cluster. */
+  #withdraw(failed: InFlight): void {
+    const index = this.#inFlight.indexOf(failed)
+    if (index < 0) return
+    const { head } = this.#journal
+    this.#inFlight = this.#inFlight.slice(0, index).filter(({ last }) => last > head)
+    this.#state = this.#stateAt(head)
+    for (const { events } of this.#inFlight) this.#state.accept(events)
+  }
+
+  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
+  appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
+  }
+}
+
+/** Held by a decision that takes several turns: until then, the accepted state does not change. */
+export class DecisionLock {
+  #released: Promise<void> | undefined
+
+  /** Resolves when the decision releases the lock, which another one may hold by then; undefined while it is free. */
+  get released(): Promise<void> | undefined {
+    return this.#released
+  }
+
+  /** `work` may release the lock before its end. */
+  async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
+    while (this.#released) await this.#released
+    let resolve = (): void => {}
+    const released = new Promise<void>((resolved) => {
+      resolve = resolved
+    })
+    const release = (): void => {
+      if (this.#released === released) this.#released = undefined
+      resolve()
+    }
+    this.#released = released
+    try {
+      return await work(release)
+    } finally {
+      release()
+    }
+  }
 }

@@ -34,7 +34,7 @@ export class IdempotentRequests {
   /** `repeat` returns the outcome of an earlier execution. */
   run<T>(origin: Origin, execute: () => Promise<T>, repeat: (first: CompletedRequest) => Promise<T>): Promise<T> {
     if (origin.key === undefined) return execute()
-    const key = scopedKeyOf(origin)
+    const key = scopedKey(origin)
     const pending = this.#pending.get(key)
     // The same request has an outcome of the same type.
     if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
@@ -80,14 +80,14 @@ export class IdempotencyKeys implements StoredProjection {
   store(_: DomainEvent, position: Position, recorded: Recorded): void {
     if (position !== lastPosition(recorded) || recorded.key === undefined || recorded.request === undefined) return
     const timeMs = Date.parse(recorded.time)
-    const key = rowKey(scopedKeyOf(recorded))
+    const key = rowKey(recorded)
     this.#store.set(key, encode({ request: recorded.request, position, timeMs }))
     this.#store.set(numberedKey(TAG.requestTime, 0, position), key)
     this.#forget(timeMs)
   }
 
   find(origin: Origin, now: Date): CompletedRequest | undefined {
-    const found = this.#store.newest(rowKey(scopedKeyOf(origin)))
+    const found = this.#store.newest(rowKey(origin))
     if (!found) return undefined
     const { timeMs, ...completed } = decode(found)
     return now.getTime() - timeMs < REMEMBERED_MS ? completed : undefined
@@ -111,8 +111,8 @@ interface TimedRequest extends CompletedRequest {
   readonly timeMs: number
 }
 
-function rowKey(scopedKey: string): Buffer {
-  return Buffer.concat([tableKey(TAG.request, 0), hash('sha256', scopedKey, 'buffer')])
+function rowKey(origin: Origin): Buffer {
+  return Buffer.concat([tableKey(TAG.request, 0), hash('sha256', scopedKey(origin), 'buffer')])
 }
 
 function encode({ request, position, timeMs }: TimedRequest): Buffer {
@@ -131,8 +131,8 @@ function decode(bytes: ScratchBytes): TimedRequest {
   }
 }
 
-/** Keys are separate for each actor. */
-function scopedKeyOf({ actor, key }: Origin): string {
+/** The key with its actor: actors do not share keys. */
+function scopedKey({ actor, key }: Origin): string {
   return `${actor}\n${key}`
 }
 

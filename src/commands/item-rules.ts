@@ -2,7 +2,7 @@ import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf, type Tombstone } from '../collections/item.ts'
 import { describeKey, hasLongKey, MOST_KEY_LENGTH, type NaturalKey, naturalKeyOf } from '../collections/natural-keys.ts'
 import { type AcceptedState, Overlay } from '../collections/overlay.ts'
-import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemEventFields, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { eventInstant, type Instant, instantOf } from '../json/instant.ts'
 import { parseText } from '../json/parse.ts'
 import { firstAt, formatPath, type Path, pointer } from '../json/paths.ts'
@@ -11,18 +11,14 @@ import { type Fault, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { EventTimeRule, Rules } from './rules.ts'
 
-/** The revision of the item's next event, and the position of its previous event. */
-export function stamp(
-  collection: string,
-  id: ItemId,
-  before: Item | Tombstone | undefined,
-): { readonly collection: string; readonly id: ItemId; readonly revision: number; readonly prior: Position } {
+/** The fields of the event that follows an item's last one. */
+export function nextEventFields(collection: string, id: ItemId, before: Item | Tombstone | undefined): ItemEventFields {
   return { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
 }
 
 export function deletionOf(collection: string, item: Pick<Item, 'id' | 'revision' | 'position'>): DomainEvent {
   const type = item.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
-  return { type, ...stamp(collection, item.id, item) }
+  return { type, ...nextEventFields(collection, item.id, item) }
 }
 
 /** The item with its id: at the position that the body has, otherwise first. A single object has no id. */
