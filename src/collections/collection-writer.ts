@@ -75,7 +75,7 @@ export class CollectionWriter implements FoldedItems {
   readonly #unsaved = new Set<number>()
   /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
   #changes: Map<number, Item | undefined> | undefined = new Map()
-  /** What `idOf` found last, for the `put` or `remove` of the same key that follows it in `evolve`. */
+  /** The result of the last `idOf`, for the `put` or `remove` of the same key that follows it in `evolve`. */
   #found: ItemLocation | undefined
 
   constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {

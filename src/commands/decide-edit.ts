@@ -90,7 +90,7 @@ class EditDecider implements EditDecision {
   #deleteItem(edit: CollectionEdit, now: CollectionState, id: ItemId): void {
     const present = now.get(keyOf(id))
     if (!isItem(present)) return
-    if (!this.#isSame(present.text, edit.before(id)?.text)) this.#noteConflict(edit, present.id)
+    if (!this.#isSame(present.text, edit.before(id)?.text)) this.conflicts.push({ collection: edit.name, id: present.id })
     this.#addEvent(edit, deletionOf(edit.name, present))
   }
 
@@ -124,7 +124,7 @@ class EditDecider implements EditDecision {
     // An edited item differs from the base, so it need not be compared with the base again.
     if (present !== before && this.#isSame(present, item.text)) return
     this.mistakes.catching(() => checkItem(this.#rules, edit.name, item, this.#kind))
-    if (!this.#isSame(present, before)) this.#noteConflict(edit, id)
+    if (!this.#isSame(present, before)) this.conflicts.push({ collection: edit.name, id })
     const created = id === OBJECT_ID ? 'ObjectCreated' : 'ItemCreated'
     const type = present === undefined ? created : 'ItemReplaced'
     this.#addEvent(edit, { type, ...nextEventFields(edit.name, id, found), item: new Document(item.text) })
@@ -132,10 +132,6 @@ class EditDecider implements EditDecision {
 
   #isSame(a: string | undefined, b: string | undefined): boolean {
     return isSame(a, b, this.#kind)
-  }
-
-  #noteConflict({ name }: CollectionEdit, id: ItemId): void {
-    this.conflicts.push({ collection: name, id })
   }
 
   #addEvent(edit: CollectionEdit, event: DomainEvent): void {

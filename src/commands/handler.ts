@@ -64,10 +64,6 @@ export class CommandHandler implements Projection {
     this.#select = select
   }
 
-  get #state(): Overlay {
-    return this.#accepted.state
-  }
-
   apply(recorded: Recorded): void {
     this.#accepted.apply(recorded)
   }
@@ -116,10 +112,11 @@ export class CommandHandler implements Projection {
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
     while (this.#lock.released) await this.#lock.released
-    const { head } = this.#state
+    const { state } = this.#accepted
+    const { head } = state
     let decision: Decision
     try {
-      decision = decide(command, this.#state, this.#rules)
+      decision = decide(command, state, this.#rules)
     } catch (error) {
       // A refusal may rest on the writes in flight, as may the decision to change nothing.
       if (error instanceof Refusal) await this.#accepted.flushed
@@ -165,7 +162,7 @@ export class CommandHandler implements Projection {
     const events = await eventsOfWrite(this.#journal, position)
     const notCreated =
       command.type === 'CreateItems'
-        ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#state, this.#rules, turn))
+        ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#accepted.state, this.#rules, turn))
         : new Map<number, never>()
     return { position, events, notCreated }
   }

@@ -17,7 +17,7 @@ export interface DirectoryOptions {
   /** Called with the lock held; returns the checkpoint from which to replay, or undefined for the beginning. */
   readonly resume?: (whyNot: (checkpoint: Checkpoint) => Promise<string | undefined>) => Promise<Checkpoint | undefined>
   /** Gets every complete write of the journal, in order, while it is opened. */
-  readonly replay: (recorded: Recorded) => void
+  readonly replay?: (recorded: Recorded) => void
   /** Called before each segment is read while it is opened. */
   readonly progress?: (segments: number, of: number) => void
 }

@@ -35,7 +35,7 @@ interface CachedState {
   readonly computed: Promise<ComputedState>
   /** The clients that wait for it. */
   readonly askers: Asker[]
-  /** What it takes of CACHED_BYTES or CACHED_CHARACTERS; all together may take 1. */
+  /** Its part of CACHED_BYTES or CACHED_CHARACTERS; the sum of all is at most 1. */
   share: number
   /** Number of readers. */
   readers: number
