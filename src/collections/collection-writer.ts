@@ -78,7 +78,7 @@ export class CollectionWriter implements FoldedItems {
   /** The result of the last `idOf`, for the `put` or `remove` of the same key that follows it in `evolve`. */
   #found: ItemLocation | undefined
 
-  constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {
+  constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[]) {
     this.#store = store
     this.#observers = observers
     this.facts = { ...facts }
@@ -148,10 +148,10 @@ export class CollectionWriter implements FoldedItems {
   }
 
   /**
-   * Moves the named items in this order, then all others, into a new table, which becomes the collection's with the
+   * Moves the items with these ids in their order, then all others, into a new table, which becomes the collection's with the
    * last step. Each step writes little, within the caller's transaction.
    */
-  *ordering(keys: Iterable<string>, number: number, position: Position): Generator<undefined, void> {
+  *ordering(ids: readonly ItemId[], number: number, position: Position): Generator<undefined, void> {
     const before = this.#table
     const table = new Table(this.#store, number)
     const gaps = new Map<number, number>()
@@ -163,7 +163,8 @@ export class CollectionWriter implements FoldedItems {
       table.putPlace(key, place, false, position)
     }
     const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
-    for (const key of keys) {
+    for (const id of ids) {
+      const key = keyOf(id)
       const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.facts.places)
       const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
       if (!record || isTombstone(record)) continue
@@ -228,15 +229,10 @@ export class CollectionWriter implements FoldedItems {
 
   #countEmpty(place: number): void {
     const block = blockOf(place)
-    this.#gaps.set(block, this.#emptyIn(block) + 1)
-    this.#unsaved.add(block)
-  }
-
-  #emptyIn(block: number): number {
     const known = this.#gaps.get(block)
-    if (known !== undefined) return known
-    const value = this.#store.newest(numberedKey(TAG.gaps, this.#table.number, block))
-    return value ? value.readUInt16BE(0) : 0
+    const empty = known ?? this.#store.newest(numberedKey(TAG.gaps, this.#table.number, block))?.readUInt16BE(0) ?? 0
+    this.#gaps.set(block, empty + 1)
+    this.#unsaved.add(block)
   }
 
   #noteChange(place: number, item: Item | undefined): void {

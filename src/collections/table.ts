@@ -110,20 +110,16 @@ export class Table {
     const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
     if (cached && isKeyOf(key, cached.id)) return cached
     const found = this.find(key, at, places)
-    return found && this.#entry(found.record, found.place, at)
+    if (!found) return undefined
+    const entry = this.#decoded(found.record)
+    if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, found.place, entry)
+    return entry
   }
 
   /** A cached item that has not changed since the position. */
   #cachedAt(place: number, at: Position): Item | undefined {
     const cached = this.#cache?.get(this.number, place)
     return cached && cached.position <= at ? cached : undefined
-  }
-
-  /** The item, or the remains of one, in a record. */
-  #entry(record: ScratchBytes, place: number, at: Position): Item | Tombstone {
-    const entry = this.#decoded(record)
-    if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
-    return entry
   }
 
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {

@@ -9,7 +9,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
-import { holderOf, withDefault, withId } from './item-rules.ts'
+import { itemWithSameKey, withDefault, withId } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
@@ -87,7 +87,7 @@ export async function notCreatedBefore(
         continue
       }
       // A batch with a rejected item was rejected as a whole, so this one was a duplicate, whatever was changed since.
-      const holder = isLenient ? undefined : holderOf(one.item, accepted.collection(collection), rules)
+      const holder = isLenient ? undefined : itemWithSameKey(one.item, accepted.collection(collection), rules)
       if (holder) {
         notCreated.set(index, { duplicateOf: holder.id })
         continue

@@ -90,7 +90,8 @@ class EditDecider implements EditDecision {
   #deleteItem(edit: CollectionEdit, now: CollectionState, id: ItemId): void {
     const present = now.get(keyOf(id))
     if (!isItem(present)) return
-    if (!this.#isSame(present.text, edit.before(id)?.text)) this.conflicts.push({ collection: edit.name, id: present.id })
+    if (!this.#isSame(present.text, edit.before(id)?.text))
+      this.conflicts.push({ collection: edit.name, id: present.id })
     this.#addEvent(edit, deletionOf(edit.name, present))
   }
 

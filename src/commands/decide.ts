@@ -24,8 +24,8 @@ import {
   checkKey,
   checkTime,
   deletionOf,
-  holderOf,
   isDuplicate,
+  itemWithSameKey,
   keyConflict,
   nextEventFields,
   validTime,
@@ -77,7 +77,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
 function decideCreate(item: JsonObject, collection: CollectionState, rules: Rules): Decision {
   if (collection.isObject) throw singleObject(collection.name)
   const body = withReceipt(item, collection.name, rules)
-  const holder = holderOf(body, collection, rules)
+  const holder = itemWithSameKey(body, collection, rules)
   if (holder) return createDuplicateKey(holder, body, collection, rules)
   return createItem(collection, newId(body, collection, rules), body, rules)
 }

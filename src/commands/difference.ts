@@ -70,7 +70,8 @@ export class Difference {
 
   /** The items found since the last call; more will follow. */
   take(): Edit {
-    return this.#edit(Array.from(this.#collections.values(), (collection) => collection.take()))
+    const collections = Array.from(this.#collections.values(), (collection) => collection.take())
+    return { collections, kind: this.#options.kind }
   }
 
   /** The edit, after all items were added. */
@@ -86,10 +87,6 @@ export class Difference {
     }
     for (const [name, collection] of this.#collections)
       if (!base.has(name)) collections.push(await collection.end(turn))
-    return this.#edit(collections)
-  }
-
-  #edit(collections: readonly CollectionEdit[]): Edit {
     return { collections, kind: this.#options.kind }
   }
 }

@@ -1,5 +1,4 @@
 import { Item } from '../collections/item.ts'
-import type { KeyFields } from '../collections/natural-keys.ts'
 import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import {
@@ -31,9 +30,9 @@ interface HandlerOptions {
   readonly durable: CollectionLookup
   readonly rules: Rules
   readonly now: () => Date
-  readonly idempotencyKeys?: Pick<IdempotencyKeys, 'find'>
-  /** Finds items for deletions by filter; without it there are none. */
-  readonly select?: SelectItems
+  readonly idempotencyKeys: Pick<IdempotencyKeys, 'find'>
+  /** Finds items for deletions by filter. */
+  readonly select: SelectItems
 }
 
 /**
@@ -56,10 +55,10 @@ export class CommandHandler implements Projection {
   readonly #lock = new DecisionLock()
   readonly #turns = new Turns()
 
-  constructor({ journal, durable, rules, now, idempotencyKeys, select = async () => undefined }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, idempotencyKeys, select }: HandlerOptions) {
     this.#journal = journal
     this.#rules = rules
-    this.#accepted = new AcceptedWrites(journal, durable, rules.keyFields)
+    this.#accepted = new AcceptedWrites(journal, (head) => new Overlay(durable, head, rules.keyFields))
     this.#requests = new IdempotentRequests(idempotencyKeys, now)
     this.#select = select
   }
@@ -233,16 +232,15 @@ interface InFlight {
  */
 class AcceptedWrites implements Projection {
   readonly #journal: Journal
-  readonly #durable: CollectionLookup
-  readonly #keyFields: KeyFields
+  readonly #stateAt: (head: Position) => Overlay
   #state: Overlay
   #inFlight: InFlight[] = []
 
-  constructor(journal: Journal, durable: CollectionLookup, keyFields: KeyFields) {
+  /** @param stateAt returns the durable state, whose last event has this position */
+  constructor(journal: Journal, stateAt: (head: Position) => Overlay) {
     this.#journal = journal
-    this.#durable = durable
-    this.#keyFields = keyFields
-    this.#state = this.#stateAt(journal.head)
+    this.#stateAt = stateAt
+    this.#state = stateAt(journal.head)
   }
 
   get state(): Overlay {
@@ -262,10 +260,6 @@ class AcceptedWrites implements Projection {
       this.#state = this.#stateAt(last)
       this.#inFlight = []
     }
-  }
-
-  #stateAt(head: Position): Overlay {
-    return new Overlay(this.#durable, head, this.#keyFields)
   }
 
   /**

@@ -22,11 +22,11 @@ interface PendingRequest {
 
 /** Executes each request with an Idempotency-Key once. */
 export class IdempotentRequests {
-  readonly #completed: Pick<IdempotencyKeys, 'find'> | undefined
+  readonly #completed: Pick<IdempotencyKeys, 'find'>
   readonly #now: () => Date
   readonly #pending = new Map<string, PendingRequest>()
 
-  constructor(completed: Pick<IdempotencyKeys, 'find'> | undefined, now: () => Date) {
+  constructor(completed: Pick<IdempotencyKeys, 'find'>, now: () => Date) {
     this.#completed = completed
     this.#now = now
   }
@@ -38,7 +38,7 @@ export class IdempotentRequests {
     const pending = this.#pending.get(key)
     // The same request has an outcome of the same type.
     if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
-    const completed = this.#completed?.find(origin, this.#now())
+    const completed = this.#completed.find(origin, this.#now())
     if (completed) return conflictOf(origin, completed) ?? repeat(completed)
     const outcome = execute()
     this.#pending.set(key, { request: origin.request ?? '', outcome })
@@ -95,12 +95,14 @@ export class IdempotencyKeys implements StoredProjection {
 
   #forget(timeMs: number): void {
     const prefix = tableKey(TAG.requestTime, 0)
-    for (const { key: at, value: key } of this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })) {
+    // Each row has the position of a write, and the key of the row of its request.
+    const oldest = this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })
+    for (const { key: timeKey, value: key } of oldest) {
       const found = this.#store.newest(key)
       const completed = found && decode(found)
-      const isItsOwn = completed?.position === positionOf(at, prefix.length)
+      const isItsOwn = completed?.position === positionOf(timeKey, prefix.length)
       if (completed && isItsOwn && timeMs - completed.timeMs < REMEMBERED_MS) return
-      this.#store.remove(at)
+      this.#store.remove(timeKey)
       // A key that was used again since is kept.
       if (isItsOwn) this.#store.remove(key)
     }

@@ -81,6 +81,7 @@ export function bytesAfter(segments: readonly SegmentSpan[], next: Position, pos
   return bytes
 }
 
+/** The offset of the event after a position, estimated from the indexed records around it; `end` follows the segment. */
 function offsetAfter({ first, size, index }: SegmentSpan, end: Position, position: Position): number {
   const after = position + 1
   let [low, lowOffset] = [first, 0]

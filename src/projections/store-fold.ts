@@ -1,10 +1,8 @@
 import { evolve } from '../collections/collection.ts'
 import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
-import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
-import type { CollectionFacts } from '../collections/stored-items.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
-import { type DomainEvent, existsAfter, type ItemId, isCreation, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, isCreation, type Position } from '../events/event.ts'
 import { lastPosition, type Recorded, type StoredProjection } from '../events/journal.ts'
 import type { SegmentSpan } from '../events/segment.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -35,19 +33,6 @@ interface StoreFoldOptions {
   /** Called after a commit to make changes visible. */
   readonly show: (writers: Iterable<readonly [number, CollectionWriter]>) => void
 }
-
-/** Those of a collection before its first event. */
-const NO_FACTS = {
-  exists: false,
-  isObject: false,
-  nextId: 0,
-  unusedId: 0,
-  textIds: 0,
-  position: 0,
-  size: 0,
-  places: 0,
-  ordered: 0,
-} satisfies Partial<CollectionFacts>
 
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 
@@ -165,8 +150,7 @@ export class StoreFold {
         if (position <= this.#now.applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.ordering(itemKeys(event.ids), this.#now.next++, position))
-            yield MICROSECONDS.changed.item
+          for (const _ of writer.ordering(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#now.names = position
         evolve(writer.facts, writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
@@ -223,19 +207,14 @@ export class StoreFold {
     if (number === undefined) {
       number = this.#now.next++
       this.#numbers.set(name, number)
-      this.#writers.set(
-        number,
-        new CollectionWriter(this.#options.store, { ...NO_FACTS, name, table: number }, this.#observers),
-      )
+      const facts = { name, table: number, exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
+      const noItems = { position: 0, size: 0, places: 0, ordered: 0 }
+      this.#writers.set(number, new CollectionWriter(this.#options.store, { ...facts, ...noItems }, this.#observers))
     }
     const writer = this.#writers.get(number) as CollectionWriter
     this.#touched.set(number, writer)
     return writer
   }
-}
-
-function* itemKeys(ids: readonly ItemId[]): Generator<string> {
-  for (const id of ids) yield keyOf(id)
 }
 
 /** An indexed record: its position, and its offset. */
