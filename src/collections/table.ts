@@ -50,10 +50,10 @@ export class Table {
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
-    return place === undefined ? undefined : { place, record: this.#recordOf(key, place, at) }
+    return place === undefined ? undefined : { place, record: this.#existingRecordOf(key, place, at) }
   }
 
-  #recordOf(key: string, place: number, at: Position): ScratchBytes {
+  #existingRecordOf(key: string, place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
     if (record && isKeyOf(key, idInRecord(record))) return record
     throw this.lostRecord(place)

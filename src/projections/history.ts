@@ -89,7 +89,7 @@ export class History implements StoredProjection {
   }
 
   /** An item's last event up to a position. */
-  async lastOf(
+  async lastEventOf(
     journal: Pick<Journal, 'read'>,
     collection: string,
     key: string,

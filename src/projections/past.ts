@@ -96,7 +96,7 @@ export class Past {
   async item(collection: string, key: string, at: Position): Promise<Item | undefined> {
     const now = this.#views.any(collection)?.get(key)
     if (!now || now.position <= at) return isItem(now) ? now : undefined
-    const last = await this.#history.lastOf(this.#journal, collection, key, at)
+    const last = await this.#history.lastEventOf(this.#journal, collection, key, at)
     if (!last || !('item' in last.event)) return undefined
     const { event, position } = last
     return new Item(event.id, event.item, event.revision, position)
