@@ -73,7 +73,7 @@ export class ClusterEngine extends Engine {
     this.tokens = tokensInBucket(bucket, now)
     this.metrics = metricsOf(figures, () => this.health().cluster)
     this.warnings = warnings
-    const local = projections.decide(journal, rules, now)
+    const local = projections.createHandler(journal, rules, now)
     const requestId = (): string => projections.mergedEdits.dataFileId as string
     const node = new Node({
       id,

@@ -67,16 +67,18 @@ export class CollectionWriter implements FoldedItems {
   readonly #store: Store
   readonly #observers: readonly TableObserver[]
   #table: Table
-  /** Blocks whose number of empty places has changed since readers last saw them. */
+  /** The numbers of empty places in the blocks where these have changed since readers last saw them. */
   #gaps = new Map<number, number>()
-  #hasAllGaps = true
+  /** False if they may have changed in other blocks, too. */
+  #areGapsKnown = true
   /** Blocks that are not stored yet. */
   readonly #unsaved = new Set<number>()
   /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
   #changes: Map<number, Item | undefined> | undefined = new Map()
+  /** The result of the last `idOf`, for the `put` or `remove` of the same key that follows it in `evolve`. */
   #found: ItemLocation | undefined
 
-  constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {
+  constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[]) {
     this.#store = store
     this.#observers = observers
     this.facts = { ...facts }
@@ -85,7 +87,7 @@ export class CollectionWriter implements FoldedItems {
 
   /** Numbers of empty places in changed blocks; undefined if any may have changed. */
   get gaps(): ReadonlyMap<number, number> | undefined {
-    return this.#hasAllGaps ? this.#gaps : undefined
+    return this.#areGapsKnown ? this.#gaps : undefined
   }
 
   get changes(): ReadonlyMap<number, Item | undefined> | undefined {
@@ -95,20 +97,20 @@ export class CollectionWriter implements FoldedItems {
   /** Called when readers see all changes so far. */
   markVisible(): void {
     this.#gaps = new Map()
-    this.#hasAllGaps = true
+    this.#areGapsKnown = true
     this.#changes = new Map()
   }
 
   /** Continues a write of which a part was stored earlier: the changed places and blocks are unknown. */
   withUnknownChanges(): this {
-    this.#hasAllGaps = false
+    this.#areGapsKnown = false
     this.#changes = undefined
     return this
   }
 
   idOf(key: string): ItemId | undefined {
-    const { place, record } =
-      (isUnused(key, this.facts.unusedId) ? undefined : this.#table.find(key, HIGHEST, this.facts.places)) ?? {}
+    const isNew = isUnused(key, this.facts.unusedId)
+    const { place, record } = (isNew ? undefined : this.#table.find(key, HIGHEST, this.facts.places)) ?? {}
     const isThere = record !== undefined && !isTombstone(record)
     const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
@@ -117,7 +119,7 @@ export class CollectionWriter implements FoldedItems {
 
   put(item: Item, metadata: EventMetadata, document: Document): void {
     const { key } = item
-    const found = this.#find(key)
+    const found = this.#location(key)
     const place = found.isThere ? (found.place as number) : this.facts.places++
     const since = found.isThere ? found.since : item.position
     this.#notifyObservers(key, place, found.isThere, document)
@@ -130,11 +132,11 @@ export class CollectionWriter implements FoldedItems {
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
     this.facts.unusedId = Math.max(this.facts.unusedId, integerAfter(item.id))
-    this.#recordChange(place, item)
+    this.#noteChange(place, item)
   }
 
   remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void {
-    const found = this.#find(keyOf(id))
+    const found = this.#location(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
     this.#notifyObservers(found.key, place, isThere)
@@ -142,14 +144,14 @@ export class CollectionWriter implements FoldedItems {
     this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
     this.facts.size--
     this.#countEmpty(place)
-    this.#recordChange(place, undefined)
+    this.#noteChange(place, undefined)
   }
 
   /**
-   * Moves the named items in this order, then all others, into a new table, which becomes the collection's with the
+   * Moves the items with these ids in their order, then all others, into a new table, which becomes the collection's with the
    * last step. Each step writes little, within the caller's transaction.
    */
-  *ordering(keys: Iterable<string>, number: number, position: Position): Generator<undefined, void> {
+  *ordering(ids: readonly ItemId[], number: number, position: Position): Generator<undefined, void> {
     const before = this.#table
     const table = new Table(this.#store, number)
     const gaps = new Map<number, number>()
@@ -161,7 +163,8 @@ export class CollectionWriter implements FoldedItems {
       table.putPlace(key, place, false, position)
     }
     const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
-    for (const key of keys) {
+    for (const id of ids) {
+      const key = keyOf(id)
       const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.facts.places)
       const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
       if (!record || isTombstone(record)) continue
@@ -198,7 +201,7 @@ export class CollectionWriter implements FoldedItems {
     this.#unsaved.clear()
   }
 
-  #find(key: string): ItemLocation {
+  #location(key: string): ItemLocation {
     if (this.#found?.key !== key) this.idOf(key)
     const found = this.#found as ItemLocation
     this.#found = undefined
@@ -226,18 +229,13 @@ export class CollectionWriter implements FoldedItems {
 
   #countEmpty(place: number): void {
     const block = blockOf(place)
-    this.#gaps.set(block, this.#emptyIn(block) + 1)
+    const known = this.#gaps.get(block)
+    const empty = known ?? this.#store.newest(numberedKey(TAG.gaps, this.#table.number, block))?.readUInt16BE(0) ?? 0
+    this.#gaps.set(block, empty + 1)
     this.#unsaved.add(block)
   }
 
-  #emptyIn(block: number): number {
-    const known = this.#gaps.get(block)
-    if (known !== undefined) return known
-    const value = this.#store.newest(numberedKey(TAG.gaps, this.#table.number, block))
-    return value ? value.readUInt16BE(0) : 0
-  }
-
-  #recordChange(place: number, item: Item | undefined): void {
+  #noteChange(place: number, item: Item | undefined): void {
     if (!this.#changes) return
     this.#changes.set(place, item)
     if (this.#changes.size > MOST_CHANGES) this.#changes = undefined

@@ -65,10 +65,6 @@ const MOST_CHARACTERS = 40
 export class FileMistakes {
   readonly #faults: Fault[] = []
 
-  get any(): boolean {
-    return this.#faults.length > 0
-  }
-
   /** @throws {Refusal} when the highest number is reached. */
   add(fault: Fault): void {
     this.#faults.push(fault)
@@ -88,7 +84,7 @@ export class FileMistakes {
 
   /** @throws {Refusal} if there is a mistake. */
   throwAny(): void {
-    if (this.any) throw refusalOf(this.#faults)
+    if (this.#faults.length > 0) throw refusalOf(this.#faults)
   }
 }
 

@@ -30,7 +30,7 @@ export class Gaps {
     return copy
   }
 
-  of(block: number): number {
+  emptyIn(block: number): number {
     return this.#empty[block] ?? 0
   }
 
@@ -46,7 +46,7 @@ export class Gaps {
     this.#counted = Math.min(this.#counted, block + 1)
   }
 
-  before(block: number): number {
+  itemsBefore(block: number): number {
     if (this.#total === 0) return block * BLOCK
     this.#count(block + 1)
     return this.#before[block] as number
@@ -66,7 +66,7 @@ export class Gaps {
   #count(blocks: number): void {
     for (; this.#counted < blocks; this.#counted++) {
       const last = this.#counted - 1
-      this.#before[this.#counted] = (this.#before[last] as number) + BLOCK - this.of(last)
+      this.#before[this.#counted] = (this.#before[last] as number) + BLOCK - this.emptyIn(last)
     }
   }
 }

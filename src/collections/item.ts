@@ -71,13 +71,13 @@ export function isKeyOf(key: string, id: ItemId): boolean {
   return typeof id === 'string' ? id === key : id === canonicalInteger(key) || key === keyOf(id)
 }
 
-/** The integer for which an id counts when the next one is assigned. POST may assign integers beyond HIGHEST_ID. */
+/** The integer that an id is, or spells, beyond which the next ids are assigned. POST may assign ones beyond HIGHEST_ID. */
 export function integerOf(id: ItemId): number | undefined {
   if (typeof id === 'string') return canonicalInteger(id)
   return Number.isSafeInteger(id) && id >= 0 ? id : undefined
 }
 
-/** The integer above an id that counts when the next one is assigned, otherwise 0. */
+/** The least next id after this one: the integer above it, or 0 for other texts. */
 export function integerAfter(id: ItemId): number {
   return (integerOf(id) ?? -1) + 1
 }

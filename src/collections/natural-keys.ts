@@ -76,7 +76,7 @@ export class NaturalKeys implements TableObserver {
       // The row of the old key may be that of another item, which got the key earlier in this write.
       const row = keyedKey(TAG.naturalKey, table, old)
       if (this.#store.newest(row)?.toString() === key) this.#store.remove(row)
-      else if (this.#shared.delete(sharedName(table, old, key)) && this.#shared.size === 0) {
+      else if (this.#shared.delete(sharedBy(table, old, key)) && this.#shared.size === 0) {
         this.#saveFacts(table, { collection, ...naturalKey, isComplete: true })
       }
     }
@@ -88,7 +88,7 @@ export class NaturalKeys implements TableObserver {
     if (holder === key) return
     // Another item has this key. It loses the key later in this write, as when two items exchange theirs; or a server
     // without this setting wrote both. Incomplete facts make the next start build the rows anew in the second case.
-    this.#shared.add(sharedName(table, now, holder))
+    this.#shared.add(sharedBy(table, now, holder))
     this.#saveFacts(table, { collection, ...naturalKey, isComplete: false })
     this.#store.set(row, value)
   }
@@ -121,7 +121,7 @@ export class NaturalKeys implements TableObserver {
       await transact(() => this.#saveFacts(number, { collection, ...naturalKey, isComplete: false }))
       const items = find(collection)?.held()
       try {
-        if (items) await this.#put(items, number, naturalKey, transact)
+        if (items) await this.#buildRows(items, number, naturalKey, transact)
       } finally {
         items?.release()
       }
@@ -134,7 +134,7 @@ export class NaturalKeys implements TableObserver {
     this.#isEnded = true
   }
 
-  async #put(items: PinnedCollection, table: number, key: NaturalKey, transact: Transact): Promise<void> {
+  async #buildRows(items: PinnedCollection, table: number, key: NaturalKey, transact: Transact): Promise<void> {
     let place = items.seek(0)
     // Invariant: items before `place` have their rows, in committed transactions.
     while (place < items.places) {
@@ -182,7 +182,7 @@ export function storedNaturalKeys(store: Store): Map<number, NaturalKeyFacts> {
   return found
 }
 
-function sharedName(table: number, naturalKey: string, key: string): string {
+function sharedBy(table: number, naturalKey: string, key: string): string {
   return `${table}\n${key}\n${naturalKey}`
 }
 

@@ -93,24 +93,24 @@ export abstract class StoredItems implements CollectionItems {
   }
 
   itemAt(place: number): Item | undefined {
-    return place < this.places ? (this.table.itemAt(place, this.at) ?? this.#nothingAt(place)) : undefined
+    return place < this.places ? (this.table.itemAt(place, this.at) ?? this.#checkEmpty(place)) : undefined
   }
 
-  /** A block without empty places has an item at each: `seek` relies on that without reading them. */
-  #nothingAt(place: number): undefined {
-    if (this.gaps.of(blockOf(place)) === 0) throw this.table.lacking(place)
+  /** Throws if the item was lost: `seek` takes it for granted that a block without empty places has an item at each. */
+  #checkEmpty(place: number): undefined {
+    if (this.gaps.emptyIn(blockOf(place)) === 0) throw this.table.lostRecord(place)
   }
 
   placeOf(id: ItemId): number | undefined {
     return this.table.placeOfItem(id, this.at, this.places)
   }
 
-  /** Skips empty blocks. */
   seek(place: number): number {
     const { table, gaps, places, at } = this
+    // Invariant: no place from `place` to before `from` has an item.
     for (let from = place; from < places; ) {
       const block = blockOf(from)
-      const empty = gaps.of(block)
+      const empty = gaps.emptyIn(block)
       if (empty === 0) return from
       const end = Math.min(places, (block + 1) * BLOCK)
       const found = empty === BLOCK ? end : table.seek(from, end, at)
@@ -123,7 +123,7 @@ export abstract class StoredItems implements CollectionItems {
   nth(nth: number): number {
     if (nth >= this.size) return this.places
     const { block, before } = this.gaps.blockWith(nth, this.places)
-    if (this.gaps.of(block) === 0) return block * BLOCK + nth - before
+    if (this.gaps.emptyIn(block) === 0) return block * BLOCK + nth - before
     let place = this.seek(block * BLOCK)
     for (let passed = before; passed < nth; passed++) place = this.seek(place + 1)
     return place
@@ -134,7 +134,7 @@ export abstract class StoredItems implements CollectionItems {
   }
 }
 
-export interface ItemMetadata {
+interface ItemMetadata {
   readonly id: ItemId
   /** The position of the item's last event. */
   readonly position: Position
@@ -165,14 +165,15 @@ export class PinnedCollection extends StoredItems {
   /** The record at a place, of an item or of a deleted one. */
   metadataAt(place: number): ItemMetadata {
     const record = this.table.recordAt(place, this.at)
-    if (!record) throw this.table.lacking(place)
+    if (!record) throw this.table.lostRecord(place)
     const { prior, since } = metadataOf(record)
     return { id: idInRecord(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }
   }
 
-  below(place: number): number {
+  /** The number of items before a place. */
+  itemsBefore(place: number): number {
     const block = blockOf(place)
-    let count = this.gaps.before(block)
+    let count = this.gaps.itemsBefore(block)
     for (let at = this.seek(block * BLOCK); at < place; at = this.seek(at + 1)) count++
     return count
   }

@@ -50,7 +50,13 @@ export class Table {
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
-    return place === undefined ? undefined : { place, record: this.#recordOf(key, place, at) }
+    return place === undefined ? undefined : { place, record: this.#existingRecordOf(key, place, at) }
+  }
+
+  #existingRecordOf(key: string, place: number, at: Position): ScratchBytes {
+    const record = this.recordAt(place, at)
+    if (record && isKeyOf(key, idInRecord(record))) return record
+    throw this.lostRecord(place)
   }
 
   placeOf(key: string, at: Position, places: number): number | undefined {
@@ -76,7 +82,7 @@ export class Table {
 
   recordAt(place: number, at: Position): ScratchBytes | undefined {
     const record = this.store.read(numberedKey(TAG.item, this.number, place), at)
-    if (record && record.length < RECORD_BYTES) throw this.lacking(place)
+    if (record && record.length < RECORD_BYTES) throw this.lostRecord(place)
     return record
   }
 
@@ -93,7 +99,7 @@ export class Table {
     return isItem(entry) ? entry : undefined
   }
 
-  /** For scans of all places: undefined after the last one. */
+  /** Undefined after the last place, for scans of all. */
   entryAt(place: number, at: Position): Item | Tombstone | undefined {
     const record = this.recordAt(place, at)
     return record && this.#decoded(record)
@@ -104,13 +110,10 @@ export class Table {
     const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
     if (cached && isKeyOf(key, cached.id)) return cached
     const found = this.find(key, at, places)
-    return found && this.#entry(found.record, found.place, at)
-  }
-
-  #recordOf(key: string, place: number, at: Position): ScratchBytes {
-    const record = this.recordAt(place, at)
-    if (record && isKeyOf(key, idInRecord(record))) return record
-    throw this.lacking(place)
+    if (!found) return undefined
+    const entry = this.#decoded(found.record)
+    if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, found.place, entry)
+    return entry
   }
 
   /** A cached item that has not changed since the position. */
@@ -119,28 +122,21 @@ export class Table {
     return cached && cached.position <= at ? cached : undefined
   }
 
-  /** The item, or the remains of one, in a record. */
-  #entry(record: ScratchBytes, place: number, at: Position): Item | Tombstone {
-    const entry = this.#decoded(record)
-    if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
-    return entry
-  }
-
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
     const found = this.find(keyOf(id), at, places)
-    return found && this.#isItem(found.record) ? found.place : undefined
+    return found && this.#holdsItem(found.record) ? found.place : undefined
   }
 
   /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
     let place = from
-    while (place < below && !this.#isItem(this.#existingRecordAt(place, at))) place++
+    while (place < below && !this.#holdsItem(this.#existingRecordAt(place, at))) place++
     return place
   }
 
-  /** Records the place of a key's item; `had`: it had another place before. */
-  putPlace(key: string, place: number, had: boolean, since: Position): void {
-    if (!had && this.#expectedPlace(key, since, place + 1) === place) return
+  /** Records the place of a key's item, which may have had another one. */
+  putPlace(key: string, place: number, hadPlace: boolean, since: Position): void {
+    if (!hadPlace && this.#expectedPlace(key, since, place + 1) === place) return
     const value = Buffer.allocUnsafe(2 * POSITION_BYTES)
     putPosition(value, 0, since)
     putPosition(value, POSITION_BYTES, place)
@@ -159,12 +155,12 @@ export class Table {
   /** Every place has a record; a missing one was lost. */
   #existingRecordAt(place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
-    if (!record) throw this.lacking(place)
+    if (!record) throw this.lostRecord(place)
     return record
   }
 
   /** Deleted records are not verified further. */
-  #isItem(record: ScratchBytes): boolean {
+  #holdsItem(record: ScratchBytes): boolean {
     return !isTombstone(record) || isItem(this.#decoded(record))
   }
 
@@ -176,7 +172,7 @@ export class Table {
     }
   }
 
-  lacking(place: number): Refusal {
+  lostRecord(place: number): Refusal {
     return this.store.damage(new Corruption(`The store lacks an item at place ${place}, or has another one.`))
   }
 }

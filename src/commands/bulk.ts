@@ -10,7 +10,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BulkCommand } from './command.ts'
 import { type BulkDecision, decideCreateItems, type NotCreatedItems } from './create-items.ts'
-import { checkName, decide, isEvents, isSingle } from './decide.ts'
+import { checkName, decide, isEvents, singleObject } from './decide.ts'
 import { deletionOf } from './item-rules.ts'
 import type { Rules } from './rules.ts'
 
@@ -60,7 +60,7 @@ export async function decideBulk(
     case 'CreateItems':
       return decideCreateItems(command, accepted, rules, turn)
     case 'DeleteItems':
-      if (!selected[0]) throw unknown(command.collection)
+      if (!selected[0]) throw noCollection(command.collection)
       return { events: await decideDeleteItems(command, accepted, selected[0], turn), notCreated: NONE }
     case 'DeleteItemWithDependents':
       return { events: await decideDeleteWithDependents(command, accepted, rules, selected, turn), notCreated: NONE }
@@ -120,7 +120,7 @@ async function decideDeleteWithDependents(
 function decideCreateCollection(name: string, accepted: AcceptedState): readonly DomainEvent[] {
   checkName(name)
   const collection = accepted.collection(name)
-  if (collection.isObject) throw isSingle(name)
+  if (collection.isObject) throw singleObject(name)
   return collection.exists ? [] : [{ type: 'CollectionCreated', collection: name }]
 }
 
@@ -137,12 +137,12 @@ async function decideRemoveCollection(name: string, accepted: AcceptedState, tur
 
 function existingList(name: string, accepted: AcceptedState): CollectionState {
   const collection = accepted.collection(name)
-  if (!collection.exists) throw unknown(name)
-  if (collection.isObject) throw isSingle(name)
+  if (!collection.exists) throw noCollection(name)
+  if (collection.isObject) throw singleObject(name)
   return collection
 }
 
-function unknown(collection: string): Refusal {
+function noCollection(collection: string): Refusal {
   return new Refusal('NotFound', `There is no collection ${JSON.stringify(collection)}.`)
 }
 

@@ -9,7 +9,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
-import { holderOf, withDefault, withId } from './item-rules.ts'
+import { itemWithSameKey, withDefault, withId } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
@@ -43,7 +43,7 @@ export async function decideCreateItems(
   for (const [index, one] of items.entries()) {
     if (turn.isOver) await turn.next()
     try {
-      const made = decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, batch, rules)
+      const made = decideItem({ type: 'CreateItem', collection, item: acceptedItem(one) }, batch, rules)
       if (!isEvents(made)) {
         notCreated.set(index, { duplicateOf: made.id })
         continue
@@ -75,6 +75,7 @@ export async function notCreatedBefore(
   for (const event of events) if (event.collection === collection && 'item' in event) created.push(event)
   const notCreated = new Map<number, NotCreated>()
   let next = 0
+  // Invariant: the items before `index` made the events before `next`, or none.
   for (const [index, one] of items.entries()) {
     if (turn.isOver) await turn.next()
     const event = created.at(next)
@@ -86,14 +87,14 @@ export async function notCreatedBefore(
         continue
       }
       // A batch with a rejected item was rejected as a whole, so this one was a duplicate, whatever was changed since.
-      const holder = isLenient ? undefined : holderOf(one.item, accepted.collection(collection), rules)
+      const holder = isLenient ? undefined : itemWithSameKey(one.item, accepted.collection(collection), rules)
       if (holder) {
         notCreated.set(index, { duplicateOf: holder.id })
         continue
       }
     }
     try {
-      const made = decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
+      const made = decideItem({ type: 'CreateItem', collection, item: acceptedItem(one) }, accepted, rules)
       const rejection = {
         code: 'Conflict',
         message: 'It was rejected by the first request.',
@@ -116,7 +117,8 @@ function isResult(body: JsonObject, { collection, id, item }: Created, rules: Ru
   return JSON.stringify(withId(timed, id, rules)) === item.text
 }
 
-function itemOf(one: BatchItem) {
+/** @throws {Refusal} if the item was rejected when the batch was parsed. */
+function acceptedItem(one: BatchItem): JsonObject {
   if ('item' in one) return one.item
   const { code, message, faults } = one.rejection
   throw new Refusal(code, message, faults)

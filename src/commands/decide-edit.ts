@@ -11,7 +11,7 @@ import { ChunkedList } from '../runtime/chunked-list.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { assignedId, isTaken } from './decide.ts'
 import { type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
-import { deletionOf, faultOfTime, stamp, withId } from './item-rules.ts'
+import { deletionOf, faultOfTime, nextEventFields, withId } from './item-rules.ts'
 import { mergedOrder } from './merged-order.ts'
 import type { Rules } from './rules.ts'
 
@@ -27,7 +27,7 @@ interface EditDecision {
 }
 
 /**
- * A three-way merge: only the editor's changes become events.
+ * A three-way merge of the base, the edit and the present state: only what the edit changed becomes events.
  * @throws {Refusal} `Invalid` with the places of the items that are not valid.
  */
 export async function decideEdit(edit: Edit, accepted: AcceptedState, rules: Rules, turn: Turn): Promise<EditDecision> {
@@ -47,7 +47,7 @@ class EditDecider implements EditDecision {
   readonly #kind: EditKind
   readonly #rules: Rules
   readonly #turn: Turn
-  /** Whether the current collection exists before the next event. */
+  /** Whether the collection of the current edit exists after the events so far. */
   #isThere = false
 
   constructor(kind: EditKind, rules: Rules, turn: Turn) {
@@ -56,93 +56,91 @@ class EditDecider implements EditDecision {
     this.#turn = turn
   }
 
+  /** Decides on one collection; `now` is its present state. */
   async add(edit: CollectionEdit, now: CollectionState): Promise<void> {
     this.#isThere = now.exists
     const first = this.events.length
     if (edit.isRemoved) {
       // Items that others added meanwhile are deleted with it.
-      if (now.exists) await this.#remove(edit, now)
+      if (now.exists) await this.#removeCollection(edit, now)
       return
     }
-    // If others replaced a list by an object, or the reverse, and the editor did not touch it, theirs stays.
+    // If another write replaced a list by an object, or the reverse, and the edit did not change it, that one stays.
     const isTouched = !edit.wasThere || edit.edited.length > 0
-    if (now.exists && now.isObject !== edit.isObject && isTouched) await this.#remove(edit, now)
+    if (now.exists && now.isObject !== edit.isObject && isTouched) await this.#removeCollection(edit, now)
     for (const id of edit.removed) {
       if (this.#turn.isOver) await this.#turn.next()
-      this.#delete(edit, now, id)
+      this.#deleteItem(edit, now, id)
     }
-    const assigned = await this.#items(edit, now)
+    const assigned = await this.#putItems(edit, now)
     const ids = edit.order && (await mergedOrder(withIds(edit.order, assigned), now, this.events, first, this.#turn))
-    if (ids) this.#event(edit, { type: 'CollectionOrdered', collection: edit.name, ids })
-    if (!edit.wasThere) this.#create(edit)
+    if (ids) this.#addEvent(edit, { type: 'CollectionOrdered', collection: edit.name, ids })
+    if (!edit.wasThere) this.#createCollection(edit)
   }
 
-  async #remove(edit: CollectionEdit, now: CollectionState): Promise<void> {
+  async #removeCollection(edit: CollectionEdit, now: CollectionState): Promise<void> {
     for (const { id } of now.items()) {
       if (this.#turn.isOver) await this.#turn.next()
-      this.#delete(edit, now, id)
+      this.#deleteItem(edit, now, id)
     }
-    if (!now.isObject) this.#event(edit, { type: 'CollectionRemoved', collection: edit.name })
+    if (!now.isObject) this.#addEvent(edit, { type: 'CollectionRemoved', collection: edit.name })
     this.#isThere = false
   }
 
-  #delete(edit: CollectionEdit, now: CollectionState, id: ItemId): void {
-    const ours = now.get(keyOf(id))
-    if (!isItem(ours)) return
-    if (!this.#isSame(ours.text, edit.before(id)?.text)) this.#conflict(edit, ours.id)
-    this.#event(edit, deletionOf(edit.name, ours))
+  #deleteItem(edit: CollectionEdit, now: CollectionState, id: ItemId): void {
+    const present = now.get(keyOf(id))
+    if (!isItem(present)) return
+    if (!this.#isSame(present.text, edit.before(id)?.text))
+      this.conflicts.push({ collection: edit.name, id: present.id })
+    this.#addEvent(edit, deletionOf(edit.name, present))
   }
 
   /**
    * Items without an id get the integers after the highest one, including those of the file, except integers that exist
    * as text. Returns the assigned ids.
    */
-  async #items(edit: CollectionEdit, now: CollectionState): Promise<readonly ItemId[]> {
+  async #putItems(edit: CollectionEdit, now: CollectionState): Promise<readonly ItemId[]> {
     const assigned: ItemId[] = []
     let next = Math.max(now.nextId, edit.nextId)
     for (const item of edit.edited) {
       if (this.#turn.isOver) await this.#turn.next()
       if (item.id !== undefined) {
-        this.#item(edit, now, item, item.id)
+        this.#putItem(edit, now, item, item.id)
         continue
       }
       while (isTaken(next, now) || edit.isAdded(next)) next++
       const id = assignedId(next++)
       assigned.push(id)
       const value = withId(parseText(item.text) as JsonObject, id, this.#rules)
-      this.#item(edit, now, { ...item, text: JSON.stringify(value) }, id)
+      this.#putItem(edit, now, { ...item, text: JSON.stringify(value) }, id)
     }
     return assigned
   }
 
-  #item(edit: CollectionEdit, now: CollectionState, item: EditedItem, id: ItemId): void {
+  #putItem(edit: CollectionEdit, now: CollectionState, item: EditedItem, id: ItemId): void {
     const key = keyOf(id)
     const before = edit.before(id)?.text
     const found = now.get(key)
-    const ours = isItem(found) ? found.text : undefined
+    const present = isItem(found) ? found.text : undefined
     // An edited item differs from the base, so it need not be compared with the base again.
-    if (ours !== before && this.#isSame(ours, item.text)) return
+    if (present !== before && this.#isSame(present, item.text)) return
     this.mistakes.catching(() => checkItem(this.#rules, edit.name, item, this.#kind))
-    if (!this.#isSame(ours, before)) this.#conflict(edit, id)
+    if (!this.#isSame(present, before)) this.conflicts.push({ collection: edit.name, id })
     const created = id === OBJECT_ID ? 'ObjectCreated' : 'ItemCreated'
-    const type = ours === undefined ? created : 'ItemReplaced'
-    this.#event(edit, { type, ...stamp(edit.name, id, found), item: new Document(item.text) })
+    const type = present === undefined ? created : 'ItemReplaced'
+    this.#addEvent(edit, { type, ...nextEventFields(edit.name, id, found), item: new Document(item.text) })
   }
 
   #isSame(a: string | undefined, b: string | undefined): boolean {
     return isSame(a, b, this.#kind)
   }
 
-  #conflict({ name }: CollectionEdit, id: ItemId): void {
-    this.conflicts.push({ collection: name, id })
-  }
-
-  #event(edit: CollectionEdit, event: DomainEvent): void {
-    this.#create(edit)
+  #addEvent(edit: CollectionEdit, event: DomainEvent): void {
+    this.#createCollection(edit)
     this.events.push(event)
   }
 
-  #create({ name, isObject }: CollectionEdit): void {
+  #createCollection({ name, isObject }: CollectionEdit): void {
     if (this.#isThere) return
     this.#isThere = true
     // A single object is created by the event of its item.

@@ -24,10 +24,10 @@ import {
   checkKey,
   checkTime,
   deletionOf,
-  holderOf,
   isDuplicate,
+  itemWithSameKey,
   keyConflict,
-  stamp,
+  nextEventFields,
   validTime,
   withId,
   withReceipt,
@@ -37,6 +37,8 @@ import type { Rules } from './rules.ts'
 
 /** The events of a command on an item, or the item if the command does not change it. */
 export type Decision = readonly DomainEvent[] | Item
+
+type CommandOf<Type extends Command['type']> = Extract<Command, { readonly type: Type }>
 
 /** Decides a command; of several events the last is that of the item. */
 export function decide(command: Command, accepted: AcceptedState, rules: Rules): Decision {
@@ -51,54 +53,20 @@ export function isEvents(decision: Decision): decision is readonly DomainEvent[]
   return Array.isArray(decision)
 }
 
-/** Contains all rules about an item. Natural keys and event times have theirs in files of their own. */
+/** Decides without the latest items that follow. Natural keys and event times have their rules in item-rules.ts. */
 export function decideItem(command: Command, accepted: AcceptedState, rules: Rules): Decision {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
-    case 'CreateItem': {
-      if (collection.isObject) throw isSingle(collection.name)
-      const body = withReceipt(command.item, collection.name, rules)
-      const holder = holderOf(body, collection, rules)
-      if (holder) return createDuplicateKey(holder, body, collection, rules)
-      const id = newId(body, collection, rules)
-      return createItem(collection, id, body, rules)
-    }
-    case 'ReplaceItem': {
-      const before = collection.get(command.key)
-      const body = withReceipt(command.item, collection.name, rules)
-      checkPreconditions(command, () => tagsOf(before))
-      if (!isItem(before)) {
-        if (command.key === OBJECT_ID) return createObject(collection, body, rules)
-        if (collection.isObject) throw isSingle(collection.name)
-        if (!rules.upsertOnPut) throw missing(command.collection, command.key)
-        const id = upsertedId(body, command.key, collection, rules)
-        checkKey(body, command.key, collection, rules)
-        return createItem(collection, id, body, rules)
-      }
-      if (before.id !== OBJECT_ID) checkSameId(own(body, rules.idField), before, 'the body')
-      if (command.onlyIfNewer && !isNewer(body, before, collection.name, rules)) return before
-      checkKey(body, before.key, collection, rules)
-      const item = validated(body, before.id, collection.name, rules)
-      return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
-    }
-    case 'PatchItem': {
-      const before = collection.get(command.key)
-      const inner = isItem(before) && command.inside && innerValueOf(before.text, command.inside, rules.idField)
-      checkPreconditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
-      if (!isItem(before)) throw missing(command.collection, command.key)
-      const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes, values: rules.itemValues }
-      const patched = inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
-      if (!isObject(patched))
-        throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
-      if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
-      checkKey(patched, before.key, collection, rules)
-      const item = validated(patched, before.id, collection.name, rules)
-      return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
-    }
+    case 'CreateItem':
+      return decideCreate(command.item, collection, rules)
+    case 'ReplaceItem':
+      return decideReplace(command, collection, rules)
+    case 'PatchItem':
+      return decidePatch(command, collection, rules)
     case 'DeleteItem': {
       const before = collection.get(command.key)
       checkPreconditions(command, () => tagsOf(before))
-      if (!isItem(before)) throw missing(command.collection, command.key)
+      if (!isItem(before)) throw noItem(command.collection, command.key)
       return [deletionOf(collection.name, before)]
     }
     default:
@@ -106,17 +74,61 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
   }
 }
 
-/** A new item has the natural key of one that is there. */
+function decideCreate(item: JsonObject, collection: CollectionState, rules: Rules): Decision {
+  if (collection.isObject) throw singleObject(collection.name)
+  const body = withReceipt(item, collection.name, rules)
+  const holder = itemWithSameKey(body, collection, rules)
+  if (holder) return createDuplicateKey(holder, body, collection, rules)
+  return createItem(collection, newId(body, collection, rules), body, rules)
+}
+
+function decideReplace(command: CommandOf<'ReplaceItem'>, collection: CollectionState, rules: Rules): Decision {
+  const { name } = collection
+  const before = collection.get(command.key)
+  const body = withReceipt(command.item, name, rules)
+  checkPreconditions(command, () => tagsOf(before))
+  if (!isItem(before)) {
+    if (command.key === OBJECT_ID) return createObject(collection, body, rules)
+    if (collection.isObject) throw singleObject(name)
+    if (!rules.upsertOnPut) throw noItem(name, command.key)
+    const id = upsertedId(body, command.key, collection, rules)
+    checkKey(body, command.key, collection, rules)
+    return createItem(collection, id, body, rules)
+  }
+  if (before.id !== OBJECT_ID) checkSameId(own(body, rules.idField), before, 'the body')
+  if (command.onlyIfNewer && !isNewer(body, before, name, rules)) return before
+  checkKey(body, before.key, collection, rules)
+  const item = validated(body, before.id, name, rules)
+  return [{ type: 'ItemReplaced', ...nextEventFields(name, before.id, before), item }]
+}
+
+function decidePatch(command: CommandOf<'PatchItem'>, collection: CollectionState, rules: Rules): Decision {
+  const { name } = collection
+  const before = collection.get(command.key)
+  const inner = isItem(before) && command.inside && innerValueOf(before.text, command.inside, rules.idField)
+  checkPreconditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
+  if (!isItem(before)) throw noItem(name, command.key)
+  const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes, values: rules.itemValues }
+  const patched = inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
+  if (!isObject(patched))
+    throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
+  if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
+  checkKey(patched, before.key, collection, rules)
+  const item = validated(patched, before.id, name, rules)
+  return [{ type: 'ItemPatched', ...nextEventFields(name, before.id, before), item }]
+}
+
+/** Decides on a new item that has the natural key of an existing one. */
 function createDuplicateKey(holder: Item, body: JsonObject, collection: CollectionState, rules: Rules): Decision {
   const { name } = collection
   if (isDuplicate(body, holder, rules.idField)) return holder
   const naturalKey = rules.keyFields.get(name)
   if (naturalKey && !rules.replacing.has(name)) throw keyConflict(body, holder, name, naturalKey)
   const item = validated(body, holder.id, name, rules)
-  return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
+  return [{ type: 'ItemReplaced', ...nextEventFields(name, holder.id, holder), item }]
 }
 
-/** Whether an item has a later event time than the existing one; also if the existing one has no valid event time. */
+/** Whether an item has a later event time than the existing one, or the existing one has no valid event time. */
 function isNewer(item: JsonObject, before: Item, collection: string, rules: Rules): boolean {
   const rule = rules.times.get(collection)
   const then = rule && validTime(before.value, rule, rules.nowMs())
@@ -128,16 +140,20 @@ function isNewer(item: JsonObject, before: Item, collection: string, rules: Rule
 function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
   checkName(collection.name)
   const item = validated(body, id, collection.name, rules)
-  const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
+  const created = {
+    type: 'ItemCreated',
+    ...nextEventFields(collection.name, id, collection.get(keyOf(id))),
+    item,
+  } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
 }
 
 /** Creates an object only if one existed before, so that a mistyped address creates none. */
 function createObject(collection: CollectionState, body: JsonObject, rules: Rules): readonly DomainEvent[] {
   const { name } = collection
-  if (collection.exists || !collection.isObject) throw missing(name, OBJECT_ID)
+  if (collection.exists || !collection.isObject) throw noItem(name, OBJECT_ID)
   const item = validated(body, OBJECT_ID, name, rules)
-  return [{ type: 'ObjectCreated', ...stamp(name, OBJECT_ID, collection.get(OBJECT_ID)), item }]
+  return [{ type: 'ObjectCreated', ...nextEventFields(name, OBJECT_ID, collection.get(OBJECT_ID)), item }]
 }
 
 export function checkName(collection: string): void {
@@ -145,7 +161,7 @@ export function checkName(collection: string): void {
   if (fault) throw new Refusal('Unprocessable', `${fault}.`)
 }
 
-export function isSingle(name: string): Refusal {
+export function singleObject(name: string): Refusal {
   return new Refusal('Conflict', `${JSON.stringify(name)} is a single object, which has no items; PUT replaces it.`)
 }
 
@@ -187,11 +203,12 @@ export function assignedId(next: number): ItemId {
   throw new Refusal('Unprocessable', 'All integer ids up to 2^53 are used.')
 }
 
+/** The id of an item that PUT creates: that of its body, otherwise the key, as an integer unless the collection has text ids. */
 function upsertedId(body: JsonObject, key: string, collection: CollectionState, rules: Rules): ItemId {
-  const own_ = own(body, rules.idField)
-  if (own_ !== undefined) {
-    if (!names(own_, key)) throw differs('the body', own_, key)
-    return acceptableId(own_, rules)
+  const sent = own(body, rules.idField)
+  if (sent !== undefined) {
+    if (!isKey(sent, key)) throw otherId('the body', sent, key)
+    return acceptableId(sent, rules)
   }
   if (collection.textIds > 0 || !/^(0|[1-9]\d*)$/.test(key)) return acceptableId(key, rules)
   return canonicalInteger(key) ?? acceptableId(Number(key), rules)
@@ -206,15 +223,15 @@ function acceptableId(id: JsonValue, { idField }: Rules): ItemId {
   return id as ItemId
 }
 
-function names(id: JsonValue, key: string): boolean {
+function isKey(id: JsonValue, key: string): boolean {
   return (typeof id === 'string' || typeof id === 'number') && keyOf(id) === key
 }
 
 function checkSameId(id: JsonValue | undefined, before: Item, where: string): void {
-  if (id !== undefined && !names(id, before.key)) throw differs(where, id, before.key)
+  if (id !== undefined && !isKey(id, before.key)) throw otherId(where, id, before.key)
 }
 
-function differs(where: string, id: JsonValue, key: string): Refusal {
+function otherId(where: string, id: JsonValue, key: string): Refusal {
   return new Refusal(
     'Conflict',
     `The id in ${where}, ${JSON.stringify(id)}, differs from the item's, ${JSON.stringify(key)}; an id never changes.`,
@@ -255,7 +272,7 @@ function tagsOf(before: Item | Tombstone | undefined): readonly string[] {
   return isItem(before) ? [before.tag] : []
 }
 
-function missing(collection: string, key: string): Refusal {
+function noItem(collection: string, key: string): Refusal {
   if (key === OBJECT_ID) return new Refusal('NotFound', `There is no single object ${JSON.stringify(collection)}.`)
   return new Refusal('NotFound', `There is no item ${JSON.stringify(key)} in "${collection}".`)
 }

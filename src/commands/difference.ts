@@ -70,7 +70,8 @@ export class Difference {
 
   /** The items found since the last call; more will follow. */
   take(): Edit {
-    return this.#edit(Array.from(this.#collections.values(), (collection) => collection.take()))
+    const collections = Array.from(this.#collections.values(), (collection) => collection.take())
+    return { collections, kind: this.#options.kind }
   }
 
   /** The edit, after all items were added. */
@@ -86,10 +87,6 @@ export class Difference {
     }
     for (const [name, collection] of this.#collections)
       if (!base.has(name)) collections.push(await collection.end(turn))
-    return this.#edit(collections)
-  }
-
-  #edit(collections: readonly CollectionEdit[]): Edit {
     return { collections, kind: this.#options.kind }
   }
 }
@@ -153,10 +150,10 @@ export class CollectionDifference {
       return undefined
     }
     this.#nextId = Math.max(this.#nextId, integerAfter(id))
-    return before ? this.#find(before.id as ItemId, index, known !== undefined) : this.#add(id, index)
+    return before ? this.#markFound(before.id as ItemId, index, known !== undefined) : this.#markAdded(id, index)
   }
 
-  #find(id: ItemId, index: number, isExpected: boolean): number | undefined {
+  #markFound(id: ItemId, index: number, isExpected: boolean): number | undefined {
     const base = this.#base as BaseItems
     const place = isExpected ? this.#place : (base.placeOf(id) as number)
     // Most files have the order of the base, so the next item is probably the one after this.
@@ -168,7 +165,7 @@ export class CollectionDifference {
     return undefined
   }
 
-  #add(id: ItemId, index: number): number | undefined {
+  #markAdded(id: ItemId, index: number): number | undefined {
     if (this.#options.hasUniqueIds) return undefined
     const earlier = this.#added.get(id)
     if (earlier === undefined) this.#added.set(id, index)
@@ -183,12 +180,12 @@ export class CollectionDifference {
 
   async end(turn: Turn): Promise<CollectionEdit> {
     const removed = new ChunkedList<ItemId>()
-    const named = await this.#compareRest(removed, turn)
+    const matched = await this.#compareRest(removed, turn)
     const isReordered = await this.#isReordered(turn)
-    const order = { [Symbol.iterator]: () => this.#order(named) }
+    const order = { [Symbol.iterator]: () => this.#order(matched) }
     return {
       ...this.#edit,
-      edited: named ? await this.#without(named, turn) : this.#edited,
+      edited: matched ? await this.#editedWithout(matched, turn) : this.#edited,
       removed,
       isReordered,
       order: isReordered && this.#options.keeps !== 'nothing' ? order : undefined,
@@ -218,21 +215,21 @@ export class CollectionDifference {
     const { keeps, idField, held } = this.#options
     const unnamed = this.#hasUnnamed && keeps !== 'nothing' ? new UnnamedItems(this.#edited) : undefined
     await unnamed?.build(turn)
-    const named = unnamed && new Uint32Array(this.items.length)
+    const matched = unnamed && new Uint32Array(this.items.length)
     for (let place = base.seek(0); place < base.places; place = base.seek(place + 1)) {
       if (turn.isOver) await turn.next()
       if (this.#indexes[place] !== 0) continue
       const { id, text } = base.itemAt(place) as Item
       const index = unnamed?.take(textWithoutId(text, idField))
-      if (!named || index === undefined) {
+      if (!matched || index === undefined) {
         held?.take(1)
         removed.push(id)
         continue
       }
-      named[index] = place + 1
+      matched[index] = place + 1
       this.#indexes[place] = index + 1
     }
-    return named
+    return matched
   }
 
   async #isReordered(turn: Turn): Promise<boolean> {
@@ -246,19 +243,19 @@ export class CollectionDifference {
     return false
   }
 
-  *#order(named: Uint32Array | undefined): Generator<ItemId | undefined> {
+  *#order(matched: Uint32Array | undefined): Generator<ItemId | undefined> {
     let index = 0
     for (const { id } of this.items) {
-      const place = named?.[index++] ?? 0
+      const place = matched?.[index++] ?? 0
       yield place > 0 ? this.#base?.itemAt(place - 1)?.id : id
     }
   }
 
-  async #without(named: Uint32Array, turn: Turn): Promise<ChunkedList<EditedItem>> {
+  async #editedWithout(matched: Uint32Array, turn: Turn): Promise<ChunkedList<EditedItem>> {
     const rest = new ChunkedList<EditedItem>()
     for (const item of this.#edited) {
       if (turn.isOver) await turn.next()
-      if (named[item.index] === 0) rest.push(item)
+      if (matched[item.index] === 0) rest.push(item)
     }
     return rest
   }

@@ -1,5 +1,4 @@
 import { Item } from '../collections/item.ts'
-import type { KeyFields } from '../collections/natural-keys.ts'
 import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import {
@@ -31,14 +30,21 @@ interface HandlerOptions {
   readonly durable: CollectionLookup
   readonly rules: Rules
   readonly now: () => Date
-  readonly idempotencyKeys?: Pick<IdempotencyKeys, 'find'>
-  /** Finds items for deletions by filter; without it there are none. */
-  readonly select?: SelectItems
+  readonly idempotencyKeys: Pick<IdempotencyKeys, 'find'>
+  /** Finds items for deletions by filter. */
+  readonly select: SelectItems
 }
 
 /**
  * Decides commands one after the other against the accepted state, and resolves when their events are durable and
- * readable. Any number of writes may be in flight; deciding does not wait for their flushes.
+ * readable. Any number of writes may be in flight.
+ *
+ * | Decision | Before it | After it |
+ * |---|---|---|
+ * | on one item | waits until the lock is free | the events are accepted at once, and flushed with those of other writes |
+ * | in several turns: a batch, a restore, an edit | takes the lock; if it lists items, waits for the writes in flight | the events are accepted, and the lock is free |
+ * | the same, with a large write | the same | the events are not accepted; the lock is free when they are durable |
+ * | no events, or a `Refusal` | as above | the response waits for the writes in flight, on which the decision may rest |
  */
 export class CommandHandler implements Projection {
   readonly #journal: Journal
@@ -49,16 +55,12 @@ export class CommandHandler implements Projection {
   readonly #lock = new DecisionLock()
   readonly #turns = new Turns()
 
-  constructor({ journal, durable, rules, now, idempotencyKeys, select = async () => undefined }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, idempotencyKeys, select }: HandlerOptions) {
     this.#journal = journal
     this.#rules = rules
-    this.#accepted = new AcceptedWrites(journal, durable, rules.keyFields)
+    this.#accepted = new AcceptedWrites(journal, (head) => new Overlay(durable, head, rules.keyFields))
     this.#requests = new IdempotentRequests(idempotencyKeys, now)
     this.#select = select
-  }
-
-  get #state(): Overlay {
-    return this.#accepted.state
   }
 
   apply(recorded: Recorded): void {
@@ -109,10 +111,11 @@ export class CommandHandler implements Projection {
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
     while (this.#lock.released) await this.#lock.released
-    const { head } = this.#state
+    const { state } = this.#accepted
+    const { head } = state
     let decision: Decision
     try {
-      decision = decide(command, this.#state, this.#rules)
+      decision = decide(command, state, this.#rules)
     } catch (error) {
       // A refusal may rest on the writes in flight, as may the decision to change nothing.
       if (error instanceof Refusal) await this.#accepted.flushed
@@ -131,10 +134,7 @@ export class CommandHandler implements Projection {
     return this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
   }
 
-  /**
-   * Decides in turns while all other decisions wait. With `isListing` it waits for pending flushes
-   * first, because the accepted state cannot list items whose events are not durable.
-   */
+  /** Decides in turns while all other decisions wait. The accepted state lists items only while no write is in flight. */
   #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
     { origin, isDryRun = false, isListing = true }: DecisionOptions,
     decide: (state: Overlay, turn: Turn) => Promise<Decision>,
@@ -161,7 +161,7 @@ export class CommandHandler implements Projection {
     const events = await eventsOfWrite(this.#journal, position)
     const notCreated =
       command.type === 'CreateItems'
-        ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#state, this.#rules, turn))
+        ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#accepted.state, this.#rules, turn))
         : new Map<number, never>()
     return { position, events, notCreated }
   }
@@ -169,134 +169,10 @@ export class CommandHandler implements Projection {
 
 interface DecisionOptions {
   readonly origin: Origin
+  /** Nothing is written. */
   readonly isDryRun?: boolean
+  /** Whether it lists the items of the accepted state. */
   readonly isListing?: boolean
-}
-
-/** Held by a decision that takes several turns: until then, the accepted state does not change. */
-export class DecisionLock {
-  #released: Promise<void> | undefined
-
-  /** Resolves when the decision releases the lock, which another one may hold by then; undefined while it is free. */
-  get released(): Promise<void> | undefined {
-    return this.#released
-  }
-
-  /** `work` may release the lock before its end. */
-  async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
-    while (this.#released) await this.#released
-    let resolve = (): void => {}
-    const released = new Promise<void>((resolved) => {
-      resolve = resolved
-    })
-    const release = (): void => {
-      if (this.#released === released) this.#released = undefined
-      resolve()
-    }
-    this.#released = released
-    try {
-      return await work(release)
-    } finally {
-      release()
-    }
-  }
-}
-
-interface InFlight {
-  readonly last: Position
-  readonly events: List<DomainEvent>
-  readonly appended: Promise<Recorded>
-}
-
-/** The accepted state, and the writes in flight: those whose events are accepted and not durable yet. */
-class AcceptedWrites implements Projection {
-  readonly #journal: Journal
-  readonly #durable: CollectionLookup
-  readonly #keyFields: KeyFields
-  #state: Overlay
-  #inFlight: InFlight[] = []
-
-  constructor(journal: Journal, durable: CollectionLookup, keyFields: KeyFields) {
-    this.#journal = journal
-    this.#durable = durable
-    this.#keyFields = keyFields
-    this.#state = this.#stateAt(journal.head)
-  }
-
-  #stateAt(head: Position): Overlay {
-    return new Overlay(this.#durable, head, this.#keyFields)
-  }
-
-  get state(): Overlay {
-    return this.#state
-  }
-
-  /** Settles when the last write in flight does. */
-  get flushed(): Promise<Recorded> | undefined {
-    return this.#inFlight.at(-1)?.appended
-  }
-
-  apply(recorded: Recorded): void {
-    const last = lastPosition(recorded)
-    if (last <= this.#state.head) this.#state.settle(last)
-    else {
-      // Another node decided this write, so nothing that this node accepted is valid.
-      this.#state = this.#stateAt(last)
-      this.#inFlight = []
-    }
-  }
-
-  /**
-   * Decides in several turns. The caller holds the lock. A refusal is thrown after the last flush. The
-   * decision is repeated if a write that was accepted before it fails meanwhile.
-   */
-  async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
-    for (;;) {
-      const state = this.#state
-      const { head } = state
-      try {
-        const decided = await decision(state)
-        if (state === this.#state) return { ...decided, head }
-      } catch (error) {
-        await this.flushed?.catch(() => {})
-        if (state === this.#state) throw error
-      }
-    }
-  }
-
-  append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
-    const state = this.#state
-    const expected = state.head + 1
-    state.accept(events)
-    const appended = this.#journal.append({ expected, ...origin, events })
-    const inFlight: InFlight = { last: state.head, events, appended }
-    this.#inFlight.push(inFlight)
-    appended.then(
-      () => {
-        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
-      },
-      () => this.#withdraw(inFlight),
-    )
-    return appended
-  }
-
-  /**
-   * Everything accepted after a failed write fails with it, and retries are decided anew. Earlier writes are still in
-   * flight: the journal may reject a write at once, such as one that is too large for a message of the cluster.
-   */
-  #withdraw(failed: InFlight): void {
-    const index = this.#inFlight.indexOf(failed)
-    if (index < 0) return
-    const { head } = this.#journal
-    this.#inFlight = this.#inFlight.slice(0, index).filter(({ last }) => last > head)
-    this.#state = this.#stateAt(head)
-    for (const { events } of this.#inFlight) this.#state.accept(events)
-  }
-
-  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
-  appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
-    return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
-  }
 }
 
 /** The result of a command on an item, durable and readable. */
@@ -341,4 +217,126 @@ export function outcomeOf(recorded: Recorded): Outcome {
   if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
   const item = 'item' in event ? new Item(event.id, event.item, event.revision, position) : undefined
   return { position, event, item }
+}
+
+interface InFlight {
+  /** Position of its last event. */
+  readonly last: Position
+  readonly events: List<DomainEvent>
+  readonly appended: Promise<Recorded>
+}
+
+/**
+ * The accepted state, and the writes in flight, whose events are accepted and not durable yet. When one fails, it and all
+ * later ones are withdrawn: the state begins anew with the durable events, and those of the earlier writes in flight.
+ */
+class AcceptedWrites implements Projection {
+  readonly #journal: Journal
+  readonly #stateAt: (head: Position) => Overlay
+  #state: Overlay
+  #inFlight: InFlight[] = []
+
+  /** @param stateAt returns the durable state, whose last event has this position */
+  constructor(journal: Journal, stateAt: (head: Position) => Overlay) {
+    this.#journal = journal
+    this.#stateAt = stateAt
+    this.#state = stateAt(journal.head)
+  }
+
+  get state(): Overlay {
+    return this.#state
+  }
+
+  /** Settles when the last write in flight does. */
+  get flushed(): Promise<Recorded> | undefined {
+    return this.#inFlight.at(-1)?.appended
+  }
+
+  apply(recorded: Recorded): void {
+    const last = lastPosition(recorded)
+    if (last <= this.#state.head) this.#state.settle(last)
+    else {
+      // Another node decided this write, so nothing that this node accepted is valid.
+      this.#state = this.#stateAt(last)
+      this.#inFlight = []
+    }
+  }
+
+  /**
+   * Decides in several turns. The caller holds the lock. A refusal is thrown when no write is in flight. The decision is
+   * repeated if the state began anew meanwhile.
+   */
+  async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
+    for (;;) {
+      const state = this.#state
+      const { head } = state
+      try {
+        const decided = await decision(state)
+        if (state === this.#state) return { ...decided, head }
+      } catch (error) {
+        await this.flushed?.catch(() => {})
+        if (state === this.#state) throw error
+      }
+    }
+  }
+
+  append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    const state = this.#state
+    const expected = state.head + 1
+    state.accept(events)
+    const appended = this.#journal.append({ expected, ...origin, events })
+    const inFlight: InFlight = { last: state.head, events, appended }
+    this.#inFlight.push(inFlight)
+    appended.then(
+      () => {
+        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
+      },
+      () => this.#withdraw(inFlight),
+    )
+    return appended
+  }
+
+  /** Earlier writes stay in flight, as a journal may reject a write at once: one that is too long for a message of a cluster. */
+  #withdraw(failed: InFlight): void {
+    const index = this.#inFlight.indexOf(failed)
+    if (index < 0) return
+    const { head } = this.#journal
+    this.#inFlight = this.#inFlight.slice(0, index).filter(({ last }) => last > head)
+    this.#state = this.#stateAt(head)
+    for (const { events } of this.#inFlight) this.#state.accept(events)
+  }
+
+  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
+  appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
+  }
+}
+
+/** Held by a decision that takes several turns: until then, the accepted state does not change. */
+export class DecisionLock {
+  #released: Promise<void> | undefined
+
+  /** Resolves when the decision releases the lock, which another one may hold by then; undefined while it is free. */
+  get released(): Promise<void> | undefined {
+    return this.#released
+  }
+
+  /** `work` may release the lock before its end. */
+  async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
+    while (this.#released) await this.#released
+    let resolve = (): void => {}
+    const released = new Promise<void>((resolved) => {
+      resolve = resolved
+    })
+    const release = (): void => {
+      if (this.#released === released) this.#released = undefined
+      resolve()
+    }
+    this.#released = released
+    try {
+      return await work(release)
+    } finally {
+      release()
+    }
+  }
 }

@@ -22,11 +22,11 @@ interface PendingRequest {
 
 /** Executes each request with an Idempotency-Key once. */
 export class IdempotentRequests {
-  readonly #completed: Pick<IdempotencyKeys, 'find'> | undefined
+  readonly #completed: Pick<IdempotencyKeys, 'find'>
   readonly #now: () => Date
   readonly #pending = new Map<string, PendingRequest>()
 
-  constructor(completed: Pick<IdempotencyKeys, 'find'> | undefined, now: () => Date) {
+  constructor(completed: Pick<IdempotencyKeys, 'find'>, now: () => Date) {
     this.#completed = completed
     this.#now = now
   }
@@ -34,11 +34,11 @@ export class IdempotentRequests {
   /** `repeat` returns the outcome of an earlier execution. */
   run<T>(origin: Origin, execute: () => Promise<T>, repeat: (first: CompletedRequest) => Promise<T>): Promise<T> {
     if (origin.key === undefined) return execute()
-    const key = scopedKeyOf(origin)
+    const key = scopedKey(origin)
     const pending = this.#pending.get(key)
     // The same request has an outcome of the same type.
     if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
-    const completed = this.#completed?.find(origin, this.#now())
+    const completed = this.#completed.find(origin, this.#now())
     if (completed) return conflictOf(origin, completed) ?? repeat(completed)
     const outcome = execute()
     this.#pending.set(key, { request: origin.request ?? '', outcome })
@@ -80,14 +80,14 @@ export class IdempotencyKeys implements StoredProjection {
   store(_: DomainEvent, position: Position, recorded: Recorded): void {
     if (position !== lastPosition(recorded) || recorded.key === undefined || recorded.request === undefined) return
     const timeMs = Date.parse(recorded.time)
-    const key = rowKey(scopedKeyOf(recorded))
+    const key = rowKey(recorded)
     this.#store.set(key, encode({ request: recorded.request, position, timeMs }))
     this.#store.set(numberedKey(TAG.requestTime, 0, position), key)
     this.#forget(timeMs)
   }
 
   find(origin: Origin, now: Date): CompletedRequest | undefined {
-    const found = this.#store.newest(rowKey(scopedKeyOf(origin)))
+    const found = this.#store.newest(rowKey(origin))
     if (!found) return undefined
     const { timeMs, ...completed } = decode(found)
     return now.getTime() - timeMs < REMEMBERED_MS ? completed : undefined
@@ -95,12 +95,14 @@ export class IdempotencyKeys implements StoredProjection {
 
   #forget(timeMs: number): void {
     const prefix = tableKey(TAG.requestTime, 0)
-    for (const { key: at, value: key } of this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })) {
+    // Each row has the position of a write, and the key of the row of its request.
+    const oldest = this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })
+    for (const { key: timeKey, value: key } of oldest) {
       const found = this.#store.newest(key)
       const completed = found && decode(found)
-      const isItsOwn = completed?.position === positionOf(at, prefix.length)
+      const isItsOwn = completed?.position === positionOf(timeKey, prefix.length)
       if (completed && isItsOwn && timeMs - completed.timeMs < REMEMBERED_MS) return
-      this.#store.remove(at)
+      this.#store.remove(timeKey)
       // A key that was used again since is kept.
       if (isItsOwn) this.#store.remove(key)
     }
@@ -111,8 +113,8 @@ interface TimedRequest extends CompletedRequest {
   readonly timeMs: number
 }
 
-function rowKey(scopedKey: string): Buffer {
-  return Buffer.concat([tableKey(TAG.request, 0), hash('sha256', scopedKey, 'buffer')])
+function rowKey(origin: Origin): Buffer {
+  return Buffer.concat([tableKey(TAG.request, 0), hash('sha256', scopedKey(origin), 'buffer')])
 }
 
 function encode({ request, position, timeMs }: TimedRequest): Buffer {
@@ -131,8 +133,8 @@ function decode(bytes: ScratchBytes): TimedRequest {
   }
 }
 
-/** Keys are separate for each actor. */
-function scopedKeyOf({ actor, key }: Origin): string {
+/** The key with its actor: actors do not share keys. */
+function scopedKey({ actor, key }: Origin): string {
   return `${actor}\n${key}`
 }
 

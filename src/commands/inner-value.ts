@@ -79,7 +79,7 @@ export function applyPatch(patch: Patch, text: string, limits: PatchLimits): Jso
 }
 
 /** Merge Patch (RFC 7396). Changes the target and not the patch. */
-export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
+function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch
   const merged = (isObject(target) ? target : {}) as Record<string, JsonValue>
   for (const [name, change] of Object.entries(patch)) {

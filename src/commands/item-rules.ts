@@ -2,7 +2,7 @@ import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf, type Tombstone } from '../collections/item.ts'
 import { describeKey, hasLongKey, MOST_KEY_LENGTH, type NaturalKey, naturalKeyOf } from '../collections/natural-keys.ts'
 import { type AcceptedState, Overlay } from '../collections/overlay.ts'
-import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemEventFields, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { eventInstant, type Instant, instantOf } from '../json/instant.ts'
 import { parseText } from '../json/parse.ts'
 import { firstAt, formatPath, type Path, pointer } from '../json/paths.ts'
@@ -11,24 +11,94 @@ import { type Fault, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { EventTimeRule, Rules } from './rules.ts'
 
-/** The revision of the item's next event, and the position of its previous event. */
-export function stamp(
-  collection: string,
-  id: ItemId,
-  before: Item | Tombstone | undefined,
-): { readonly collection: string; readonly id: ItemId; readonly revision: number; readonly prior: Position } {
+/** The fields of the event that follows an item's last one. */
+export function nextEventFields(collection: string, id: ItemId, before: Item | Tombstone | undefined): ItemEventFields {
   return { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
 }
 
 export function deletionOf(collection: string, item: Pick<Item, 'id' | 'revision' | 'position'>): DomainEvent {
   const type = item.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
-  return { type, ...stamp(collection, item.id, item) }
+  return { type, ...nextEventFields(collection, item.id, item) }
 }
 
 /** The item with its id: at the position that the body has, otherwise first. A single object has no id. */
 export function withId(body: JsonObject, id: ItemId, { idField }: Rules): JsonObject {
   if (id === OBJECT_ID || own(body, idField) === id) return body
   return Object.hasOwn(body, idField) ? { ...body, [idField]: id } : { [idField]: id, ...body }
+}
+
+/**
+ * The existing item with the natural key of another one, or of a new one.
+ * @throws {Refusal} `Unprocessable` when the key is too long.
+ */
+export function itemWithSameKey(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {
+  const wanted = rules.keyFields.get(collection.name)
+  if (wanted && hasLongKey(item, wanted)) {
+    const names = wanted.fields.map(formatPath).join(', ')
+    throw new Refusal(
+      'Unprocessable',
+      `The values of the natural key (${names}) have more than ${MOST_KEY_LENGTH} characters.`,
+    )
+  }
+  const naturalKey = wanted && naturalKeyOf(item, wanted)
+  const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
+  const holder = key === undefined ? undefined : collection.get(key)
+  return isItem(holder) ? holder : undefined
+}
+
+/** Whether an item equals another one in all but the id. */
+export function isDuplicate(item: JsonObject, holder: Item, idField: string): boolean {
+  const { [idField]: _, ...rest } = item
+  const { [idField]: __, ...others } = parseText(holder.text) as JsonObject
+  return equal(rest, others)
+}
+
+/** Refuses an item that would have the natural key of another item. */
+export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
+  const naturalKey = rules.keyFields.get(collection.name)
+  const holder = itemWithSameKey(item, collection, rules)
+  if (naturalKey && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, naturalKey)
+}
+
+export function keyConflict(item: JsonObject, holder: Item, name: string, naturalKey: NaturalKey): Refusal {
+  return new Refusal(
+    'Conflict',
+    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${describeKey(item, naturalKey)}).`,
+  )
+}
+
+/** Refuses events of one write after which two items would have the same natural key. */
+export async function checkKeys(
+  events: Iterable<DomainEvent>,
+  accepted: AcceptedState,
+  rules: Rules,
+  code: RefusalCode,
+  turn: Turn,
+): Promise<void> {
+  if (rules.keyFields.size === 0) return
+  const after = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
+  for (const event of events) {
+    if (turn.isOver) await turn.next()
+    if (rules.keyFields.has(event.collection)) after.accept([event])
+  }
+  for (const event of events) {
+    if (turn.isOver) await turn.next()
+    const { collection: name } = event
+    const wanted = rules.keyFields.get(name)
+    if (!wanted || !('item' in event)) continue
+    const { id, item } = event
+    const naturalKey = item.derived(wanted, () => naturalKeyOf(item.value, wanted))
+    if (naturalKey === undefined) continue
+    // `after` names the item that got the key last, which may be this one; `accepted` names one that had it before.
+    for (const state of [after, accepted]) {
+      const holder = state.collection(name).holderOf(naturalKey)
+      const other = holder === undefined || holder === keyOf(id) ? undefined : after.collection(name).get(holder)
+      if (!isItem(other) || naturalKeyOf(other.value, wanted) !== naturalKey) continue
+      const [one, another] = [JSON.stringify(other.key), JSON.stringify(keyOf(id))]
+      const message = `the items ${one} and ${another} would have the same natural key (${describeKey(item.value, wanted)})`
+      throw new Refusal(code, `In "${name}" ${message}.`, [{ pointer: pointer([name]), message }])
+    }
+  }
 }
 
 /** Characters of a value that a message repeats. */
@@ -104,89 +174,4 @@ function withValue(object: JsonObject, [name = '', ...rest]: Path, value: JsonVa
   const changed: Record<string, JsonValue> = { ...object }
   put(changed, name, rest.length > 0 ? withValue(inner as JsonObject, rest, value) : value)
   return changed
-}
-
-/**
- * The existing item with the natural key of another one, or of a new one.
- * @throws {Refusal} `Unprocessable` when the key is too long.
- */
-export function holderOf(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {
-  const wanted = rules.keyFields.get(collection.name)
-  if (wanted && hasLongKey(item, wanted)) {
-    const names = wanted.fields.map(formatPath).join(', ')
-    throw new Refusal(
-      'Unprocessable',
-      `The values of the natural key (${names}) have more than ${MOST_KEY_LENGTH} characters.`,
-    )
-  }
-  const naturalKey = wanted && naturalKeyOf(item, wanted)
-  const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
-  const holder = key === undefined ? undefined : collection.get(key)
-  return isItem(holder) ? holder : undefined
-}
-
-/** Whether an item equals another one in all but the id. */
-export function isDuplicate(item: JsonObject, holder: Item, idField: string): boolean {
-  const { [idField]: _, ...rest } = item
-  const { [idField]: __, ...others } = parseText(holder.text) as JsonObject
-  return equal(rest, others)
-}
-
-/** Refuses an item that would have the natural key of another item. */
-export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
-  const naturalKey = rules.keyFields.get(collection.name)
-  const holder = holderOf(item, collection, rules)
-  if (naturalKey && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, naturalKey)
-}
-
-export function keyConflict(item: JsonObject, holder: Item, name: string, naturalKey: NaturalKey): Refusal {
-  return new Refusal(
-    'Conflict',
-    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${describeKey(item, naturalKey)}).`,
-  )
-}
-
-/** Refuses events of one write after which two items would have the same natural key. */
-export async function checkKeys(
-  events: Iterable<DomainEvent>,
-  accepted: AcceptedState,
-  rules: Rules,
-  code: RefusalCode,
-  turn: Turn,
-): Promise<void> {
-  if (rules.keyFields.size === 0) return
-  const after = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
-  for (const event of events) {
-    if (turn.isOver) await turn.next()
-    if (rules.keyFields.has(event.collection)) after.accept([event])
-  }
-  for (const event of events) {
-    if (turn.isOver) await turn.next()
-    const { collection: name } = event
-    const wanted = rules.keyFields.get(name)
-    if (!wanted || !('item' in event)) continue
-    const { id, item } = event
-    const naturalKey = item.derived(wanted, () => naturalKeyOf(item.value, wanted))
-    if (naturalKey === undefined) continue
-    // `after` names the item that got the key last, which may be this one; `accepted` names one that had it before.
-    for (const state of [after, accepted]) {
-      const holder = state.collection(name).holderOf(naturalKey)
-      const other = holder === undefined || holder === keyOf(id) ? undefined : after.collection(name).get(holder)
-      if (!isItem(other) || naturalKeyOf(other.value, wanted) !== naturalKey) continue
-      throw sameKey(item.value, keyOf(id), other.key, name, wanted, code)
-    }
-  }
-}
-
-function sameKey(
-  item: JsonObject,
-  key: string,
-  holder: string,
-  name: string,
-  naturalKey: NaturalKey,
-  code: RefusalCode,
-): Refusal {
-  const [one, other] = [JSON.stringify(key), JSON.stringify(holder)]
-  const message = `the items ${other} and ${one} would have the same natural key (${describeKey(item, naturalKey)})`
-  return new Refusal(code, `In "${name}" ${message}.`, [{ pointer: pointer([name]), message }])
 }

@@ -8,7 +8,7 @@ import { parseText } from '../json/parse.ts'
 import { firstAt } from '../json/paths.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { stamp, validTime, withId } from './item-rules.ts'
+import { nextEventFields, validTime, withId } from './item-rules.ts'
 import type { EventTimeRule, Latest, Rules } from './rules.ts'
 
 /** A reading that may become the latest item of its id. */
@@ -63,7 +63,7 @@ export class LatestItems {
   *events(): Generator<DomainEvent, void> {
     for (const [name, candidate] of this.#newest) {
       const collection = this.#accepted.collection(candidate.in)
-      const { exists, isObject } = collectionAfter(this.#lives.get(candidate.in), collection)
+      const { exists, isObject } = existenceAfter(this.#lives.get(candidate.in), collection)
       // A single object has no items.
       if (this.#written.has(name) || isObject) continue
       const event = latestItem(candidate, this.#accepted, this.#rules)
@@ -100,8 +100,8 @@ export async function latestItems(
   return made
 }
 
-/** A collection after the write; `life` is its last event that created or removed the collection. */
-function collectionAfter(
+/** Whether a collection exists after the write; `life` is the write's last event that created or removed it. */
+function existenceAfter(
   life: DomainEvent | undefined,
   before: CollectionState,
 ): Pick<CollectionState, 'exists' | 'isObject'> {
@@ -140,7 +140,7 @@ function latestItem(candidate: LatestCandidate, accepted: AcceptedState, rules: 
   if (!isItem(before)) {
     return {
       type: 'ItemCreated',
-      ...stamp(name, id, before),
+      ...nextEventFields(name, id, before),
       item: new Document(latestText(reading, id, rules)),
     }
   }
@@ -151,11 +151,11 @@ function latestItem(candidate: LatestCandidate, accepted: AcceptedState, rules: 
   const corrected = corrects && (parseText(corrects.text) as JsonObject)
   const replaced = corrected && isMadeFrom(latest, corrected, rules) ? corrected : undefined
   if (order === 0 && !replaced) return undefined
-  const whole = latestText(merged(latest, reading, replaced), before.id, rules)
+  const whole = latestText(withReading(latest, reading, replaced), before.id, rules)
   // Readings with ever new members would make it grow without end.
   const text = Buffer.byteLength(whole) > rules.itemBytes ? latestText(reading, before.id, rules) : whole
   if (text === before.text) return undefined
-  return { type: 'ItemReplaced', ...stamp(name, before.id, before), item: new Document(text) }
+  return { type: 'ItemReplaced', ...nextEventFields(name, before.id, before), item: new Document(text) }
 }
 
 /** Whether a latest item has each member of a reading. */
@@ -167,7 +167,7 @@ function isMadeFrom(latest: JsonObject, reading: JsonObject, { idField }: Rules)
 }
 
 /** The latest item with the members of a reading in place of its own, and of those of the reading that this corrects. */
-function merged(latest: JsonObject, reading: JsonObject, corrected: JsonObject = {}): JsonObject {
+function withReading(latest: JsonObject, reading: JsonObject, corrected: JsonObject = {}): JsonObject {
   const kept = Object.entries(latest).filter(
     ([name]) => !Object.hasOwn(corrected, name) || Object.hasOwn(reading, name),
   )

@@ -56,7 +56,7 @@ export class FileEngine extends Engine {
     this.journal = journal
     this.projections = projections
     this.dataFile = dataFile
-    this.handler = projections.decide(journal, rules, dependencies.now)
+    this.handler = projections.createHandler(journal, rules, dependencies.now)
     projections.follow(journal, { handler: this.handler, dataFile })
     this.past = projections.past(journal)
     this.schemas = schemas
@@ -68,7 +68,7 @@ export class FileEngine extends Engine {
     const { files, log, failed } = dependencies
     const schemas = await ItemSchemas.open(settings.api.schemas)
     const rules = rulesOf(settings, schemas, dependencies)
-    await prepareFile(settings, dependencies)
+    await prepareDataFile(settings, dependencies)
     const checked = await checkedFirstItems(settings, dependencies, rules)
     const opened = new CloseStack()
     try {
@@ -146,9 +146,9 @@ function metricsOf(journal: FileJournal): readonly Metric[] {
   return [
     metric('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
       [false, true].map((compressed) => {
-        const those = journal.segments().filter((one) => one.compressed === compressed)
-        const form = compressed ? 'compressed' : 'plain'
-        return { value: those.reduce((sum, { size }) => sum + size, 0), labels: { form } }
+        const segments = journal.segments().filter((segment) => segment.compressed === compressed)
+        const bytes = segments.reduce((sum, { size }) => sum + size, 0)
+        return { value: bytes, labels: { form: compressed ? 'compressed' : 'plain' } }
       }),
     ),
     counter('journal_appended_events_total', 'Events that became durable since the start.', () => figures.events),
@@ -185,7 +185,7 @@ async function checkedFirstItems(
 }
 
 /** Creates the directory of the data file, and copies the sample if no file was named. */
-async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<void> {
+async function prepareDataFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<void> {
   const target = await files.follow(settings.file)
   const there = await files.stat(target)
   if (there?.isFile === false) throw noFile(target)

@@ -33,14 +33,14 @@ export async function openJournalStore(
   const why = checkpoint && (await checkpointMismatch(files, settings.journal, checkpoint))
   if (checkpoint && why !== undefined) {
     await directory.close(store)
-    // If the journal is damaged, that error takes precedence.
-    const mismatch = mismatchOf(settings.store, checkpoint, await walk(files, settings.journal), why)
+    // `walk` throws first if the journal is damaged.
+    const mismatch = journalMismatch(settings.store, checkpoint, await walk(files, settings.journal), why)
     if (!settings.acceptJournal) throw mismatch
     log.warn(`${mismatch.message} It is accepted.`)
     directory.setAside()
     store = await openStore(directory, log)
   }
-  // It holds no complete write, and may be that of another journal.
+  // The store has no complete write, and may be that of another journal.
   if (!checkpoint && settings.acceptJournal && store.newest(tableKey(TAG.state, 1))) {
     await directory.close(store)
     directory.setAside()
@@ -69,8 +69,8 @@ async function openStore(directory: StoreDirectory, log: EngineDependencies['log
   }
 }
 
-/** `why`: why the checkpoint is not in the journal. */
-function mismatchOf(store: string, { journal, next }: Checkpoint, found: Pick<Walk, 'id' | 'next'>, why: string) {
+/** @param why why the journal does not have the checkpoint */
+function journalMismatch(store: string, { journal, next }: Checkpoint, found: Pick<Walk, 'id' | 'next'>, why: string) {
   const [last, head] = [next.position - 1, found.next.position - 1]
   const what =
     found.id !== journal

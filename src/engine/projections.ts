@@ -25,36 +25,6 @@ import type { EngineDependencies } from './dependencies.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
 import { keyFieldsOf, timesOf } from './rules.ts'
 
-interface DurableProjectionsOptions {
-  readonly settings: Settings
-  readonly dependencies: EngineDependencies
-  /** Identifies the imports of this node's data file in a cluster. */
-  readonly dataFileId?: string
-}
-
-/** The parts of an open journal that the store needs. */
-interface CheckpointedJournal {
-  readonly head: Position
-  checkpoint(): Checkpoint | undefined
-}
-
-export interface StoreStatus {
-  readonly state: 'current' | 'building' | 'full'
-  /** Position of its last event. */
-  readonly position: Position
-  readonly bytes: number
-  readonly detail?: string
-}
-
-/** Approximate maximum of rows of an event besides its item. */
-const ROWS_AN_EVENT = 8
-const ROW_BYTES = 1024
-/** Approximate maximum that a transaction stores. */
-const EVENTS_AT_ONCE = 256
-const BYTES_AT_ONCE = 1024 * 1024
-
-const NO_ROOM = 'the disk has no room for the store'
-
 /** The projections of a journal: those with rows in the store see a write first, then those of the bus. */
 export class Projections {
   readonly views: Views
@@ -116,7 +86,46 @@ export class EventBus {
   }
 }
 
-/** The projections of a journal, in a store on disk. Call `opening`, then `decide`, `catchUp` and `begin`. */
+interface DurableProjectionsOptions {
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  /** Identifies the imports of this node's data file in a cluster. */
+  readonly dataFileId?: string
+}
+
+interface CheckpointedJournal extends Journal {
+  checkpoint(): Checkpoint | undefined
+}
+
+export interface StoreStatus {
+  readonly state: 'current' | 'building' | 'full'
+  /** Position of its last event. */
+  readonly position: Position
+  readonly bytes: number
+  readonly detail?: string
+}
+
+/** Approximate maximum of rows of an event besides its item. */
+const ROWS_AN_EVENT = 8
+const ROW_BYTES = 1024
+/** Approximate maximum that a transaction stores. */
+const EVENTS_AT_ONCE = 256
+const BYTES_AT_ONCE = 1024 * 1024
+
+const NO_ROOM = 'the disk has no room for the store'
+
+/**
+ * The projections of a journal, in a store on disk.
+ *
+ * | After | The store | Then the engine |
+ * |---|---|---|
+ * | `open` | is at its checkpoint | opens the journal with `opening`, which reads it from the checkpoint on |
+ * | `createHandler` | is saved with the checkpoint of the journal from now on | calls `follow`, which publishes further writes |
+ * | `catchUp` | has all of the journal | reads the data file |
+ * | `begin` | is compacted in its hours; the journal before the checkpoint is verified | accepts writes |
+ * | `end` | stops its background work; `catchUp` throws | waits until its start has ended |
+ * | `close` | is synced and closed | has closed the journal before |
+ */
 export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
   readonly #opened: JournalStore
@@ -194,7 +203,6 @@ export class DurableProjections extends Projections {
       newId,
       log: new LimitedLog(log, elapsedMs),
       resume: async () => this.#openedAt,
-      replay: () => {},
       progress: (segments, of) => this.#logProgress({ segments, of }, 'the journal is being read and checked'),
       hasRoom: (events, bytes) => this.#hasRoom(events, bytes),
       project: (batch) => {
@@ -206,7 +214,7 @@ export class DurableProjections extends Projections {
   }
 
   /** Creates the command handler of an open journal. */
-  decide(journal: Journal & CheckpointedJournal, rules: Rules, now: () => Date): CommandHandler {
+  createHandler(journal: CheckpointedJournal, rules: Rules, now: () => Date): CommandHandler {
     this.#journal = journal
     // The clock may be behind the last event after it was set back.
     const nowMs = (): number => Math.max(now().getTime(), journal.timeMs)
@@ -226,7 +234,7 @@ export class DurableProjections extends Projections {
    * @throws {JournalMismatch} when the items have their ids in another field.
    * @throws {Refusal} `Conflict` when two items have the same natural key.
    */
-  async catchUp(journal: Journal & CheckpointedJournal, idField: string): Promise<void> {
+  async catchUp(journal: CheckpointedJournal, idField: string): Promise<void> {
     await this.#checkJournal(journal)
     await this.views.build(journal.read(this.views.position + 1), 'wait', () => {
       if (this.#isClosed) throw new Ended()
@@ -241,6 +249,24 @@ export class DurableProjections extends Projections {
     await this.views.buildNaturalKeys()
   }
 
+  begin(): void {
+    this.queries.apply()
+    this.#maintenance.begin(this.#openedAt)
+  }
+
+  /** Ends background work soon. */
+  end(): void {
+    this.#isClosed = true
+    this.#maintenance.end()
+    this.views.end()
+  }
+
+  async close(): Promise<void> {
+    this.end()
+    await this.#maintenance.close()
+    const { directory, store } = this.#opened
+    await directory.close(store)
+  }
   /** Without space, the next write saves the checkpoint, or the next start reads from an earlier one. */
   #saveCheckpoint(checkpoint: Checkpoint): void {
     try {
@@ -250,7 +276,7 @@ export class DurableProjections extends Projections {
     }
   }
 
-  /** Throws if the store belongs to another journal. */
+  /** Throws if the store belongs to another journal; a new store gets the id of this one. */
   async #checkJournal({ id, head }: Journal): Promise<void> {
     const key = tableKey(TAG.state, 1)
     const known = this.#opened.store.newest(key)?.toString()
@@ -289,29 +315,10 @@ export class DurableProjections extends Projections {
     if (hasRoom) this.#log.recovered(NO_ROOM, facts, 'the disk has room for the store again')
     else this.#log.error(facts, NO_ROOM)
   }
-
-  begin(): void {
-    this.queries.apply()
-    this.#maintenance.begin(this.#openedAt)
-  }
-
-  /** Ends background work soon. */
-  end(): void {
-    this.#isClosed = true
-    this.#maintenance.end()
-    this.views.end()
-  }
-
-  async close(): Promise<void> {
-    this.end()
-    await this.#maintenance.close()
-    const { directory, store } = this.#opened
-    await directory.close(store)
-  }
 }
 
-/** Items of each collection that are looked at. */
-const ITEMS = 20
+/** Items of each collection that are checked. */
+const CHECKED_ITEMS = 20
 
 /**
  * Refuses items that have their ids in another member than the setting says: they were written with another setting.
@@ -321,7 +328,7 @@ function checkIdField(views: Pick<Views, 'names' | 'find'>, idField: string): vo
   for (const name of views.names()) {
     const collection = views.find(name)
     if (!collection || collection.isObject) continue
-    let seen = 0
+    let checked = 0
     for (const { id, value } of collection.items()) {
       if (own(value, idField) !== id) {
         const field = Object.keys(value).find((member) => value[member] === id)
@@ -330,7 +337,7 @@ function checkIdField(views: Pick<Views, 'names' | 'find'>, idField: string): vo
           `The journal was written with another DataStore.IdField than ${JSON.stringify(idField)}: the item ${JSON.stringify(id)} of ${JSON.stringify(name)} has its id in another field.${hint} Start with that setting, or begin a new journal with --journal.`,
         )
       }
-      if (++seen === ITEMS) break
+      if (++checked === CHECKED_ITEMS) break
     }
   }
 }

@@ -38,7 +38,7 @@ interface Recording {
   /** Position of the last event. */
   readonly end: Position
   /** The recorded time at which the replay begins, and that of the last event. */
-  readonly originMs: number
+  readonly beginMs: number
   readonly latestMs: number
 }
 
@@ -68,7 +68,7 @@ export class ReplayEngine extends Engine {
   private constructor(
     settings: ReplaySettings,
     speed: number,
-    { id, segments, projections, end, originMs, latestMs }: Recording,
+    { id, segments, projections, end, beginMs, latestMs }: Recording,
     dependencies: EngineDependencies,
   ) {
     super()
@@ -79,7 +79,7 @@ export class ReplayEngine extends Engine {
       id,
       segments,
       head: views.position,
-      timeMs: originMs,
+      timeMs: beginMs,
       end,
       project: (batch) => views.put(batch),
     })
@@ -92,7 +92,7 @@ export class ReplayEngine extends Engine {
     this.#dependencies = dependencies
     this.#latestMs = latestMs
     this.#from = views.position
-    this.#pace = new Pace(dependencies, originMs, speed)
+    this.#pace = new Pace(dependencies, beginMs, speed)
   }
 
   static async open(
@@ -197,6 +197,6 @@ async function readRecording(
   }
   // Before the first event there is no time to wait for.
   const beginsAt = last ?? first ?? dependencies.now().toISOString()
-  const originMs = 'ms' in begin && last !== undefined ? begin.ms : Date.parse(beginsAt)
-  return { id, segments, projections, end, originMs, latestMs }
+  const beginMs = 'ms' in begin && last !== undefined ? begin.ms : Date.parse(beginsAt)
+  return { id, segments, projections, end, beginMs, latestMs }
 }

@@ -12,6 +12,7 @@ export class Chain {
     this.#whole = next
   }
 
+  /** The chain values of the next record. */
   get next(): ChainState {
     return this.#next
   }
@@ -23,20 +24,20 @@ export class Chain {
 
   /** Returns the rule that a record breaks; undefined if it is valid. */
   add(record: JournalRecord, crc: string): string | undefined {
-    const wrong = violationOf(record, this.#next)
+    const wrong = chainViolation(record, this.#next)
     if (wrong !== undefined) return wrong
-    this.#next = after(record, crc)
+    this.#next = { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
     if (!record.more) this.#whole = this.#next
     return undefined
   }
 
-  /** Drops the incomplete write. */
+  /** Drops the records of the incomplete write. */
   cutOff(): void {
     this.#next = this.#whole
   }
 }
 
-function violationOf(record: JournalRecord, expected: ChainState): string | undefined {
+function chainViolation(record: JournalRecord, expected: ChainState): string | undefined {
   if (record.position !== expected.position) {
     return `a record of position ${record.position} stands where position ${expected.position} belongs`
   }
@@ -47,10 +48,6 @@ function violationOf(record: JournalRecord, expected: ChainState): string | unde
     return `the record of position ${record.position} names a write batch that did not begin there`
   }
   return undefined
-}
-
-function after(record: JournalRecord, crc: string): ChainState {
-  return { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
 }
 
 /** Joins the records of one write. */

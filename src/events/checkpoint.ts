@@ -41,7 +41,7 @@ export async function checkpointMismatch(
     try {
       const length = await text.size()
       if (isLast ? length < size : length !== size) return `${text.path} has another size`
-      const why = await whyNotItsBeginning(text, checkpoint.journal, first)
+      const why = await headerMismatch(text, checkpoint.journal, first)
       if (why !== undefined) return `${text.path}: ${why}`
       if (isLast && !(await endsAtCheckpoint(text, size, checkpoint)))
         return `${text.path} has another record before offset ${size}`
@@ -52,7 +52,7 @@ export async function checkpointMismatch(
   return undefined
 }
 
-async function whyNotItsBeginning(text: SegmentText, journal: string, first: Position): Promise<string | undefined> {
+async function headerMismatch(text: SegmentText, journal: string, first: Position): Promise<string | undefined> {
   try {
     const { bytes, damage } = await readText(text, HEADER_BYTES, 0)
     if (damage) throw damage

@@ -24,7 +24,7 @@ const REST_FACTOR = 3
 const RETRY_MS = 60_000
 const NEWLINE = 0x0a
 
-const deflate = promisify(gzip)
+const gzipped = promisify(gzip)
 
 /** Compresses the sealed segments of a journal in the background, one after the other. */
 export class Compression {
@@ -126,8 +126,8 @@ export async function compressSegment(
   const original = await files.open(segment.path, 'read')
   try {
     const members = new MemberTable()
-    await writeNew(files, temporary, compressed(original, segment.size, members, rest))
-    await compare(files, original, segment, members, rest)
+    await writeNew(files, temporary, membersOf(original, segment.size, members, rest))
+    await verify(files, original, segment, members, rest)
     await files.rename(temporary, target)
     await files.syncDirectory(directoryOf(target))
     segment.members = members
@@ -141,7 +141,8 @@ export async function compressSegment(
   }
 }
 
-async function* compressed(
+/** The bytes of the compressed file, one gzip member after the other, and at last their table. */
+async function* membersOf(
   original: OpenFile,
   size: number,
   members: MemberTable,
@@ -150,8 +151,8 @@ async function* compressed(
   let offset = 0
   while (offset < size) {
     const began = performance.now()
-    const lines = await wholeLines(original, offset, size)
-    const member = await deflate(lines, { level: LEVEL })
+    const lines = await nextLines(original, offset, size)
+    const member = await gzipped(lines, { level: LEVEL })
     members.add(member, lines.length)
     offset += lines.length
     yield member
@@ -160,11 +161,12 @@ async function* compressed(
   yield members.encode()
 }
 
-/** The lines that fit into a member, at least one. */
-async function wholeLines(file: OpenFile, offset: number, size: number): Promise<Buffer> {
+/** The whole lines from an offset on that fit into a member, at least one. */
+async function nextLines(file: OpenFile, offset: number, size: number): Promise<Buffer> {
   for (let length = MEMBER_BYTES; ; length *= 2) {
     const bytes = await readFully(file, Math.min(length, size - offset), offset)
     if (bytes.length < Math.min(length, size - offset)) throw new Error('the segment is shorter than it was')
+    // Only a line longer than a member is read in several attempts: it gets a member of its own.
     const end = (length === MEMBER_BYTES ? bytes.lastIndexOf(NEWLINE) : bytes.indexOf(NEWLINE)) + 1
     if (end > 0) return bytes.subarray(0, end)
     if (offset + bytes.length === size) return bytes
@@ -172,7 +174,7 @@ async function wholeLines(file: OpenFile, offset: number, size: number): Promise
 }
 
 /** Reads the whole compressed file like a reader, and compares it with the original. */
-async function compare(
+async function verify(
   files: Files,
   original: OpenFile,
   { path, size }: Segment,

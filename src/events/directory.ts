@@ -17,7 +17,7 @@ export interface DirectoryOptions {
   /** Called with the lock held; returns the checkpoint from which to replay, or undefined for the beginning. */
   readonly resume?: (whyNot: (checkpoint: Checkpoint) => Promise<string | undefined>) => Promise<Checkpoint | undefined>
   /** Gets every complete write of the journal, in order, while it is opened. */
-  readonly replay: (recorded: Recorded) => void
+  readonly replay?: (recorded: Recorded) => void
   /** Called before each segment is read while it is opened. */
   readonly progress?: (segments: number, of: number) => void
 }
@@ -29,11 +29,6 @@ export interface Cut {
   readonly bytes: number
   readonly kept: string
   readonly why: string
-}
-
-/** Whether the directory holds a journal or remains of one; opening then reports what is missing. */
-export async function journalExists(files: Files, directory: string): Promise<boolean> {
-  return (await files.list(directory)).some(isSegment)
 }
 
 /** A locked directory of segments, read to its end. */
@@ -50,6 +45,36 @@ export interface JournalLock {
   release(): Promise<void>
 }
 
+/** Locks, verifies and replays a directory; starts a journal if it is empty. */
+export async function openDirectory(options: DirectoryOptions): Promise<OpenDirectory> {
+  const { files, directory, newId, resume, replay, progress } = options
+  const lock = options.lock ? undefined : await lockDirectory(files, directory)
+  try {
+    const checkpoint = await resume?.((one) => checkpointMismatch(files, directory, one))
+    const walked = await walk(files, directory, replay, { from: checkpoint, progress })
+    const id = walked.id ?? newId()
+    const { segments, next, time, lastOffset, torn } = walked
+    const newest = segments.at(-1)
+    // A compressed segment is never appended to.
+    if (!newest || newest.members) segments.push(await beginSegment(files, directory, id, next))
+    const cut = torn && (await cutOff(files, torn))
+    const last = segments.at(-1) as Segment
+    const file = await files.open(last.path, 'log')
+    if (torn) await file.truncate(torn.offset)
+    await file.sync()
+    await files.syncDirectory(directory)
+    return { id, lock, segments, file, next, time, lastOffset, cut }
+  } catch (error) {
+    await lock?.release()
+    throw error
+  }
+}
+
+/** Whether the directory holds a journal or remains of one; opening then reports what is missing. */
+export async function journalExists(files: Files, directory: string): Promise<boolean> {
+  return (await files.list(directory)).some(isSegment)
+}
+
 /** Node reports ENOENT for a directory that cannot be created in a read-only file system. */
 const NOT_CREATABLE = ['ENOENT', 'EROFS', 'EACCES', 'EPERM']
 
@@ -64,43 +89,18 @@ export async function lockDirectory(files: Files, directory: string): Promise<Jo
   return lock
 }
 
-/** Locks, verifies and replays a directory; starts a journal if it is empty. */
-export async function openDirectory(options: DirectoryOptions): Promise<OpenDirectory> {
-  const { files, directory, newId, resume, replay, progress } = options
-  const lock = options.lock ? undefined : await lockDirectory(files, directory)
-  try {
-    const checkpoint = await resume?.((one) => checkpointMismatch(files, directory, one))
-    const walked = await walk(files, directory, replay, { from: checkpoint, progress })
-    const id = walked.id ?? newId()
-    const { segments, next, time, lastOffset, torn } = walked
-    // A compressed segment is never appended to.
-    const end = segments.at(-1)
-    if (!end || end.members) segments.push(await beginSegment(files, directory, id, next))
-    const cut = torn && (await cutOff(files, torn))
-    const last = segments.at(-1) as Segment
-    const file = await files.open(last.path, 'log')
-    if (torn) await file.truncate(torn.offset)
-    await file.sync()
-    await files.syncDirectory(directory)
-    return { id, lock, segments, file, next, time, lastOffset, cut }
-  } catch (error) {
-    await lock?.release()
-    throw error
-  }
-}
-
 /** Saves the bytes to be cut off durably beside the segment. */
 async function cutOff(files: Files, torn: Torn): Promise<Cut> {
   let kept = `${torn.segment.path}.torn-${torn.offset}`
-  for (let again = 2; !(await isBeginning(files, kept, torn.bytes)); again++)
-    kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
+  for (let number = 2; !(await isFreeFor(files, kept, torn.bytes)); number++)
+    kept = `${torn.segment.path}.torn-${torn.offset}-${number}`
   await writeNew(files, kept, [torn.bytes])
   await files.syncDirectory(directoryOf(kept))
   return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
 }
 
-/** Whether a file is missing or has the first bytes of a torn tail: a start that ended before it cut off the tail left it. */
-async function isBeginning(files: Files, path: string, torn: Buffer): Promise<boolean> {
+/** Whether a file is missing, or has the first bytes of the torn tail, from a start that ended before it cut off the tail. */
+async function isFreeFor(files: Files, path: string, torn: Buffer): Promise<boolean> {
   const found = await files.read(path)
   return !found || torn.subarray(0, found.length).equals(found)
 }

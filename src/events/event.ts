@@ -6,7 +6,17 @@ export type Position = number
 /** An item's identifier as stored; `String(id)` is its key. */
 export type ItemId = string | number
 
-interface OfItem {
+export type DomainEvent = ItemEvent | CollectionEvent
+
+/** A change of an item, in the past tense. It holds the result, so that replay applies it without deciding again. */
+export type ItemEvent =
+  | (ItemEventFields & {
+      readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'
+      readonly item: Document
+    })
+  | (ItemEventFields & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
+
+export interface ItemEventFields {
   readonly collection: string
   readonly id: ItemId
   /** The number of the item's events including this one; continues after a deletion. */
@@ -15,14 +25,6 @@ interface OfItem {
   readonly prior: Position
 }
 
-/** A change of an item, in the past tense. It holds the result, so that replay applies it without deciding again. */
-export type ItemEvent =
-  | (OfItem & {
-      readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'
-      readonly item: Document
-    })
-  | (OfItem & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
-
 /**
  * The id of a single object: a collection of this one item, whose JSON has no id. It exists from `ObjectCreated` to
  * `ObjectDeleted`. Items of other collections never have an empty id.
@@ -30,13 +32,11 @@ export type ItemEvent =
 export const OBJECT_ID = ''
 
 /** A change of a whole collection. The deletions of its items come before its removal. */
-export type CollectionEvent =
+type CollectionEvent =
   | { readonly type: 'CollectionCreated' | 'CollectionRemoved'; readonly collection: string }
   | { readonly type: 'CollectionOrdered'; readonly collection: string; readonly ids: readonly ItemId[] }
   /** The next item without an id gets this integer again, also if deleted items had it. */
   | { readonly type: 'IdsReset'; readonly collection: string; readonly nextId: number }
-
-export type DomainEvent = ItemEvent | CollectionEvent
 
 const TYPES: Readonly<Record<DomainEvent['type'], true>> = {
   ItemCreated: true,

@@ -8,7 +8,7 @@ export interface Journal {
   readonly id: string
   /** The position of the last durable event. */
   readonly head: Position
-  /** Its time in milliseconds since 1970; -Infinity if there is none. */
+  /** The time of that event in milliseconds since 1970; -Infinity if there is none. */
   readonly timeMs: number
   /** False for a few seconds after a write failed for lack of space; false for good after a failed sync. */
   readonly writable: boolean
@@ -42,7 +42,7 @@ export interface Recorded extends Origin {
   readonly events: List<DomainEvent>
 }
 
-/** The writer of a write, and the identity of its request. */
+/** Who made a write, and the identity of the request. */
 export interface Origin {
   readonly actor: string
   readonly requestId: string
@@ -91,8 +91,8 @@ export function slice<R extends Recorded>(recorded: R, from: Position, to: Posit
   return { ...recorded, position: first, events }
 }
 
-export function recordedOf({ expected, actor, requestId, key, request, events }: Draft, time: string): Recorded {
-  const position = expected
+export function recordedOf(draft: Draft, time: string): Recorded {
+  const { expected: position, actor, requestId, key, request, events } = draft
   if (key === undefined) return { position, time, actor, requestId, events }
   return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
 }
@@ -109,6 +109,7 @@ export function isLarge(events: List<DomainEvent>): boolean {
     if (event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS) return true
     if ('item' in event) characters += event.item.text.length
   }
+  // One long item cannot be divided; an event may create its collection before it.
   return events.length > 2 && characters > MANY_CHARACTERS
 }
 

@@ -19,8 +19,11 @@ export interface Member {
 /** The header of an empty gzip member with an extra field (RFC 1952): no time, no compressor flags, unknown system. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255])
 /** An empty deflate block, and the crc32 and the length of no bytes. */
-const NOTHING = Buffer.from([3, 0, 0, 0, 0, 0, 0, 0, 0, 0])
-const AROUND_BYTES = HEADER.length + 2 + 4 + NOTHING.length
+const EMPTY_BLOCK = Buffer.from([3, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+/** Where the payload of an empty member's subfield begins: after the lengths and the name of the subfield. */
+const PAYLOAD = HEADER.length + 2 + 4
+/** Bytes of an empty member besides its payload. */
+const AROUND_BYTES = PAYLOAD + EMPTY_BLOCK.length
 
 const ROW_BYTES = 12
 /** An extra field has at most 65,535 bytes. */
@@ -113,20 +116,17 @@ export class MemberTable {
   }
 }
 
-/** Bytes of the table of so many members. */
+/** Bytes of the stored table of so many members. */
 function trailerBytes(members: number): number {
   return members * ROW_BYTES + Math.ceil(members / TABLE_ROWS) * AROUND_BYTES + FOOTER_BYTES
 }
-
-/** Where the payload of an empty member's subfield begins. */
-const PAYLOAD = HEADER.length + 2 + 4
 
 function emptyMember(subfield: 'RT' | 'RF', payload: Buffer): Buffer {
   const lengths = Buffer.alloc(6)
   lengths.writeUInt16LE(4 + payload.length, 0)
   lengths.write(subfield, 2, 'latin1')
   lengths.writeUInt16LE(payload.length, 4)
-  return Buffer.concat([HEADER, lengths, payload, NOTHING])
+  return Buffer.concat([HEADER, lengths, payload, EMPTY_BLOCK])
 }
 
 /** Bytes of cached text. */

@@ -5,7 +5,7 @@ import { type Journal, lastPosition, type Recorded } from './journal.ts'
 import type { Segment } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 
-export interface PlayedJournalOptions {
+interface PlayedJournalOptions {
   readonly files: Files
   readonly id: string
   /** The segments as they were at the start: later events are not replayed. */

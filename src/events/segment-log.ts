@@ -16,7 +16,7 @@ export interface SegmentLogOptions extends DirectoryOptions {
   readonly compress?: Omit<CompressionOptions, 'files'>
 }
 
-export interface SegmentStatus {
+interface SegmentStatus {
   readonly first: Position
   /** Bytes of the file. */
   readonly size: number

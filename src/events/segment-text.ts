@@ -4,10 +4,6 @@ import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
 import { type InflatedMembers, type Member, MemberTable } from './members.ts'
 
-export function compressedPath(path: string): string {
-  return `${path}.gz`
-}
-
 /** A segment to open. Its file is plain or compressed, under different names, and may be compressed at any time. */
 export interface SegmentFile {
   /** The path of the plain file, even if only the compressed one exists. */
@@ -25,19 +21,8 @@ export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
   readonly file: Pick<OpenFile, 'read' | 'size'>
 }
 
-/** A part of a compressed segment that cannot be read. */
-class DamagedText extends Corruption {
-  /** The offset of the text where the damaged part begins. */
-  readonly offset: number
-
-  constructor(message: string, offset: number) {
-    super(message)
-    this.offset = offset
-  }
-}
-
 /**
- * Opens a segment's file. If a crash has left both, the plain one is used.
+ * Opens a segment's file, the plain one if there are both.
  * @param inflated Caches the members of compressed segments.
  */
 export async function openSegment(
@@ -45,15 +30,18 @@ export async function openSegment(
   segment: SegmentFile,
   inflated?: InflatedMembers,
 ): Promise<SegmentText> {
-  const plain = async (): Promise<SegmentText | undefined> => {
-    const file = await openIfThere(files, segment.path)
-    return file && { ...file, path: segment.path, file }
-  }
-  // The file may be compressed, and so renamed, between two attempts.
+  // The plain file may be replaced by the compressed one between two attempts, and after a crash both may exist.
   const text =
-    (segment.members ? undefined : await plain()) ?? (await openCompressed(files, segment, inflated)) ?? (await plain())
+    (segment.members ? undefined : await openPlain(files, segment)) ??
+    (await openCompressed(files, segment, inflated)) ??
+    (await openPlain(files, segment))
   if (!text) throw new Corruption(`${segment.path}, position ${segment.first} and on: the segment is missing.`)
   return text
+}
+
+async function openPlain(files: Files, { path }: SegmentFile): Promise<SegmentText | undefined> {
+  const file = await openIfThere(files, path)
+  return file && { ...file, path, file }
 }
 
 async function openCompressed(
@@ -74,6 +62,10 @@ async function openCompressed(
     await file.close()
     throw error
   }
+}
+
+export function compressedPath(path: string): string {
+  return `${path}.gz`
 }
 
 async function openIfThere(files: Files, path: string): Promise<OpenFile | undefined> {
@@ -130,6 +122,17 @@ class CompressedText implements SegmentText {
     const text = await readMember(this.file, this.path, member)
     this.#inflated?.set(this.#first, member.offset, text)
     return text
+  }
+}
+
+/** A part of a compressed segment that cannot be read. */
+class DamagedText extends Corruption {
+  /** The offset of the text where the damaged part begins. */
+  readonly offset: number
+
+  constructor(message: string, offset: number) {
+    super(message)
+    this.offset = offset
   }
 }
 

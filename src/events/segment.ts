@@ -2,20 +2,20 @@ import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
 import type { SegmentFile } from './segment-text.ts'
 
-/** A segment, or the beginning of one. */
-export interface SegmentSpan {
-  /** Position of the first event. */
-  readonly first: Position
-  readonly size: number
-  readonly index: { readonly positions: readonly Position[]; readonly offsets: readonly number[] }
-}
-
-/** All offsets and sizes refer to the text, whether the file is plain or compressed. */
+/** A segment of an open journal. All offsets and sizes refer to the text, whether the file is plain or compressed. */
 export interface Segment extends SegmentFile {
   /** Durable bytes. */
   size: number
   /** The offsets of some records, in ascending order, at most INDEX_BYTES apart. */
   readonly index: { readonly positions: Position[]; readonly offsets: number[] }
+}
+
+/** A segment, or the beginning of one, as a checkpoint describes it. */
+export interface SegmentSpan {
+  /** Position of the first event. */
+  readonly first: Position
+  readonly size: number
+  readonly index: { readonly positions: readonly Position[]; readonly offsets: readonly number[] }
 }
 
 const INDEX_BYTES = 16 * 1024
@@ -81,6 +81,7 @@ export function bytesAfter(segments: readonly SegmentSpan[], next: Position, pos
   return bytes
 }
 
+/** The offset of the event after a position, estimated from the indexed records around it; `end` follows the segment. */
 function offsetAfter({ first, size, index }: SegmentSpan, end: Position, position: Position): number {
   const after = position + 1
   let [low, lowOffset] = [first, 0]

@@ -56,8 +56,8 @@ export async function walk(files: Files, directory: string, visit?: Visit, optio
     const span = known[index]
     const segment = segmentAt(directory, span?.first ?? first, span?.size ?? 0, span?.index)
     const isLast = !until && index === firsts.length - 1
-    if (index < known.length - 1) await walker.pass(segment)
-    else await walker.read(segment, until?.segments[index]?.size, isLast)
+    if (index < known.length - 1) await walker.addUnread(segment)
+    else await walker.addRead(segment, until?.segments[index]?.size, isLast)
   }
   progress(firsts.length, firsts.length)
   return walker
@@ -89,8 +89,9 @@ class Walker implements Walk {
   readonly #visit: Visit | undefined
   readonly #options: WalkOptions
   readonly #chain: Chain
-  /** The offset of the incomplete write, and its records. */
-  #begun: number | undefined
+  /** The offset of the write of which more records follow; undefined between two writes. */
+  #writeOffset: number | undefined
+  /** Its records so far. */
   #parts: JournalRecord[] = []
 
   constructor(files: Files, visit: Visit | undefined, options: WalkOptions) {
@@ -109,25 +110,26 @@ class Walker implements Walk {
   }
 
   /** Adds a segment that the checkpoint describes, unread. */
-  async pass(segment: Segment): Promise<void> {
+  async addUnread(segment: Segment): Promise<void> {
     await (await openSegment(this.#files, segment)).close()
     this.segments.push(segment)
   }
 
   /** Reads a segment from where the checkpoint ends, up to a size or its end. Only the last one may be torn. */
-  async read(segment: Segment, size: number | undefined, isLast: boolean): Promise<void> {
+  async addRead(segment: Segment, size: number | undefined, isLast: boolean): Promise<void> {
     const text = await openSegment(this.#files, segment)
     try {
-      await this.#read(text, segment, size ?? (await text.size()), isLast)
+      await this.#readLines(text, segment, size ?? (await text.size()), isLast)
     } finally {
       await text.close()
     }
     this.segments.push(segment)
   }
 
-  async #read(text: SegmentText, segment: Segment, size: number, isLast: boolean): Promise<void> {
+  async #readLines(text: SegmentText, segment: Segment, size: number, isLast: boolean): Promise<void> {
     const { position } = this.#chain.next
-    if (this.#begun !== undefined) throw this.#corrupt(text, 0, 'the segment before it ends in the middle of a write')
+    if (this.#writeOffset !== undefined)
+      throw this.#corrupt(text, 0, 'the segment before it ends in the middle of a write')
     let hasHeader = segment.size > 0
     if (!hasHeader && segment.first !== position) {
       throw this.#corrupt(text, 0, `the segment that begins with position ${position} is missing`)
@@ -135,8 +137,8 @@ class Walker implements Walk {
     const reader = new LineReader(text, segment.size, size)
     for await (const lines of reader.read()) {
       for (const line of lines) {
-        if (hasHeader) this.#take(text, segment, line)
-        else this.#begin(text, segment, line)
+        if (hasHeader) this.#addRecord(text, segment, line)
+        else this.#addHeader(text, segment, line)
         hasHeader = true
       }
       await this.#options.rest?.(this.#chain.next.position - 1)
@@ -148,10 +150,10 @@ class Walker implements Walk {
       const why = isLast && !segment.members ? await this.#whyNotTorn(text, offset, size) : damage
       if (why !== undefined) throw this.#corrupt(text, offset, why)
     }
-    await this.#cutOff(text, segment, size)
+    await this.#noteTorn(text, segment, size)
   }
 
-  #begin(text: SegmentText, segment: Segment, line: ScannedLine): void {
+  #addHeader(text: SegmentText, segment: Segment, line: ScannedLine): void {
     const { journal, first, previous } = this.#parse(text, 0, () => parseHeader(line.bytes))
     if (journal !== (this.id ?? journal)) {
       throw this.#corrupt(text, 0, `the segment belongs to another journal, ${journal}`)
@@ -163,24 +165,24 @@ class Walker implements Walk {
     this.lastOffset = undefined
   }
 
-  #take(text: SegmentText, segment: Segment, line: ScannedLine): void {
+  #addRecord(text: SegmentText, segment: Segment, line: ScannedLine): void {
     const { offset } = line
     const record = this.#parse(text, offset, () => line.record())
     const wrong = this.#chain.add(record, line.crc)
     if (wrong !== undefined) throw this.#corrupt(text, offset, wrong)
     addToIndex(segment, record.position, offset)
     this.lastOffset = offset
-    this.#begun ??= offset
+    this.#writeOffset ??= offset
     if (this.#visit) this.#parts.push(record)
     if (record.more) return
     this.#visit?.(writeOf(this.#parts))
     this.time = record.time
-    this.#begun = undefined
+    this.#writeOffset = undefined
     this.#parts = []
   }
 
   async #whyNotTorn(text: SegmentText, offset: number, size: number): Promise<string | undefined> {
-    // The kind of damage depends on whole sectors.
+    // Zeros are compared with whole sectors, so the bytes begin at one.
     const base = offset - (offset % SECTOR)
     const { bytes } = await readText(text, size - base, base)
     const why = whyNotTorn(bytes, offset - base, this.#chain.next.position)
@@ -188,12 +190,12 @@ class Walker implements Walk {
   }
 
   /** Notes what must be cut off: the torn tail and the incomplete write. */
-  async #cutOff(text: SegmentText, segment: Segment, size: number): Promise<void> {
-    const offset = this.#begun ?? segment.size
+  async #noteTorn(text: SegmentText, segment: Segment, size: number): Promise<void> {
+    const offset = this.#writeOffset ?? segment.size
     if (offset === size) return
     const { bytes } = await readText(text, size - offset, offset)
-    this.torn = { segment, offset, bytes, why: this.#begun === undefined ? 'a torn tail' : 'an unfinished write' }
-    if (this.#begun === undefined) return
+    this.torn = { segment, offset, bytes, why: this.#writeOffset === undefined ? 'a torn tail' : 'an unfinished write' }
+    if (this.#writeOffset === undefined) return
     this.#chain.cutOff()
     this.lastOffset = undefined
     removeFromIndex(segment, offset)
@@ -216,7 +218,7 @@ class Walker implements Walk {
 }
 
 /** The unit of writes to a disk. */
-export const SECTOR = 512
+const SECTOR = 512
 const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
 
 /**
@@ -224,6 +226,7 @@ const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
  * after a crash (docs/journal.md, "Torn or corrupt"). Undefined: torn. Otherwise the reason why it is corruption.
  */
 export function whyNotTorn(bytes: Buffer, offset: number, position: Position): string | undefined {
+  // The last batch has no later one.
   for (let at = bytes.indexOf(OPENING, offset + 1); at >= 0; at = bytes.indexOf(OPENING, at + 1)) {
     const found = readFrame(bytes, at)
     if (found.kind === 'whole' && parseRecord(bytes, found).flush > position) {
@@ -233,6 +236,7 @@ export function whyNotTorn(bytes: Buffer, offset: number, position: Position): s
   const rest = bytes.subarray(offset)
   const damaged = readFrame(bytes, offset)
   const firstZero = rest.indexOf(0)
+  // Without zeros, only the end of the batch may be missing.
   if (firstZero < 0) {
     if (damaged.kind !== 'cut') return 'its bytes do not match its checksum'
     if (rest.includes(NEWLINE)) return 'a record is cut off, yet others follow it'
@@ -240,8 +244,10 @@ export function whyNotTorn(bytes: Buffer, offset: number, position: Position): s
     const completed = begun + PREFIX_SHAPE.slice(begun.length)
     return /^\{"frame":"[0-9a-f]{24}",$/.test(completed) ? undefined : 'it does not begin as a record does'
   }
+  // Zeros behind the damaged record do not explain its damage.
   if (damaged.kind !== 'cut' && offset + firstZero >= (damaged.end ?? offset + PREFIX_BYTES))
     return 'its bytes do not match its checksum'
+  // Invariant: the zeros before `from` are whole sectors that did not reach the disk.
   for (let from = firstZero; from >= 0 && from < rest.length; ) {
     let to = from
     while (rest[to] === 0) to++

@@ -89,10 +89,10 @@ async function searchForATurn(
   const began = performance.now()
   let yielded = began
   for await (const recorded of candidates(source, filter, head)) {
-    for (const [position, event] of isWithin(recorded, filter) ? positioned(recorded) : []) {
-      if (found.length === most || !concerns(event, filter)) continue
+    for (const [position, event] of matchesWrite(recorded, filter) ? positioned(recorded) : []) {
+      if (found.length === most || !matchesEvent(event, filter)) continue
       found.push({ position, event, recorded })
-      characters += lengthOf(event)
+      characters += itemCharacters(event)
     }
     const now = performance.now()
     const next = lastPosition(recorded) + 1
@@ -122,31 +122,32 @@ export async function* newestFirst(
   held = HELD_CHARACTERS,
 ): AsyncGenerator<FoundEvent> {
   const lowest = Math.max(1, filter.from)
-  // All matches after `to` were yielded.
   let length = RANGE.least
+  // Invariant: all matches after `to` were yielded.
   for (let to = head; to >= lowest; ) {
     const from = Math.max(lowest, to - length + 1)
     const found: FoundEvent[] = []
     let characters = 0
-    let left = from - 1
+    /** Matches up to this position are not held; they are read in the next range. */
+    let unheld = from - 1
     for await (const { position, event, recorded } of search(source, { ...filter, from }, to, asker)) {
       // Without the other events of its record.
       found.push({ position, event, recorded: { ...recorded, events: [event] } })
-      characters += lengthOf(event)
+      characters += itemCharacters(event)
       while (characters > held && found.length > 1) {
         const oldest = found.shift() as FoundEvent
-        characters -= lengthOf(oldest.event)
-        left = oldest.position
+        characters -= itemCharacters(oldest.event)
+        unheld = oldest.position
       }
     }
     yield* found.reverse()
-    const isMuch = found.length * 4 > length || left >= from
-    length = isMuch ? RANGE.least : Math.min(RANGE.most, length * 2)
-    to = left
+    const areMany = found.length * 4 > length || unheld >= from
+    length = areMany ? RANGE.least : Math.min(RANGE.most, length * 2)
+    to = unheld
   }
 }
 
-function lengthOf(event: DomainEvent): number {
+function itemCharacters(event: DomainEvent): number {
   return 'item' in event ? event.item.text.length : 0
 }
 
@@ -167,7 +168,7 @@ export async function timeRange(
   return { first, last: last !== undefined && last < head ? last : undefined }
 }
 
-/** Events of an item are found by its history; those of a collection lie between its first and its last. */
+/** The writes that may match. Events of an item are found by its history; those of a collection lie between its first and its last. */
 async function* candidates(
   { journal, ...source }: SearchSource,
   { from, collection, id }: EventFilter,
@@ -187,11 +188,11 @@ async function* candidates(
     else yield* journal.read(first, head)
     return
   }
-  const reach = collection === undefined ? { first, last: head } : history.reachOf(collection)
-  if (reach) yield* journal.read(Math.max(first, reach.first), Math.min(head, reach.last))
+  const range = collection === undefined ? { first, last: head } : history.reachOf(collection)
+  if (range) yield* journal.read(Math.max(first, range.first), Math.min(head, range.last))
 }
 
-function isWithin({ actor, time }: Recorded, filter: EventFilter): boolean {
+function matchesWrite({ actor, time }: Recorded, filter: EventFilter): boolean {
   if (filter.actor !== undefined && filter.actor !== actor) return false
   if (!filter.since && !filter.until) return true
   const at = { ms: Date.parse(time), micros: 0 }
@@ -201,7 +202,7 @@ function isWithin({ actor, time }: Recorded, filter: EventFilter): boolean {
   )
 }
 
-function concerns(event: DomainEvent, { collection, id, type }: EventFilter): boolean {
+function matchesEvent(event: DomainEvent, { collection, id, type }: EventFilter): boolean {
   return (
     (collection === undefined || event.collection === collection) &&
     (type === undefined || event.type === type) &&

@@ -37,7 +37,7 @@ export class History implements StoredProjection {
     if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
     if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), positionBytes(position))
-    if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
+    if (exists !== undefined) store.set(lifeKey(number, position), exists ? LIFE.created : LIFE.removed)
   }
 
   existed(collection: string, at: Position): boolean {
@@ -72,6 +72,7 @@ export class History implements StoredProjection {
     from: Position,
     to: Position,
   ): AsyncGenerator<Recorded> {
+    /** The position of the event before. */
     let before: Position | undefined
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
@@ -88,13 +89,13 @@ export class History implements StoredProjection {
   }
 
   /** An item's last event up to a position. */
-  async lastOf(
+  async lastEventOf(
     journal: Pick<Journal, 'read'>,
     collection: string,
     key: string,
     at: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
-    const last = this.#lastOf(collection, key)
+    const last = this.#lastPosition(collection, key)
     if (last === undefined) return undefined
     const position = last <= at ? last : this.earlierOf(collection, key, at)
     if (position !== undefined) return { event: await itemEventAt(journal, position), position }
@@ -117,7 +118,7 @@ export class History implements StoredProjection {
 
   /** The positions of an item's first events between two positions, both inclusive: at most AT_ONCE. */
   #positions(collection: string, key: string, from: Position, to: Position): readonly Position[] {
-    const last = this.#lastOf(collection, key)
+    const last = this.#lastPosition(collection, key)
     if (last === undefined || last < from) return []
     // A write that is being stored in parts has rows that are not to be seen yet.
     const earlier = this.#rows(collection, key, from, Math.min(to + 1, last), { limit: AT_ONCE }).map(keyPosition)
@@ -136,7 +137,7 @@ export class History implements StoredProjection {
     )
   }
 
-  #lastOf(collection: string, key: string): Position | undefined {
+  #lastPosition(collection: string, key: string): Position | undefined {
     return this.#views.any(collection)?.get(key)?.position
   }
 
@@ -168,11 +169,16 @@ function positionBytes(position: Position): Buffer {
 }
 
 function lifeKey(collection: number, position: Position): Buffer {
-  return Buffer.from(numberedKey(TAG.life, collection, position))
+  return numberedKey(TAG.life, collection, position)
 }
 
-/** Positions closer than this are read together. */
-const GAP = 64
+async function itemEventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<ItemEvent> {
+  const { events } = await recordAt(journal, position)
+  return events.at(0) as ItemEvent
+}
+
+/** Positions at most this far apart are read together. */
+const MOST_APART = 64
 /** Highest number of positions read together, in one read or in several concurrent ones: decoding blocks the event loop. */
 const MOST_TOGETHER = 256
 /** Highest number of characters of items in one read; the rest is read in the next round. */
@@ -181,7 +187,7 @@ const MOST_CHARACTERS = 1024 * 1024
 const READS_AT_ONCE = 8
 
 /** An event of an item, its position, and its time in milliseconds since 1970. */
-export type EventOfItem = readonly [Position, ItemEvent, number]
+type EventOfItem = readonly [Position, ItemEvent, number]
 
 /** The events of items at ascending positions, which are not always found in this order. Close positions are read together. */
 export async function* itemEventsAt(
@@ -190,7 +196,7 @@ export async function* itemEventsAt(
 ): AsyncGenerator<EventOfItem> {
   for (let wanted = positions; wanted.length > 0; ) {
     const left: Position[] = []
-    for (const together of readTogether(runsOf(wanted))) {
+    for (const together of groupsOfRuns(adjacentRuns(wanted))) {
       for (const [index, found] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
         yield* found
         left.push(...(together[index] as readonly Position[]).slice(found.length))
@@ -201,17 +207,18 @@ export async function* itemEventsAt(
 }
 
 /** Groups ascending positions into runs that are read together. */
-function runsOf(positions: readonly Position[]): readonly (readonly Position[])[] {
+function adjacentRuns(positions: readonly Position[]): readonly (readonly Position[])[] {
   const runs: Position[][] = []
   for (const position of positions) {
     const run = runs.at(-1)
-    if (run && run.length < MOST_TOGETHER && position - (run.at(-1) as Position) <= GAP) run.push(position)
+    if (run && run.length < MOST_TOGETHER && position - (run.at(-1) as Position) <= MOST_APART) run.push(position)
     else runs.push([position])
   }
   return runs
 }
 
-function* readTogether(runs: readonly (readonly Position[])[]): Generator<readonly (readonly Position[])[]> {
+/** Groups runs that are read at the same time. */
+function* groupsOfRuns(runs: readonly (readonly Position[])[]): Generator<readonly (readonly Position[])[]> {
   let together: (readonly Position[])[] = []
   let positions = 0
   for (const run of runs) {
@@ -245,9 +252,4 @@ async function eventsAt(
     throw new Corruption(`The journal has no event of an item at position ${positions[found.length]}.`)
   }
   return found
-}
-
-async function itemEventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<ItemEvent> {
-  const { events } = await recordAt(journal, position)
-  return events.at(0) as ItemEvent
 }

@@ -1,7 +1,8 @@
 import type { Position } from '../events/event.ts'
 import { type Journal, recordAt } from '../events/journal.ts'
-import { readInstant } from '../json/instant.ts'
+import { withPlus } from '../json/instant.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { parseUntil, type Until } from './journal-fold.ts'
 
 type Source = Pick<Journal, 'head' | 'read' | 'timeMs'>
 
@@ -14,13 +15,13 @@ export interface Moment {
 
 /** The position that a text names, directly or by an instant; `what` names the parameter in errors. */
 export async function parseMoment(text: string, what: string, journal: Source, now: () => Date): Promise<Position> {
-  const named = await readText(text, what, journal, now)
+  const named = readUntil(text, what, journal, now)
   return 'position' in named ? named.position : positionAt(journal, named.ms)
 }
 
 /** `parseMoment` with the time. */
 export async function momentOf(text: string, what: string, journal: Source, now: () => Date): Promise<Moment> {
-  const named = await readText(text, what, journal, now)
+  const named = readUntil(text, what, journal, now)
   const position = 'position' in named ? named.position : await positionAt(journal, named.ms)
   if ('ms' in named && position > 0) return { position, ms: named.ms }
   if (journal.head === 0) return { position, ms: now().getTime() }
@@ -28,26 +29,19 @@ export async function momentOf(text: string, what: string, journal: Source, now:
   return { position, ms: Date.parse(time) }
 }
 
-async function readText(
-  text: string,
-  what: string,
-  journal: Source,
-  now: () => Date,
-): Promise<{ readonly position: Position } | { readonly ms: number }> {
-  if (/^\d{1,15}$/.test(text)) {
-    const position = Number(text)
-    if (position <= journal.head) return { position }
-    throw new Refusal('Invalid', `${what}=${text} is beyond the last position, ${journal.head}.`)
-  }
-  const instant = readInstant(text)
-  if (!instant) {
+function readUntil(text: string, what: string, journal: Source, now: () => Date): Until {
+  const named = parseUntil(withPlus(text))
+  if (!named) {
     throw new Refusal('Invalid', `${what} must be a position or an ISO 8601 date-time, not ${JSON.stringify(text)}.`)
   }
+  if ('position' in named && named.position > journal.head) {
+    throw new Refusal('Invalid', `${what}=${text} is beyond the last position, ${journal.head}.`)
+  }
   // After the clock was set back, the last event is ahead of it, and its time is not in the future.
-  if (instant.ms > now().getTime() && instant.ms > journal.timeMs) {
+  if ('ms' in named && named.ms > now().getTime() && named.ms > journal.timeMs) {
     throw new Refusal('Invalid', `${what}=${text} is in the future.`)
   }
-  return { ms: instant.ms }
+  return named
 }
 
 /** The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. */

@@ -26,7 +26,7 @@ export class Pace {
   readonly #clock: Clock
   readonly #originMs: number
   readonly #speed: number
-  readonly #began: number
+  readonly #startedMs: number
   #isEnded = false
   #wake: (() => void) | undefined
 
@@ -35,12 +35,12 @@ export class Pace {
     this.#clock = clock
     this.#originMs = originMs
     this.#speed = speed
-    this.#began = clock.elapsedMs()
+    this.#startedMs = clock.elapsedMs()
   }
 
   /** The current recorded time, in milliseconds since 1970. */
   get ms(): number {
-    return this.#originMs + (this.#clock.elapsedMs() - this.#began) * this.#speed
+    return this.#originMs + (this.#clock.elapsedMs() - this.#startedMs) * this.#speed
   }
 
   isDue(time: string): boolean {

@@ -9,7 +9,7 @@ import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { HIGHEST, numberedKey, POSITION_BYTES, positionOf, TAG } from '../store/keys.ts'
+import { HIGHEST, numberedKey, POSITION_BYTES, positionOf, type Row, type RowsOptions, TAG } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
 import type { OrderedKeys } from '../store/tree.ts'
@@ -21,7 +21,7 @@ const MOST_CHARACTERS = 64 * 1024 * 1024
 /** Rows read at a time: a few lookups for each. */
 const ROWS = 32
 
-export interface PastSources {
+interface PastSources {
   readonly store: Store
   readonly journal: Pick<Journal, 'read'>
   readonly history: History
@@ -58,7 +58,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     now: PinnedCollection,
     places: number,
     position: Position,
-    { changed, gone, characters }: Since,
+    { changed, gone, characters }: ChangesSince,
     indexes: readonly StoredIndex[],
   ) {
     this.at = at
@@ -68,7 +68,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     this.#changed = changed
     this.#gone = gone
     this.characters = characters
-    this.size = now.below(places) + this.#gone.length
+    this.size = now.itemsBefore(places) + this.#gone.length
     this.indexes = indexes.filter((index) => index.isReadableAt(now.at))
     for (const index of this.indexes) index.readers++
   }
@@ -84,9 +84,9 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     const now = collection.held()
     try {
       const places = placesAt(now, at)
-      const since = await changedSince(now, at, places, sources, turn)
+      const since = await changesSince(now, at, places, sources, turn)
       if (since) {
-        const last = lastOf(now, at, places, since, sources)
+        const last = lastPositionAt(now, at, places, since, sources)
         return new PastSnapshot(at, now, places, last, since, sources.indexes)
       }
     } catch (error) {
@@ -136,7 +136,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   async #rankGone(turn: Turn): Promise<readonly number[]> {
     const ranks: number[] = []
     for (const [index, place] of this.#gone.entries()) {
-      ranks.push(this.#now.below(place) + index)
+      ranks.push(this.#now.itemsBefore(place) + index)
       if (turn.isOver) await turn.next()
     }
     return ranks
@@ -178,37 +178,64 @@ function placesAt(now: PinnedCollection, at: Position): number {
   return low
 }
 
-/** Changes since a position. */
-interface Since {
+interface ChangesSince extends Pick<EarlierVersions, 'gone'> {
   /** Earlier versions of the changed items, by place. */
   readonly changed: ReadonlyMap<number, Item>
-  /** Places of items deleted since, in order. */
-  readonly gone: readonly number[]
   readonly characters: number
 }
 
-/** Undefined if there are too many. */
-async function changedSince(
+/** Reads the earlier versions of the items that changed after `at`; undefined if there are too many. */
+async function changesSince(
   now: PinnedCollection,
   at: Position,
   places: number,
-  { store, journal, history }: PastSources,
+  sources: PastSources,
   turn: Turn,
-): Promise<Since | undefined> {
+): Promise<ChangesSince | undefined> {
+  const found = await earlierVersions(now, at, places, sources, turn)
+  if (!found) return undefined
+  const { versions, gone } = found
+  const changed = new Map<number, Item>()
+  let characters = 0
+  const ascending = Array.from(Float64Array.from(versions.keys()).sort())
+  for await (const [position, event, timeMs] of itemEventsAt(sources.journal, ascending)) {
+    if (turn.isOver) await turn.next()
+    if (!('item' in event))
+      throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
+    changed.set(versions.get(position) as number, new Item(event.id, event.item, event.revision, position, timeMs))
+    characters += event.item.text.length
+    if (characters > MOST_CHARACTERS) return undefined
+  }
+  return { changed, gone, characters }
+}
+
+interface EarlierVersions {
+  /** The places of the changed items, by the positions of their earlier versions. */
+  readonly versions: ReadonlyMap<Position, number>
+  /** Places of items deleted since, in order. */
+  readonly gone: readonly number[]
+}
+
+/** Finds where the earlier versions of changed items are in the journal; undefined if there are too many. */
+async function earlierVersions(
+  now: PinnedCollection,
+  at: Position,
+  places: number,
+  { store, history }: PastSources,
+  turn: Turn,
+): Promise<EarlierVersions | undefined> {
   const { name } = now
   const { table } = now.facts
   const gone: number[] = []
-  /** The places of the changed items, by the positions of their earlier versions. */
   const versions = new Map<Position, number>()
   const seen = new Set<number>()
-  // There is one row for each changed place, at the position of its last change. All rows before `start` were read. As a row moves to
-  // a higher position when its item changes again, none is missed, and one may come twice.
+  // Invariant: the rows before `start` were read. There is one for each changed place, at the position of its last
+  // change. It moves to a higher position when its item changes again, so none is missed, and one may come twice.
   for (let start = at + 1, isLast = false; !isLast; ) {
-    const key = Buffer.from(numberedKey(TAG.changed, table, start))
-    const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, HIGHEST)), { limit: ROWS })
+    const rows = changesBetween(store, table, start, HIGHEST, { limit: ROWS })
     for (const row of rows) {
       const place = positionOf(row.value)
-      start = positionOf(row.key, row.key.length - POSITION_BYTES) + 1
+      start = changePosition(row) + 1
       if (place >= places || seen.has(place)) continue
       seen.add(place)
       const { id, position, prior, isTombstone } = now.metadataAt(place)
@@ -225,34 +252,30 @@ async function changedSince(
     isLast = rows.length < ROWS
     if (turn.isOver) await turn.next()
   }
-  const changed = new Map<number, Item>()
-  let characters = 0
-  const ascending = Array.from(Float64Array.from(versions.keys()).sort())
-  for await (const [position, event, timeMs] of itemEventsAt(journal, ascending)) {
-    if (turn.isOver) await turn.next()
-    if (!('item' in event))
-      throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
-    changed.set(versions.get(position) as number, new Item(event.id, event.item, event.revision, position, timeMs))
-    characters += event.item.text.length
-    if (characters > MOST_CHARACTERS) return undefined
-  }
-  return { changed, gone: gone.sort((a, b) => a - b), characters }
+  return { versions, gone: gone.sort((a, b) => a - b) }
+}
+
+/** The rows of changed places, by the positions of their last changes. Backwards, the first bound is inclusive. */
+function changesBetween(store: Store, table: number, from: Position, to: Position, options: RowsOptions) {
+  return store.rows(numberedKey(TAG.changed, table, from), numberedKey(TAG.changed, table, to), options)
+}
+
+function changePosition({ key }: Row): Position {
+  return positionOf(key, key.length - POSITION_BYTES)
 }
 
 /** The position of the collection's last event up to `at`. */
-function lastOf(
+function lastPositionAt(
   now: PinnedCollection,
   at: Position,
   places: number,
-  { changed }: Since,
+  { changed }: ChangesSince,
   { store, history }: PastSources,
 ): Position {
   const { table, ordered } = now.facts
-  const first = Buffer.from(numberedKey(TAG.changed, table, 0))
-  const end = Buffer.from(numberedKey(TAG.changed, table, at))
-  const [row] = store.rows(first, end, { limit: 1, reverse: true })
+  const [row] = changesBetween(store, table, 0, at, { limit: 1, reverse: true })
   let last = Math.max(ordered, history.lifeOf(now.name, at) ?? 0)
-  if (row) last = Math.max(last, positionOf(row.key, row.key.length - POSITION_BYTES))
+  if (row) last = Math.max(last, changePosition(row))
   if (places > 0) last = Math.max(last, now.metadataAt(places - 1).since)
   for (const { position } of changed.values()) last = Math.max(last, position)
   return last

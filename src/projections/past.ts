@@ -24,23 +24,23 @@ const CACHED_MS = 30_000
 const MOST_MS = 300_000
 /** Approximate memory of an item besides its text. */
 const ITEM_BYTES = 120
-/** States that are computed at a time, since each reads the journal and holds its progress. */
-const MADE_AT_ONCE = 2
+/** Highest number of states computed at a time, since each reads the journal and holds its progress. */
+const COMPUTED_AT_ONCE = 2
 
-const STAYING: Asker = { isGone: () => false }
+const NEVER_GONE: Asker = { isGone: () => false }
 
 /** A past state, complete or being computed. */
 interface CachedState {
   readonly key: string
   readonly computed: Promise<ComputedState>
-  /** The requests that wait for it. */
+  /** The clients that wait for it. */
   readonly askers: Asker[]
-  /** Its share of the limits. */
+  /** Its part of CACHED_BYTES or CACHED_CHARACTERS; the sum of all is at most 1. */
   share: number
   /** Number of readers. */
   readers: number
   usedMs: number
-  readonly begunMs: number
+  readonly createdMs: number
 }
 
 interface ComputedState {
@@ -70,11 +70,11 @@ export class Past {
   readonly #journal: Pick<Journal, 'read'>
   readonly #views: Views
   readonly #history: History
-  /** The least recently used first. */
+  /** By position and collection, the least recently used first. */
   readonly #states = new Map<string, CachedState>()
-  readonly #computing = new Semaphore(MADE_AT_ONCE)
+  readonly #computing = new Semaphore(COMPUTED_AT_ONCE)
   readonly #turns = new Turns()
-  #forgetting: NodeJS.Timeout | undefined
+  #evictionTimer: NodeJS.Timeout | undefined
 
   constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
     this.#journal = journal
@@ -96,7 +96,7 @@ export class Past {
   async item(collection: string, key: string, at: Position): Promise<Item | undefined> {
     const now = this.#views.any(collection)?.get(key)
     if (!now || now.position <= at) return isItem(now) ? now : undefined
-    const last = await this.#history.lastOf(this.#journal, collection, key, at)
+    const last = await this.#history.lastEventOf(this.#journal, collection, key, at)
     if (!last || !('item' in last.event)) return undefined
     const { event, position } = last
     return new Item(event.id, event.item, event.revision, position)
@@ -106,16 +106,18 @@ export class Past {
    * The state of a collection, which must have existed, right after an event. The caller must release it. Throws when
    * all clients that wait for it have disconnected.
    */
-  async collection(name: string, at: Position, asker = STAYING): Promise<CollectionSnapshot> {
+  async collection(name: string, at: Position, asker = NEVER_GONE): Promise<CollectionSnapshot> {
     const now = this.#views.any(name) as Collection
     // After its last event, its state is the same at any position.
     const position = Math.min(at, now.position)
     const key = `${position} ${name}`
     const found = this.#states.get(key)
-    const known = found && performance.now() - found.begunMs < MOST_MS ? found : undefined
-    const state = known ?? this.#begin(key, now, position, asker)
+    // One that is too old is replaced, and released by its last reader.
+    const known = found && performance.now() - found.createdMs < MOST_MS ? found : undefined
+    const state = known ?? this.#beginComputing(key, now, position, asker)
     if (known) known.askers.push(asker)
     state.readers++
+    // Moves it to the end.
     this.#states.delete(key)
     this.#states.set(key, state)
     if (found && !known) this.#release(found)
@@ -123,7 +125,7 @@ export class Past {
       const { snapshot, share } = await state.computed
       state.askers.length = 0
       state.share = share
-      this.#forget()
+      this.#evict()
       return releasing(snapshot, at, () => this.#endRead(state))
     } catch (error) {
       if (this.#states.get(key) === state) this.#states.delete(key)
@@ -144,6 +146,7 @@ export class Past {
     most: number,
     asker: Asker,
   ): Promise<boolean> {
+    /** The changed items, each with the position of its last event up to `then`. */
     const changed = new Map<string, Position>()
     for await (const { events } of this.#journal.read(then + 1, now)) {
       if (asker.isGone()) throw new Abandoned()
@@ -165,7 +168,7 @@ export class Past {
     return true
   }
 
-  #begin(key: string, now: Collection, at: Position, asker: Asker): CachedState {
+  #beginComputing(key: string, now: Collection, at: Position, asker: Asker): CachedState {
     const askers = [asker]
     const isGone = (): boolean => {
       const areAllGone = askers.every((one) => one.isGone())
@@ -176,7 +179,7 @@ export class Past {
     const computed = this.#computing.run(() =>
       this.#turns.run((turn) => this.#compute(now, at, { isGone }, turn), { isGone }),
     )
-    return { key, computed, askers, share: 0, readers: 0, usedMs: 0, begunMs: performance.now() }
+    return { key, computed, askers, share: 0, readers: 0, usedMs: 0, createdMs: performance.now() }
   }
 
   async #compute(now: Collection, at: Position, asker: Asker, turn: Turn): Promise<ComputedState> {
@@ -223,7 +226,7 @@ export class Past {
     state.readers--
     state.usedMs = performance.now()
     if (this.#states.get(state.key) !== state) this.#release(state)
-    this.#forget()
+    this.#evict()
   }
 
   /** Releases a state that is no longer cached when its last reader ends. */
@@ -232,7 +235,7 @@ export class Past {
   }
 
   /** Drops unused states that are too many or too old. */
-  #forget(): void {
+  #evict(): void {
     const last = [...this.#states.values()].at(-1)
     let total = 0
     for (const { share } of this.#states.values()) total += share
@@ -247,14 +250,14 @@ export class Past {
       this.#release(state)
     }
     if (this.#states.size === 0) return
-    this.#forgetting ??= setTimeout(() => {
-      this.#forgetting = undefined
-      this.#forget()
+    this.#evictionTimer ??= setTimeout(() => {
+      this.#evictionTimer = undefined
+      this.#evict()
     }, CACHED_MS).unref()
   }
 }
 
-/** The snapshot with the requested position and another release. */
+/** The cached snapshot for one reader, with the position that this one asked for. */
 function releasing(snapshot: CollectionSnapshot, at: Position, released: () => void): CollectionSnapshot {
   const { items, position, exists, indexes } = snapshot
   return {

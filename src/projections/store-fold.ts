@@ -1,9 +1,8 @@
 import { evolve } from '../collections/collection.ts'
 import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
-import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
-import { type DomainEvent, existsAfter, type ItemId, isCreation, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, isCreation, type Position } from '../events/event.ts'
 import { lastPosition, type Recorded, type StoredProjection } from '../events/journal.ts'
 import type { SegmentSpan } from '../events/segment.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -60,6 +59,7 @@ export class StoreFold {
   #state: StoredState
   /** The state after the events that were stored since. */
   #now: { -readonly [Key in keyof StoredState]: StoredState[Key] }
+  /** The numbers of the collections, by name. */
   readonly #numbers = new Map<string, number>()
   /** By number of the collection. */
   readonly #writers = new Map<number, CollectionWriter>()
@@ -75,7 +75,7 @@ export class StoreFold {
     this.#state = storedState(options.store)
     this.#now = { ...this.#state }
     this.#shown = this.#state.visible
-    this.#beginAgain()
+    this.#reset()
   }
 
   get state(): StoredState {
@@ -128,7 +128,7 @@ export class StoreFold {
       })
     } catch (error) {
       indexes.rollBack()
-      this.#beginAgain()
+      this.#reset()
       throw error
     }
     this.#state = state
@@ -150,8 +150,7 @@ export class StoreFold {
         if (position <= this.#now.applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.ordering(itemKeys(event.ids), this.#now.next++, position))
-            yield MICROSECONDS.changed.item
+          for (const _ of writer.ordering(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#now.names = position
         evolve(writer.facts, writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
@@ -166,7 +165,7 @@ export class StoreFold {
   }
 
   /** Resets to the last committed state. */
-  #beginAgain(): void {
+  #reset(): void {
     const { store } = this.#options
     const { applied } = this.#state
     this.#now = { ...this.#state }
@@ -208,12 +207,9 @@ export class StoreFold {
     if (number === undefined) {
       number = this.#now.next++
       this.#numbers.set(name, number)
-      const none = { exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
-      const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
-      this.#writers.set(
-        number,
-        new CollectionWriter(this.#options.store, { name, ...nothing, table: number }, this.#observers),
-      )
+      const facts = { name, table: number, exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
+      const noItems = { position: 0, size: 0, places: 0, ordered: 0 }
+      this.#writers.set(number, new CollectionWriter(this.#options.store, { ...facts, ...noItems }, this.#observers))
     }
     const writer = this.#writers.get(number) as CollectionWriter
     this.#touched.set(number, writer)
@@ -221,20 +217,16 @@ export class StoreFold {
   }
 }
 
-function* itemKeys(ids: readonly ItemId[]): Generator<string> {
-  for (const id of ids) yield keyOf(id)
-}
-
 /** An indexed record: its position, and its offset. */
 const RECORD_BYTES = 2 * POSITION_BYTES
 
-/** A checkpoint with only its last segment, without the index. */
-interface Stored extends Omit<Checkpoint, 'segments'>, Omit<SegmentSpan, 'index'> {
+/** The row of a checkpoint: without its whole segments, and without the index of the last one. */
+interface CheckpointRow extends Omit<Checkpoint, 'segments'>, Omit<SegmentSpan, 'index'> {
   /** How many records of its index are stored. */
   readonly records: number
 }
 
-/** The store's position in the journal with the data to continue reading from there. */
+/** Stores the last checkpoint of the journal: a row for each whole segment, and one for each indexed record of the last. */
 export class StoredCheckpoint {
   readonly #store: Store
 
@@ -251,19 +243,19 @@ export class StoredCheckpoint {
     const stored = this.#stored()
     const from = segments.findLastIndex(({ first }) => first === stored?.first)
     if (from !== segments.length - 1) {
-      for (const segment of segments.slice(Math.max(0, from), -1)) this.#saveWhole(segment)
+      for (const segment of segments.slice(Math.max(0, from), -1)) this.#saveSegment(segment)
     }
     const { positions, offsets } = last.index
     for (let at = last.first === stored?.first ? stored.records : 0; at < positions.length; at++) {
       const position = positions[at] as Position
-      this.#store.set(numberedKey(TAG.record, 0, position), recordOf(position, offsets[at] as number))
+      this.#store.set(numberedKey(TAG.record, 0, position), encodeIndexed(position, offsets[at] as number))
     }
     const text = JSON.stringify({
       ...end,
       first: last.first,
       size: last.size,
       records: positions.length,
-    } satisfies Stored)
+    } satisfies CheckpointRow)
     this.#store.set(tableKey(TAG.segment, 0), Buffer.from(text))
   }
 
@@ -274,9 +266,9 @@ export class StoredCheckpoint {
     const prefix = tableKey(TAG.segment, 1)
     const segments: SegmentSpan[] = []
     for (const { key, value } of this.#store.rows(prefix, prefixEnd(prefix))) {
-      segments.push(wholeSegment(positionOf(key, prefix.length), value))
+      segments.push(decodeSegment(positionOf(key, prefix.length), value))
     }
-    const records = this.#store.rows(Buffer.from(numberedKey(TAG.record, 0, first)), prefixEnd(tableKey(TAG.record, 0)))
+    const records = this.#store.rows(numberedKey(TAG.record, 0, first), prefixEnd(tableKey(TAG.record, 0)))
     const index = {
       positions: records.map(({ value }) => positionOf(value)),
       offsets: records.map(({ value }) => positionOf(value, POSITION_BYTES)),
@@ -284,12 +276,12 @@ export class StoredCheckpoint {
     return { ...end, segments: [...segments, { first, size, index }] }
   }
 
-  #stored(): Stored | undefined {
+  #stored(): CheckpointRow | undefined {
     const found = this.#store.newest(tableKey(TAG.segment, 0))
-    return found && (JSON.parse(found.toString()) as Stored)
+    return found && (JSON.parse(found.toString()) as CheckpointRow)
   }
 
-  #saveWhole({ first, size, index: { positions, offsets } }: SegmentSpan): void {
+  #saveSegment({ first, size, index: { positions, offsets } }: SegmentSpan): void {
     const bytes = Buffer.allocUnsafe(POSITION_BYTES + positions.length * RECORD_BYTES)
     putPosition(bytes, 0, size)
     for (const [at, position] of positions.entries()) {
@@ -300,14 +292,14 @@ export class StoredCheckpoint {
   }
 }
 
-function recordOf(position: Position, offset: number): Buffer {
+function encodeIndexed(position: Position, offset: number): Buffer {
   const bytes = Buffer.allocUnsafe(RECORD_BYTES)
   putPosition(bytes, 0, position)
   putPosition(bytes, POSITION_BYTES, offset)
   return bytes
 }
 
-function wholeSegment(first: Position, bytes: Buffer): SegmentSpan {
+function decodeSegment(first: Position, bytes: Buffer): SegmentSpan {
   const positions: Position[] = []
   const offsets: number[] = []
   for (let at = POSITION_BYTES; at < bytes.length; at += RECORD_BYTES) {

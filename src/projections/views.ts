@@ -129,6 +129,7 @@ export class Views implements Projection {
    * there is no space on the disk. The next call must wait for the returned promise.
    */
   put(batch: readonly Recorded[]): void | Promise<void> {
+    // Most writes take one transaction, and no promise.
     let begun: Generator<undefined, void> | undefined = this.#fold.store(batch, true)
     try {
       if (begun.next().done) return
@@ -137,6 +138,7 @@ export class Views implements Projection {
       begun = undefined
     }
     return this.onceRoom(async () => {
+      // A repetition after a full disk skips what the store already has.
       const steps = begun ?? this.#fold.store(batch, true)
       begun = undefined
       await stepwise(steps)
@@ -336,5 +338,5 @@ export class Snapshot extends Map<string, PinnedCollection> {
   }
 }
 
-/** Releases the pin of a snapshot that was garbage-collected without close(). */
+/** Releases the pin of a snapshot that was garbage-collected without `close`. */
 const forgotten = new FinalizationRegistry<Pin>((pin) => pin.release())

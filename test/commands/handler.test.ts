@@ -83,6 +83,8 @@ class HeldJournal implements Journal {
   async close(): Promise<void> {}
 }
 
+const noItems = async (): Promise<undefined> => undefined
+
 function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, now = () => NOW) {
   const views = Views.temporary()
   const idempotencyKeys = new IdempotencyKeys(views.store)
@@ -93,6 +95,7 @@ function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, no
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now,
     idempotencyKeys,
+    select: noItems,
   })
   journal.follow((recorded) => {
     project(views, recorded)
@@ -319,7 +322,14 @@ test('a handler knows idempotency keys that were answered before it started', as
   const idempotencyKeys = new IdempotencyKeys(again.store)
   again.storeWith(idempotencyKeys)
   for await (const recorded of journal.read(1)) project(again, recorded)
-  const restarted = new CommandHandler({ journal, durable: views.any, rules: RULES, now: () => NOW, idempotencyKeys })
+  const restarted = new CommandHandler({
+    journal,
+    durable: views.any,
+    rules: RULES,
+    now: () => NOW,
+    idempotencyKeys,
+    select: noItems,
+  })
   const second = await restarted.handle(create(1), origin)
   assert.deepEqual([second.position, second.event], [first.position, first.event])
 })

@@ -75,7 +75,7 @@ test('a write of very many events becomes visible at once, for every kind of rea
       const generation = (position - FIRST) / ITEMS
       assert.equal(things.item('0')?.value.generation, generation % 2)
       assert.equal(things.item(`k${ITEMS - 1}`)?.value.generation, generation % 2)
-      const last = await history.lastOf(journal, 'things', '0', position)
+      const last = await history.lastEventOf(journal, 'things', '0', position)
       assert.ok(last && last.position <= position)
       assert.equal((await past.item('things', '0', FIRST))?.value.generation, 0)
       const [total, at] = await totalOf(1)

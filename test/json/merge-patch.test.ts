@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mergePatch } from '../../src/commands/inner-value.ts'
-import type { JsonValue } from '../../src/json/value.ts'
+import { applyPatch } from '../../src/commands/inner-value.ts'
+import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 
-const merged = (target: JsonValue, patch: JsonValue): JsonValue => mergePatch(target, patch)
+const LIMITS = { operations: 1, resultBytes: 1000, values: 1000 }
+const merged = (target: JsonValue, patch: JsonValue): JsonValue =>
+  applyPatch({ type: 'merge', document: patch as JsonObject }, JSON.stringify(target), LIMITS)
 
 /** RFC 7396, appendix A, every row: original, patch, result. */
 const APPENDIX_A: readonly (readonly [JsonValue, JsonValue, JsonValue])[] = [

@@ -59,7 +59,7 @@ test('the events of an item between any two positions are found, and the last on
     assert.ok(positions.length > 64, 'more than are looked up together')
     for (let at = 0; at <= head + 1; at++) {
       reads.length = 0
-      const last = await history.lastOf(journal, 'things', String(id), at)
+      const last = await history.lastEventOf(journal, 'things', String(id), at)
       const expected = positions.findLast((position) => position <= at)
       assert.equal(last?.position, expected, `SEED=${SEED}: item ${id} at ${at}`)
       assert.equal(last && String(last.event.id), last && String(id))
@@ -77,8 +77,8 @@ test('the events of an item between any two positions are found, and the last on
 
 test('an unknown item has no events', async () => {
   const { history, journal } = await told(10, new Random(1))
-  assert.equal(await history.lastOf(journal, 'things', 'x', 5), undefined)
-  assert.equal(await history.lastOf(journal, 'nothing', '0', 5), undefined)
+  assert.equal(await history.lastEventOf(journal, 'things', 'x', 5), undefined)
+  assert.equal(await history.lastEventOf(journal, 'nothing', '0', 5), undefined)
   for await (const _ of history.eventsOf(journal, 'things', 'x', 1, 10)) assert.fail('an event was found')
 })
 
@@ -94,7 +94,7 @@ test('a lost row of an earlier event is noticed, and nothing that depends on it 
     const [row] = rows.filter(({ key }) => positionOf(key, key.length - POSITION_BYTES) === position)
     assert.ok(row)
     store.transaction(() => store.remove(row.key))
-    const lastOf = (at: Position) => history.lastOf(journal, 'things', '0', at)
+    const lastOf = (at: Position) => history.lastEventOf(journal, 'things', '0', at)
     if (index > 0) assert.equal((await lastOf(position - 1))?.position, positions[index - 1])
     for (const at of [position, (positions[index + 1] as Position) - 1]) {
       await assert.rejects(lastOf(at), { code: 'Unavailable' }, `SEED=${SEED}: at ${at}`)

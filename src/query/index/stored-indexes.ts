@@ -133,7 +133,7 @@ export class StoredIndexes implements TableObserver {
     }
     while (index.readers > 0 && !this.#isEnded)
       await new Promise<void>((resolve) => setTimeout(resolve, READERS_MS).unref())
-    await this.#store.clear(Buffer.from(numberedKey(TAG.index, index.table, index.tree.number)))
+    await this.#store.clear(numberedKey(TAG.index, index.table, index.tree.number))
     await this.#clear(index.tree.number)
   }
 
