@@ -101,7 +101,6 @@ export async function moveToDirectory(
     now: () => new Date(),
     newId: () => '',
     figures: new ClusterFigures(),
-    replay: () => {},
     lost: () => {},
     failed: (error) => {
       failure = error
