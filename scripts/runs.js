@@ -180,8 +180,8 @@ export const RUNS = {
     file: 'test/cluster/any-node.long.test.ts',
     full: {
       CLUSTER_FILES: [
-        'ids,methods,bodies,conditions,patches,retries,problems,positions,position-wait,query,as-of,past,restore',
-        'events,event-stream,event-following,openapi,fast-front,statics,verify,metrics',
+        'ids,routes,bodies,conditions,patches,retries,problems,positions,query,as-of,restore',
+        'events,event-stream,openapi,fast-front,statics,verify,metrics',
         'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
         'test/model/model.test.ts',
       ].join(','),
@@ -272,17 +272,11 @@ export const RUNS = {
     all: { RESTORE_ROUNDS: 12 },
     full: { RESTORE_ROUNDS: 1000 },
   },
-  'as-of': {
-    about: 'what GETs answered under random writes is answered again asOf their positions, also after a restart',
-    file: 'test/http/as-of.test.ts',
-    test: 'equals',
-    all: { AS_OF_STEPS: 250 },
-    full: { AS_OF_STEPS: 10_000 },
-  },
   past: {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
-    file: 'test/http/past.test.ts',
+    file: 'test/http/as-of.test.ts',
+    test: '^past responses equal',
     all: { PAST_EVENTS: 6000, PAST_QUERIES: 200, PAST_RESTORES: 2 },
     full: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
   },
