@@ -56,13 +56,15 @@ export const RUNS = {
   },
   'store-cuts': {
     about: 'the file of the store cut at random lengths, and its first pages damaged: set aside before it is opened',
-    file: 'test/store/short-file.test.ts',
+    file: 'test/store/damage.test.ts',
+    test: '^(a truncated file|a file with damaged|any change of the meta|pages that)',
     all: { STORE_CUTS: 300 },
     full: { STORE_CUTS: 20_000 },
   },
   'store-power': {
     about: 'power lost with any subset of the pages of the store that were not synced: it is built again',
-    file: 'test/store/power.test.ts',
+    file: 'test/store/damage.test.ts',
+    test: '^a store (that was damaged by a power|is marked)',
     all: { STORE_POWER_LOSSES: 50, STORE_ENDS: 20 },
     full: { STORE_POWER_LOSSES: 5000, STORE_ENDS: 1000 },
   },
@@ -74,6 +76,7 @@ export const RUNS = {
   'store-disk': {
     about: 'the disk of the store filled up and freed again while the journal has room; needs root',
     file: 'test/store/full-disk.long.test.ts',
+    test: '^while the disk of the store',
     full: { STORE_DISK_ROUNDS: 200 },
   },
   syncs: {
@@ -119,7 +122,8 @@ export const RUNS = {
   },
   edits: {
     about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
-    file: 'test/data-file/kills.long.test.ts',
+    file: 'test/data-file/merge.long.test.ts',
+    test: '^killed at any moment',
     all: { DATA_FILE_KILLS: 15 },
     full: { DATA_FILE_KILLS: 500 },
   },
@@ -203,7 +207,8 @@ export const RUNS = {
   },
   former: {
     about: 'random queries as of random positions of a collection that is written to, by indexes: as it was then',
-    file: 'test/projections/past-snapshot.test.ts',
+    file: 'test/projections/past.test.ts',
+    test: '^equals what it was',
     all: { PAST_TIMES: 20 },
     full: { PAST_TIMES: 1000 },
   },
@@ -317,7 +322,7 @@ export const RUNS = {
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',
-    file: 'test/sockets/subscriptions-model.long.test.ts',
+    file: 'test/sockets/subscriptions.long.test.ts',
     all: { SUBSCRIPTION_SEEDS: 100 },
     full: { SUBSCRIPTION_SEEDS: 5000 },
   },

@@ -8,6 +8,7 @@ import type { Settings } from '../../src/settings/settings.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { countedFiles, LARGE, largeFile, openTestEngine, replaceItem } from '../support/engine.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const NOW_MS = Date.parse('2026-11-20T12:00:00.000Z')
 const STOP = { dataFile: { write: 'stop', maxDelaySeconds: undefined } } as const
@@ -306,4 +307,53 @@ test('a start with a long journal and no data file serves requests before the fi
   const expected = served(again)
   await again.close()
   assert.deepEqual(await shown(place), expected)
+})
+
+/** How long a write of the file takes, of simulated time. */
+const TAKES_MS = 50
+/** How long the replaced file is kept. */
+const KEEP_MS = 1000
+
+test('after a write the file rests nine times as long as the write took, even when there was another change meanwhile', async () => {
+  const scheduled: { readonly work: () => void; readonly delayMs: number }[] = []
+  const files = new SimulatedDisk().files()
+  let isSlow = false
+  let written = 0
+  let ms = 0
+  const { engine } = await openTestEngine(
+    {
+      ...files,
+      async exchange(one, other) {
+        if (isSlow) {
+          await create()
+          ms += TAKES_MS
+        }
+        written++
+        return files.exchange(one, other)
+      },
+    },
+    {},
+    undefined,
+    (work, delayMs) => {
+      if (delayMs !== KEEP_MS) scheduled.push({ work, delayMs })
+      return { cancel() {} }
+    },
+    undefined,
+    () => ms,
+  )
+  const create = () =>
+    engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'a', requestId: 'r' })
+  scheduled.length = 0
+  await create()
+  const [first, ...others] = scheduled.splice(0)
+  assert.ok(first)
+  assert.deepEqual(others, [])
+  const before = written
+  isSlow = true
+  first.work()
+  await until('the file to be written, and the next time to be set', async () => scheduled.length > 0)
+  assert.equal(written, before + 1)
+  assert.equal(scheduled.length, 1)
+  assert.equal(scheduled[0]?.delayMs, 9 * TAKES_MS)
+  await engine.close()
 })

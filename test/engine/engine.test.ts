@@ -1,18 +1,26 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { pino } from 'pino'
+import { CLUSTER } from '../../src/cluster/cluster.ts'
 import type { Engine } from '../../src/engine/engine.ts'
+import { FileEngine } from '../../src/engine/file-engine.ts'
+import { EventBus } from '../../src/engine/projections.ts'
+import type { RemoteJournal } from '../../src/engine/remote-journal.ts'
 import { type Replay, ReplayEngine } from '../../src/engine/replay-engine.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
-import { lastPosition, positioned, type Recorded, slice } from '../../src/events/journal.ts'
+import { lastPosition, type Projection, positioned, type Recorded, slice } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
+import { choice, text } from '../../src/settings/kinds.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { project, snapshotOf } from '../support/collections.ts'
+import { fetch } from '../support/deadline.ts'
 import { JOURNAL, SETTINGS } from '../support/engine.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
+import { startHere } from '../support/service.ts'
 import { type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 
 const NOON = Date.parse('2026-11-20T12:00:00.000Z')
@@ -325,4 +333,67 @@ test('any journal is replayed from any position at any speed, each write when it
     assert.deepEqual(failures, [], context)
     await engine.close()
   }
+})
+
+test('projections see a write in the same order, whenever they were added: views, response, data file, notifications', () => {
+  const seen: string[] = []
+  const named = (name: string): Projection => ({ apply: () => seen.push(name) })
+  const bus = new EventBus()
+  bus.add({ arrivals: named('arrivals'), sockets: named('sockets') })
+  bus.add({
+    dataFile: named('dataFile'),
+    handler: named('handler'),
+    fieldList: named('fieldList'),
+    queries: named('queries'),
+  })
+  bus.add({ views: named('views') })
+  bus.publish({ position: 1, time: '2026-01-01T00:00:00.000Z', actor: 'a', requestId: 'r', events: [] })
+  assert.deepEqual(seen, ['views', 'handler', 'dataFile', 'queries', 'fieldList', 'sockets', 'arrivals'])
+})
+
+/** A journal in another directory, which stands for any place that is not the usual one. */
+function elsewhere(opened: unknown[]): RemoteJournal {
+  return {
+    ...CLUSTER,
+    keys: {
+      'Journal.Type': choice('file', ['file', 'elsewhere'], 'where the journal is'),
+      'Journal.Place': text('', 'its directory'),
+    },
+    read(value, absolute, mistakes) {
+      if (value('Journal.Type') === 'file') return undefined
+      const place = String(value('Journal.Place'))
+      if (place === '') mistakes.push('Journal.Place must name a directory.')
+      return { place: absolute(place) }
+    },
+    open(settings, dependencies) {
+      opened.push(settings.remote)
+      const { place } = settings.remote as { readonly place: string }
+      return FileEngine.open({ ...settings, journal: place, store: `${place}/store` }, dependencies)
+    },
+  }
+}
+
+const ELSEWHERE = ['--Journal.Type', 'elsewhere']
+
+test('a remote journal has settings of its own, and the service serves its engine', async (t) => {
+  const opened: unknown[] = []
+  const remoteJournal = elsewhere(opened)
+  const flags = [...ELSEWHERE, '--Journal.Place', 'place']
+  const { url, directory } = await startHere(t, { data: { people: [{ id: 1 }] }, remoteJournal, flags })
+  assert.deepEqual(opened, [{ place: join(directory, 'place') }])
+  assert.deepEqual(await (await fetch(`${url}/api/people`)).json(), [{ id: 1 }])
+})
+
+test('a remote journal that the settings do not choose is not opened', async (t) => {
+  const opened: unknown[] = []
+  const { url } = await startHere(t, { data: { people: [] }, remoteJournal: elsewhere(opened) })
+  assert.equal((await fetch(`${url}/api/people`)).status, 200)
+  assert.deepEqual(opened, [])
+})
+
+test('mistakes in the settings of a remote journal prevent the start, and settings of another one are unknown', async (t) => {
+  const remoteJournal = elsewhere([])
+  await assert.rejects(startHere(t, { remoteJournal, flags: ELSEWHERE }), /Journal\.Place must name a directory/)
+  const flags = ['--Journal.Servers', 'a']
+  await assert.rejects(startHere(t, { remoteJournal, flags }), /Unknown flag --Journal\.Servers/)
 })

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ClusterHandler } from '../../src/cluster/cluster-handler.ts'
 import { ClusterFigures } from '../../src/cluster/figures.ts'
-import { Messenger } from '../../src/cluster/messenger.ts'
+import { Messenger, RequestBatches } from '../../src/cluster/messenger.ts'
 import type { LeaderRequest, LeaderResponse } from '../../src/cluster/protocol.ts'
+import type { FileItem } from '../../src/collections/file-items.ts'
 import type { Command } from '../../src/commands/command.ts'
 import type { JsonValue } from '../../src/json/value.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { Histogram } from '../../src/runtime/histogram.ts'
 import { SILENT } from '../support/cluster.ts'
 import { within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
@@ -85,4 +89,96 @@ test('a batch that no message can hold is rejected, and not sent', { skip: witho
   const command = { type: 'CreateItems', collection: 'a', items, isLenient: false } as const
   await assert.rejects(ask({ type: 'bulk', command, origin: ORIGIN }), { code: 'TooLarge' })
   assert.deepEqual(received, [])
+})
+
+interface Sent {
+  readonly node: string
+  readonly text: string
+}
+
+/** A batcher whose messages are answered with the requests themselves, except those to a node that fails. */
+function asking(messageBytes: number): { readonly questions: RequestBatches; readonly sent: readonly Sent[] } {
+  const sent: Sent[] = []
+  const questions = new RequestBatches({
+    messageBytes,
+    together: new Histogram([1]),
+    send: async (node, text) => {
+      sent.push({ node, text })
+      if (text.includes('"fail"')) throw new Refusal('OutcomeUnknown', 'nobody heard of it')
+      return text
+    },
+  })
+  return { questions, sent }
+}
+
+test('requests that are forwarded in one tick share a message per node, and each gets its own response', async () => {
+  const { questions, sent } = asking(1000)
+  const answers = await Promise.all([
+    questions.ask('a', '1'),
+    questions.ask('b', '"2"'),
+    questions.ask('a', '{"n":3}'),
+    questions.sendAlone('a', '"alone"'),
+    Promise.resolve().then(() => questions.ask('a', '4')),
+  ])
+  assert.deepEqual(answers, [1, '2', { n: 3 }, 'alone', 4])
+  assert.deepEqual(sent, [
+    { node: 'a', text: '["alone"]' },
+    { node: 'a', text: '[1,{"n":3},4]' },
+    { node: 'b', text: '["2"]' },
+  ])
+  await questions.ask('a', '5')
+  assert.equal(sent.length, 4)
+})
+
+test('a message respects the size limit and the limit of requests per message', async () => {
+  const { questions, sent } = asking(100)
+  const texts = Array.from({ length: 300 }, (_, n) => JSON.stringify('ü'.repeat(n % 48)))
+  const answers = await Promise.all(texts.map((text) => questions.ask('a', text)))
+  assert.deepEqual(
+    answers,
+    texts.map((text) => JSON.parse(text)),
+  )
+  for (const { text } of sent) assert.ok(Buffer.byteLength(text) <= 100, text)
+  assert.ok(questions.fits(JSON.stringify('ü'.repeat(48))))
+  assert.ok(!questions.fits(JSON.stringify('ü'.repeat(49))))
+  const small = asking(100_000)
+  await Promise.all(texts.map(() => small.questions.ask('a', '0')))
+  assert.deepEqual(
+    small.sent.map(({ text }) => JSON.parse(text).length),
+    [256, 44],
+  )
+})
+
+test('a failed message fails its own requests and no others', async () => {
+  const { questions } = asking(30)
+  const outcomes = await Promise.allSettled(
+    ['"in the first"', '"fail"', '"with it"', '"in the third one"'].map((text) => questions.ask('a', text)),
+  )
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['rejected', 'rejected', 'fulfilled', 'fulfilled'],
+  )
+  const short = new RequestBatches({ messageBytes: 100, together: new Histogram([1]), send: async () => '[1]' })
+  const both = await Promise.allSettled([short.ask('a', '1'), short.ask('a', '2')])
+  assert.deepEqual(
+    both.map(({ status }) => status),
+    ['rejected', 'rejected'],
+    'it is not guessed whose answer is missing',
+  )
+})
+
+test('a follower stops reading what a restore needs once no message can hold it', async () => {
+  const messageBytes = 64 * 1024
+  let read = 0
+  const handler = new ClusterHandler({
+    node: { id: 'this', leader: 'other', isLeader: false },
+    messenger: { messageBytes, ask: () => assert.fail('it does not fit into a message') },
+    hasRoom: () => true,
+  } as unknown as ConstructorParameters<typeof ClusterHandler>[0])
+  const items = function* (): Generator<FileItem> {
+    for (; read < 1_000_000; read++) yield { id: read, text: JSON.stringify({ id: read, text: 'x'.repeat(100) }) }
+  }
+  const restoration = { type: 'collections', collections: new Map([['a', { items }]]) } as const
+  await assert.rejects(handler.restore(restoration, { actor: 'ann', requestId: 'r' }, false), { code: 'TooLarge' })
+  assert.ok(read < messageBytes / 100, `${read} items`)
 })

@@ -1,16 +1,22 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { crc32 } from 'node:zlib'
+import type { DomainEvent } from '../../src/events/event.ts'
 import { type Journal, positioned } from '../../src/events/journal.ts'
+import { parseRecord, readFrame } from '../../src/events/record-reader.ts'
+import { encodeEvent, encodeWrite } from '../../src/events/record-writer.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { Document } from '../../src/json/document.ts'
 import { Locked } from '../../src/runtime/errors.ts'
-import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
+import { all, created, draft, durableJournalContract, journalContract } from '../contract/journal.ts'
 import { DEADLINE_MS } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { openJournal } from '../support/journal.ts'
+import { memoryJournal, openJournal } from '../support/journal.ts'
+import { anyObject, forAll, type Random } from '../support/random.ts'
 
 for (const segmentBytes of [64 * 1024 * 1024, 1024]) {
   durableJournalContract(`the file journal with segments of ${segmentBytes} bytes`, async (t) => {
@@ -262,4 +268,67 @@ test('jq reads the journal', async (t) => {
   const options = { timeout: DEADLINE_MS }
   const out = execFileSync(jq as string, ['-c', 'select(.events) | .events[].id', segment], options)
   assert.equal(out.toString(), '0\n1\n2\n3\n4\n')
+})
+
+journalContract('the memory journal', async () => {
+  let now = new Date('2026-11-20T00:00:00.000Z')
+  return {
+    journal: memoryJournal(randomUUID(), () => now),
+    setTime: (iso) => {
+      now = new Date(iso)
+    },
+  }
+})
+
+const START = { position: 1, previous: '00000000', flush: 1, time: '2026-11-20T12:00:00.000Z' }
+const ORIGIN = { actor: 'a,"events":[{', requestId: '"item":{', key: '\\","item":{}}]}', request: '' }
+
+/** Texts and names that look like the parts of a record by which it is taken apart. */
+const PARTS = ['item', 'events', ',"item":{', '},{"type":"', '\\', '"', '}}]}', '{', '[', 'type', 'ä€😀', '\u2028', '']
+
+function event(random: Random): DomainEvent {
+  const stamp = { collection: random.pick(PARTS), id: random.pick([...PARTS, 7]), revision: 2, prior: 1 }
+  switch (random.integer(6)) {
+    case 0:
+      return { type: 'ItemDeleted', ...stamp }
+    case 1:
+      return { type: 'CollectionOrdered', collection: random.pick(PARTS), ids: [...PARTS, 1] }
+    case 2:
+      return { type: 'IdsReset', collection: random.pick(PARTS), nextId: 7 }
+    case 3:
+      return { type: 'CollectionCreated', collection: random.pick(PARTS) }
+    default:
+      return { type: 'ItemReplaced', ...stamp, item: Document.of(anyObject(random, PARTS, 3)) }
+  }
+}
+
+function readBack(events: readonly DomainEvent[]) {
+  const [line] = encodeWrite(START, ORIGIN, events.map(encodeEvent))
+  assert.ok(line)
+  const found = readFrame(line.bytes, 0)
+  assert.ok(found.kind === 'whole')
+  return { line, record: parseRecord(line.bytes, found) }
+}
+
+test('a record is read back as it was written, whatever texts it contains', () => {
+  forAll(5000, (random) => {
+    const events = Array.from({ length: 1 + random.integer(5) }, () => event(random))
+    const { record } = readBack(events)
+    assert.deepEqual(record.events, events)
+    assert.deepEqual([record.actor, record.requestId, record.key], [ORIGIN.actor, ORIGIN.requestId, ORIGIN.key])
+  })
+})
+
+test('the text of an event is the JSON of its fields, with the item last', () => {
+  const replaced = { type: 'ItemReplaced', collection: 'c', id: 'x', revision: 2, prior: 1 } as const
+  const text = encodeEvent({ ...replaced, item: Document.of({ id: 'x', n: 1 }) })
+  assert.equal(text, JSON.stringify({ ...replaced, item: { id: 'x', n: 1 } }))
+})
+
+test('a record with other JSON formatting is read, too', () => {
+  const item = { id: 1, item: { a: [1] } }
+  const fields = { position: 1, events: [{ item, type: 'ItemCreated', collection: 'c', id: 1, revision: 1, prior: 0 }] }
+  const bytes = Buffer.from(JSON.stringify(fields, null, 1))
+  const record = parseRecord(bytes, { start: 1, end: bytes.length + 1 })
+  assert.deepEqual(record.events[0] && 'item' in record.events[0] && record.events[0].item, Document.of(item))
 })
