@@ -7,7 +7,7 @@ import { credentialsOf, Failures, Gate, isRefused, type RefusedAccess } from '..
 import { Hosts, Origins } from '../../src/access/origins.ts'
 import { hashPassword } from '../../src/access/passwords.ts'
 import { Tokens } from '../../src/access/tokens.ts'
-import { clock } from './clock.ts'
+import { clock } from '../support/clock.ts'
 
 const ANNA = { scheme: 'password', actor: 'anna' } as const
 const SOMEBODY: Principal = { actor: 'anna', role: 'reader' }

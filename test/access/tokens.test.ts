@@ -5,10 +5,10 @@ import { type Revocation, type RevocationStore, type Token, Tokens } from '../..
 import { tokensInDirectory } from '../../src/engine/token-storage.ts'
 import { Corruption } from '../../src/runtime/errors.ts'
 import { authentication, basic, keyOf, passwordOf } from '../support/authentication.ts'
+import { clock } from '../support/clock.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
-import { clock } from './clock.ts'
 
 const SECRET = Buffer.from('a secret of at least 32 bytes, as is asked for')
 const OTHER_SECRET = Buffer.from('another one of at least 32 bytes, as is asked')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { clock } from '../access/clock.ts'
 import { authentication, basic } from '../support/authentication.ts'
+import { clock } from '../support/clock.ts'
 import { Random, SEED } from '../support/random.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type OwnService, startHere } from '../support/service.ts'
