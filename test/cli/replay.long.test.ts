@@ -16,6 +16,7 @@ import { authentication, keyOf, login, passwordOf } from '../support/authenticat
 import { turnsUntil, until, within } from '../support/deadline.ts'
 import { type Scope, stateOf, temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { edit, FIRST, readJson, recollect, segmentOf, startWritten, write } from './recollect.ts'
 
@@ -243,7 +244,7 @@ describe('a server of the past', () => {
 
   before(async () => {
     ended = await startWritten(scope, 8)
-    last = Number((await ended.fetch('/api')).headers.get('Journal-Position'))
+    last = await headOf(ended.url)
     await ended.stop()
     played = await play(scope, ended.directory, '--from', String(last), '--speed', '60')
   })

@@ -6,7 +6,7 @@ import { FileWatcher } from '../../src/data-file/file-watcher.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { send, sendJson } from '../support/requests.ts'
+import { headOf, send, sendJson } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { type OwnService, startHere } from '../support/service.ts'
 
@@ -26,9 +26,6 @@ async function serves(service: OwnService, ...people: readonly object[]): Promis
     return text === JSON.stringify(people)
   })
 }
-
-const position = async (service: OwnService) =>
-  Number((await send(service.url, 'GET', '/api')).headers['journal-position'])
 
 test('edits are merged however they are saved', async (t) => {
   const service = await startOn(t)
@@ -84,7 +81,7 @@ test('a link that is swapped is noticed', async (t) => {
 
 test('writes of the server itself are no edits', async (t) => {
   const service = await startOn(t)
-  const before = await position(service)
+  const before = await headOf(service.url)
   for (const n of [1, 2, 3]) {
     await sendJson(service.url, 'PUT', '/api/people/0', { ...ANN, n })
     await until('the file to be written', async () => (await readFile(service.file, 'utf8')).includes(`"n": ${n}`))
@@ -92,7 +89,7 @@ test('writes of the server itself are no edits', async (t) => {
   await writeFile(service.file, textOf(BOB))
   await serves(service, BOB)
   // An edit of two events, after those of the three writes.
-  assert.equal(await position(service), before + 5)
+  assert.equal(await headOf(service.url), before + 5)
 })
 
 test('a read-only server says that it does not merge an edit', async (t) => {

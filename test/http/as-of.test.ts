@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import { turnsUntil } from '../support/deadline.ts'
 import { randomItem, randomQuery } from '../support/queries.ts'
 import { Random, SEED } from '../support/random.ts'
-import { type Reply, send, sendJson } from '../support/requests.ts'
+import { headOf, type Reply, send, sendJson } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 async function look(server: RunningServer, path: string): Promise<{ status: number; at: number; body: string }> {
@@ -296,7 +296,7 @@ test('past responses equal those of the time, and a restore brings that state ba
     return reply.json<{ events: number }>().events
   }
   for (let round = 0; round < RESTORES; round++) {
-    const before = Number((await send(server.url, 'GET', '/api')).headers['journal-position'])
+    const before = await headOf(server.url)
     // Near, so that little was written since to most items, or far.
     const to = round % 2 === 0 ? before - random.integer(200) : random.integer(before)
     const events = (await restored(to)) + (await restored(before))

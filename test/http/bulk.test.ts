@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { connect } from '../../src/client/index.ts'
 import { within } from '../support/deadline.ts'
-import { type Reply, send, sendJson } from '../support/requests.ts'
+import { headOf, type Reply, send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
@@ -283,7 +283,7 @@ async function everything(url: string): Promise<Record<string, unknown>> {
 
 test('POST /api replaces all data in one write, which can be reverted by a restore', async (t) => {
   const { url } = await startHere(t, { data: DATA })
-  const before = Number((await send(url, 'GET', '/api')).headers['journal-position'])
+  const before = await headOf(url)
   const next = {
     users: [{ id: 2, name: 'Bo' }, { id: 1, name: 'Ann' }, { name: 'New' }],
     settings: { colour: 'red' },

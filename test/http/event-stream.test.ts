@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
 import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 interface Message {
@@ -136,7 +137,7 @@ describe('GET /events as text/event-stream', async () => {
   })
 
   test('a reader that pauses for a while misses nothing', async (t) => {
-    const head = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+    const head = await headOf(server.url)
     const stream = await listen(t, server, '/events')
     await stream.take(head)
     const text = 'x'.repeat(100_000)
@@ -194,7 +195,7 @@ describe('GET /events as application/x-ndjson with follow', async () => {
 
   /** The positions of the next events, so many of them. */
   async function next(count: number): Promise<number[]> {
-    const head = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+    const head = await headOf(server.url)
     return Array.from({ length: count }, (_, index) => head + 1 + index)
   }
 

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { type Reply, send } from '../support/requests.ts'
+import { headOf, type Reply, send } from '../support/requests.ts'
 import { type OwnService, type OwnServiceOptions, startHere } from '../support/service.ts'
 
 const KEY = { readings: { Key: ['mac', 'timestamp'] } }
@@ -27,10 +27,6 @@ function write(url: string, method: string, path: string, body: unknown, headers
 }
 
 const reading = (mac: unknown, hour: number, n: number): Item => ({ mac, timestamp: `2026-01-01T0${hour}:00:00`, n })
-
-async function headOf(url: string): Promise<string | undefined> {
-  return String((await send(url, 'GET', '/api')).headers['journal-position'])
-}
 
 test('an identical item gets the id of the existing one, and makes no event', async (t) => {
   const { url } = await startHere(t, { data: { readings: [] }, flags: flagsOf(KEY) })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const BLOG = {
@@ -171,7 +172,7 @@ function remove(server: RunningServer, path: string, headers: Record<string, str
 
 test('_dependent deletes the items that refer to the deleted one in one write', async (t) => {
   const server = await startServer(t, { data: DEPENDENTS })
-  const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  const before = await headOf(server.url)
   const answer = await remove(server, 'posts/1?_dependent=comments&_dependent=likes', { 'X-Request-Id': 'one' })
   assert.equal(answer.status, 204)
   assert.equal(answer.headers.get('Journal-Position'), String(before + 4))

@@ -17,6 +17,7 @@ import { CollectionWriter, storedHistory } from '../support/collections.ts'
 import { turnsUntil } from '../support/deadline.ts'
 import { agree, Follower, type Item } from '../support/follower.ts'
 import { Random, SEED } from '../support/random.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const QUERIES = [
@@ -74,7 +75,7 @@ describe('subscriptions over Socket.IO', async () => {
   )
 
   test('begin with the matching items, then report items that enter, change and leave', async (t) => {
-    const head = Number((await shared.fetch('/api')).headers.get('Journal-Position'))
+    const head = await headOf(shared.url)
     const follower = new Follower({ collection: 'begun', query: 'n_gt=10' })
     const answered = await follower.connect(t, shared.url)
     assert.deepEqual('items' in answered && answered.items, [{ id: 2, n: 50 }])
