@@ -16,7 +16,7 @@ import { Views } from '../../src/projections/views.ts'
 import { openClusterJournal, SILENT } from '../support/cluster.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, JOURNAL, SETTINGS } from '../support/engine.ts'
+import { DATA_FILE, diskWith, JOURNAL, SETTINGS } from '../support/engine.ts'
 import { memoryJournal } from '../support/journal.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { SimulatedStream } from './simulated-stream.ts'
@@ -232,8 +232,7 @@ test('an edit that was merged before a crash is not merged again by a node with 
 })
 
 test('the import of a node that leads no longer is aborted, and continued when the node leads again', async (t) => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: [{ id: 1 }] })))
+  const disk = diskWith({ a: [{ id: 1 }] })
   let isResigning = true
   const files = disk.files((operation, path) => {
     if (isResigning && operation === 'read' && path === DATA_FILE) dataFile.end()

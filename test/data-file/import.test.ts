@@ -6,10 +6,10 @@ import { DATA_FILE_ACTOR, firstImportEnd } from '../../src/data-file/merged-edit
 import { partKey } from '../../src/events/journal.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { memoryJournal } from '../support/journal.ts'
 import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
+import type { SimulatedDisk } from '../support/simulated-files.ts'
 
 /** A write of this number of events; of the data file if it has a key. */
 interface Write {
@@ -71,8 +71,7 @@ async function started(disk: SimulatedDisk, change: boolean): Promise<{ reads: n
 }
 
 test('an imported data file, or one recognized by its content, is not read at the next start', async () => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[{"id":0}]}'))
+  const disk = diskWith('{"a":[{"id":0}]}')
   assert.ok((await started(disk, false)).reads > 0)
   assert.equal((await started(disk, false)).reads, 0)
   const killed = disk.killed()
@@ -83,8 +82,7 @@ test('an imported data file, or one recognized by its content, is not read at th
 })
 
 test('only an edited data file is read at the next start', async () => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[{"id":0}]}'))
+  const disk = diskWith('{"a":[{"id":0}]}')
   await started(disk, true)
   assert.equal((await started(disk, true)).reads, 0)
   const data = JSON.parse(String(disk.bytes(DATA_FILE))) as { a: unknown[] }
@@ -156,8 +154,7 @@ test(
 )
 
 test('an unreadable data file is rejected with the reason, and merged when it can be read again', async () => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"things":[{"id":0}]}'))
+  const disk = diskWith('{"things":[{"id":0}]}')
   let code: string | undefined
   let failing: readonly string[] = ['open', 'read']
   const files = disk.files((operation, path) =>

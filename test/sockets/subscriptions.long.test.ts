@@ -15,9 +15,8 @@ import type { SubscribeResponse, Subscriber, TextChange } from '../../src/socket
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { snapshotOf } from '../support/collections.ts'
-import { DATA_FILE, editOf, openTestEngine } from '../support/engine.ts'
+import { diskWith, editOf, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const SEEDS = Number(process.env.SUBSCRIPTION_SEEDS ?? 12)
 const STEPS = 250
@@ -229,8 +228,7 @@ class Client implements Subscriber {
 async function run(
   random: Random,
 ): Promise<{ readonly lags: number; readonly resets: number; readonly resumed: number }> {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[{"id":0,"n":1}],"b":[]}'))
+  const disk = diskWith('{"a":[{"id":0,"n":1}],"b":[]}')
   const { engine, failures } = await openTestEngine(disk.files())
   const { views, past, journal, bus, handler } = engine
   const now = () => new Date()

@@ -26,9 +26,9 @@ import { newRun, work } from '../faults/workload.ts'
 import { sliceOf, snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
+import { DATA_FILE, diskWith, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
+import type { SimulatedDisk } from '../support/simulated-files.ts'
 
 const CUTS = Number(process.env.STORE_CUTS ?? 60)
 const TRANSACTIONS = 400
@@ -288,8 +288,7 @@ function mixOf(synced: Buffer, later: Buffer, random: Random): Buffer {
 test('a store that was damaged by a power loss is never served, but rebuilt', async (t) => {
   const random = new Random(SEED)
   const store = await temporaryDirectory(t)
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: someItems(random), b: [] })))
+  const disk = diskWith({ a: someItems(random), b: [] })
   const first = await openTestEngine(disk.files(), { store })
   await change(first.engine, disk, random)
   await first.engine.close()
@@ -327,8 +326,7 @@ test('a store is marked as closed only after all of it was synced', async (t) =>
     await sync.call(this)
     if (before) synced = before
   })
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: someItems(random), b: [] })))
+  const disk = diskWith({ a: someItems(random), b: [] })
   for (let end = 0; end < ENDS; end++) {
     const { engine, failures } = await openTestEngine(disk.files(), { store })
     await change(engine, disk, random)

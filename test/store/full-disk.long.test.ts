@@ -12,10 +12,9 @@ import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { fill, mountSmallDisk } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const ROUNDS = Number(process.env.STORE_DISK_ROUNDS ?? 2)
 const KIB = 8000
@@ -38,8 +37,7 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   const random = new Random(SEED)
   const store = join(directory, 'store')
   const filler = join(directory, 'filler')
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] })))
+  const disk = diskWith({ a: [{ id: 0, n: 0 }], b: [] })
   let { engine, failures } = await openTestEngine(disk.files(), { store })
   for (let round = 0; round < ROUNDS; round++) {
     await fill(filler)

@@ -14,6 +14,7 @@ import type { Settings } from '../../src/settings/settings.ts'
 import { SettingValues } from '../../src/settings/values.ts'
 import { turnsUntil } from './deadline.ts'
 import { type Directory, directoryUntilExit } from './directory.ts'
+import { SimulatedDisk } from './simulated-files.ts'
 
 export const DATA_FILE = '/data/db.json'
 export const JOURNAL = '/data/db.journal'
@@ -90,6 +91,13 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   values: new SettingValues(new Map()),
   nonDefaults: {},
   warnings: [],
+}
+
+/** A disk with a data file: a value, or the text itself. */
+export function diskWith(data: unknown): SimulatedDisk {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from(typeof data === 'string' ? data : JSON.stringify(data)))
+  return disk
 }
 
 export interface OpenedEngine {
