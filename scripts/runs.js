@@ -56,13 +56,15 @@ export const RUNS = {
   },
   'store-cuts': {
     about: 'the file of the store cut at random lengths, and its first pages damaged: set aside before it is opened',
-    file: 'test/store/short-file.test.ts',
+    file: 'test/store/damage.test.ts',
+    test: '^(a truncated file|a file with damaged|any change of the meta|pages that)',
     all: { STORE_CUTS: 300 },
     full: { STORE_CUTS: 20_000 },
   },
   'store-power': {
     about: 'power lost with any subset of the pages of the store that were not synced: it is built again',
-    file: 'test/store/power.test.ts',
+    file: 'test/store/damage.test.ts',
+    test: '^a store (that was damaged by a power|is marked)',
     all: { STORE_POWER_LOSSES: 50, STORE_ENDS: 20 },
     full: { STORE_POWER_LOSSES: 5000, STORE_ENDS: 1000 },
   },
@@ -74,6 +76,7 @@ export const RUNS = {
   'store-disk': {
     about: 'the disk of the store filled up and freed again while the journal has room; needs root',
     file: 'test/store/full-disk.long.test.ts',
+    test: '^while the disk of the store',
     full: { STORE_DISK_ROUNDS: 200 },
   },
   syncs: {
@@ -119,7 +122,8 @@ export const RUNS = {
   },
   edits: {
     about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
-    file: 'test/data-file/kills.long.test.ts',
+    file: 'test/data-file/merge.long.test.ts',
+    test: '^killed at any moment',
     all: { DATA_FILE_KILLS: 15 },
     full: { DATA_FILE_KILLS: 500 },
   },
@@ -180,8 +184,8 @@ export const RUNS = {
     file: 'test/cluster/any-node.long.test.ts',
     full: {
       CLUSTER_FILES: [
-        'ids,methods,bodies,conditions,patches,retries,problems,positions,position-wait,query,as-of,past,restore',
-        'events,event-stream,event-following,openapi,fast-front,statics,verify,metrics',
+        'ids,routes,bodies,conditions,patches,retries,problems,positions,query,as-of,restore',
+        'events,event-stream,openapi,fast-front,statics,verify,metrics',
         'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
         'test/model/model.test.ts',
       ].join(','),
@@ -203,7 +207,8 @@ export const RUNS = {
   },
   former: {
     about: 'random queries as of random positions of a collection that is written to, by indexes: as it was then',
-    file: 'test/projections/past-snapshot.test.ts',
+    file: 'test/projections/past.test.ts',
+    test: '^equals what it was',
     all: { PAST_TIMES: 20 },
     full: { PAST_TIMES: 1000 },
   },
@@ -272,17 +277,11 @@ export const RUNS = {
     all: { RESTORE_ROUNDS: 12 },
     full: { RESTORE_ROUNDS: 1000 },
   },
-  'as-of': {
-    about: 'what GETs answered under random writes is answered again asOf their positions, also after a restart',
-    file: 'test/http/as-of.test.ts',
-    test: 'equals',
-    all: { AS_OF_STEPS: 250 },
-    full: { AS_OF_STEPS: 10_000 },
-  },
   past: {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
-    file: 'test/http/past.test.ts',
+    file: 'test/http/as-of.test.ts',
+    test: '^past responses equal',
     all: { PAST_EVENTS: 6000, PAST_QUERIES: 200, PAST_RESTORES: 2 },
     full: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
   },
@@ -323,7 +322,7 @@ export const RUNS = {
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',
-    file: 'test/sockets/subscriptions-model.long.test.ts',
+    file: 'test/sockets/subscriptions.long.test.ts',
     all: { SUBSCRIPTION_SEEDS: 100 },
     full: { SUBSCRIPTION_SEEDS: 5000 },
   },

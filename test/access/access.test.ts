@@ -4,7 +4,7 @@ import { Access, ANYBODY, type Credentials, SCHEMES, type Scheme } from '../../s
 import type { Principal } from '../../src/access/accounts.ts'
 import { hashPassword } from '../../src/access/passwords.ts'
 import { Tokens } from '../../src/access/tokens.ts'
-import { clock } from './clock.ts'
+import { clock } from '../support/clock.ts'
 
 const SECRET = Buffer.from('a secret of at least 32 bytes, as is asked for')
 const USERS = [

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { startReverseProxy } from '../support/reverse-proxy.ts'
+import { startReverseProxy } from '../support/proxies.ts'
 import { json, startServer } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))

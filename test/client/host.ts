@@ -4,7 +4,7 @@ import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentic
 import { fetch, within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import * as line from '../support/listeners.ts'
-import { startReverseProxy } from '../support/reverse-proxy.ts'
+import { startReverseProxy } from '../support/proxies.ts'
 import * as process from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 

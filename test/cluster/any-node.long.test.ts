@@ -8,7 +8,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** The files of a torture run take up to an hour, the default ones minutes. */
 const DEADLINE_MS = (process.env.CLUSTER_FILES ? 60 : 8) * 60_000
 /** Tests of test/http by their names, others by their paths. */
-const FILES = (process.env.CLUSTER_FILES ?? 'batches,bulk-deletes,conditions,retries,objects,test/model/model.test.ts')
+const FILES = (process.env.CLUSTER_FILES ?? 'batches,bulk,conditions,retries,objects,test/model/model.test.ts')
   .split(',')
   .map((name) => (name.includes('/') ? name : `test/http/${name}.test.ts`))
 const MODEL_REQUESTS = process.env.CLUSTER_MODEL_REQUESTS ?? '300'

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { BLOCK, Gaps } from '../../src/collections/gaps.ts'
 import { canonicalInteger, faultOfId } from '../../src/collections/item.ts'
+import { naturalKeyOf } from '../../src/collections/natural-keys.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
-import { viewsOf } from '../support/collections.ts'
+import { Document } from '../../src/json/document.ts'
+import { Views } from '../../src/projections/views.ts'
+import { Store } from '../../src/store/store.ts'
+import { project, recordOf, viewsOf } from '../support/collections.ts'
 import { begun, created, deleted, patched, replaced, reset } from '../support/decider.ts'
 
 function things(...events: readonly DomainEvent[]) {
@@ -94,5 +99,57 @@ test('an id is non-empty well-formed text, or a number of at most 2^52', () => {
   for (const id of ['a', '007', '€', '..', '\r\n', '😀', 0, -1, 1.5, 2 ** 52]) assert.equal(faultOfId(id), undefined)
   for (const id of ['', '\ud800', 'a\udc00', 2 ** 52 + 1, -(2 ** 53), 1e300, null, true, [], {}]) {
     assert.equal(typeof faultOfId(id), 'string', JSON.stringify(id))
+  }
+})
+
+test('a copy and its original change independently', () => {
+  const original = new Gaps()
+  original.set(0, 5)
+  original.set(3, 2)
+  assert.equal(original.itemsBefore(4), 4 * BLOCK - 7)
+  const copy = original.copy()
+  original.set(1, 100)
+  assert.deepEqual([copy.emptyIn(1), copy.itemsBefore(4), original.itemsBefore(4)], [0, 4 * BLOCK - 7, 4 * BLOCK - 107])
+  copy.set(0, 6)
+  assert.deepEqual(
+    [original.emptyIn(0), copy.itemsBefore(4), original.itemsBefore(4)],
+    [5, 4 * BLOCK - 8, 4 * BLOCK - 107],
+  )
+  assert.deepEqual(copy.blockWith(BLOCK - 6, 4 * BLOCK), { block: 1, before: BLOCK - 6 })
+})
+
+const KEY = { fields: [['mac']], timePart: -1 }
+const collection = 'readings'
+
+function createdWith(id: number, mac: string): DomainEvent {
+  return { type: 'ItemCreated', collection, id, revision: 1, prior: 0, item: Document.of({ id, mac }) }
+}
+
+function replacedWith(id: number, mac: string): DomainEvent {
+  return { type: 'ItemReplaced', collection, id, revision: 2, prior: id + 2, item: Document.of({ id, mac }) }
+}
+
+/** A store with the items 0 and 1, whose natural keys are "a" and "b", and a write after that. */
+async function afterWrite(...events: readonly DomainEvent[]): Promise<Views> {
+  const views = new Views(Store.temporary(), { keyFields: new Map([[collection, KEY]]) })
+  await views.buildNaturalKeys()
+  project(views, recordOf(1, [{ type: 'CollectionCreated', collection }, createdWith(0, 'a'), createdWith(1, 'b')]))
+  project(views, recordOf(4, events))
+  return views
+}
+
+const holderOf = (views: Views, mac: string) => views.find(collection)?.holderOf(naturalKeyOf({ mac }, KEY) as string)
+
+test('items that exchange their natural keys in one write leave nothing for the next start to build', async () => {
+  const views = await afterWrite(replacedWith(0, 'b'), replacedWith(1, 'a'))
+  assert.deepEqual([holderOf(views, 'a'), holderOf(views, 'b')], ['1', '0'])
+  assert.equal(views.hasNaturalKeys, true)
+})
+
+test('two items that have one natural key after a write are looked at by the next start', async () => {
+  for (const events of [[replacedWith(0, 'b')], [createdWith(2, 'a')], [replacedWith(0, 'b'), createdWith(2, 'a')]]) {
+    const views = await afterWrite(...events)
+    assert.equal(views.hasNaturalKeys, false)
+    await assert.rejects(views.buildNaturalKeys(), /have the same natural key/)
   }
 })

@@ -1,22 +1,41 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from '../../src/commands/command.ts'
+import type { Rules } from '../../src/commands/rules.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { viewsOf } from '../support/collections.ts'
-import {
-  accepted,
-  begun,
-  created,
-  deleted,
-  eventsOf,
-  given,
-  patched,
-  RULES,
-  replaced,
-  reset,
-} from '../support/decider.ts'
+import { accepted, begun, created, deleted, eventsOf, patched, RULES, replaced, reset } from '../support/decider.ts'
+
+/** `given(events).when(command, rules).then(events)`, or `.refused(code)`. */
+function given(...events: readonly DomainEvent[]) {
+  return {
+    when(command: Command, rules: Partial<Rules> = {}) {
+      const decision = () => eventsOf(command, accepted(events), { ...RULES, ...rules })
+      return {
+        // biome-ignore lint/suspicious/noThenProperty: given, when, then; nobody awaits it
+        then(...expected: readonly DomainEvent[]): void {
+          assert.deepEqual(decision(), expected)
+        },
+        refused(code: RefusalCode, ...pointers: readonly string[]): void {
+          assert.throws(decision, (error: unknown) => {
+            assert.ok(error instanceof Refusal, String(error))
+            assert.equal(error.code, code, error.message)
+            if (pointers.length > 0) {
+              assert.deepEqual(
+                error.faults.map((fault) => fault.pointer),
+                pointers,
+              )
+            }
+            return true
+          })
+        },
+      }
+    },
+  }
+}
 
 const create = (item: JsonObject): Command => ({ type: 'CreateItem', collection: 'things', item })
 const replace = (key: string, item: JsonObject, conditions: object = {}): Command => ({

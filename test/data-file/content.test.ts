@@ -9,7 +9,7 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const PATH = '/data/db.json'
@@ -82,8 +82,7 @@ test('a file that grows during every read is rejected, and not read forever', as
 
 /** An engine whose file, as somebody edits it, becomes another one just before it is opened for the second time. */
 async function editedMeanwhile(edit: string, then: (disk: SimulatedDisk) => void) {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":0}]}'))
+  const disk = diskWith('{"a":[{"id":1,"n":0}]}')
   let openings = Number.NaN
   const files = disk.files((operation, path) => {
     if (operation === 'open' && path === DATA_FILE && ++openings === 2) then(disk)

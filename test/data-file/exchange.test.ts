@@ -7,8 +7,8 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
+import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
+import type { SimulatedDisk } from '../support/simulated-files.ts'
 
 const REPLACED = '/data/.db.json.recollect.new'
 const FIRST = { things: [0, 1, 2].map((id) => ({ id, n: 0 })) }
@@ -17,12 +17,6 @@ const LAZY = { common: { eagerDataReload: false } }
 
 interface Data {
   readonly things: readonly { readonly id: number; readonly n: number }[]
-}
-
-function newDisk(): SimulatedDisk {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify(FIRST)))
-  return disk
 }
 
 /** The save of an editor that opened the file with these bytes. */
@@ -85,7 +79,7 @@ for (const [how, save] of WAYS) {
   for (const settings of [EAGER, LAZY]) {
     const when = settings === EAGER ? 'by itself' : 'by a reload'
     test(`an edit ${how} between the look at the file and its replacement is merged ${when}`, async () => {
-      const disk = newDisk()
+      const disk = diskWith(FIRST)
       const { files, race } = raced(disk, (there) => save(there, edited(there.bytes(DATA_FILE), 0, 7)))
       const { engine } = await openTestEngine(files, settings)
       race.isOn = true
@@ -105,7 +99,7 @@ for (const [how, save] of WAYS) {
 }
 
 test('two edits, one right before the replacement and one right after it, are both merged', async () => {
-  const disk = newDisk()
+  const disk = diskWith(FIRST)
   const first = disk.bytes(DATA_FILE)
   let saves = 0
   const files = disk.files((operation, path) => {
@@ -130,7 +124,7 @@ test('killed at any call after an edit that came right before the replacement, t
     let isEnded = false
     for (let stop = 0; !isEnded; stop++) {
       const context = `${how}, stopped ${stop} calls after the edit`
-      const disk = newDisk()
+      const disk = diskWith(FIRST)
       const store = directoryUntilExit()
       const { files, race } = raced(disk, (there) => save(there, edited(there.bytes(DATA_FILE), 0, 7)), stop)
       let acknowledged = false
@@ -162,7 +156,7 @@ test('killed at any call after an edit that came right before the replacement, t
 })
 
 test('where the file system cannot exchange files, the data file is replaced by a rename', async () => {
-  const disk = newDisk()
+  const disk = diskWith(FIRST)
   const { engine } = await openTestEngine({ ...disk.files(), exchange: async () => false })
   await replace(engine, 1, 1)
   await until('the file to be current', shows(engine, disk))

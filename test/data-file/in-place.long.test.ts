@@ -8,9 +8,9 @@ import type { FileEngine } from '../../src/engine/file-engine.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, SETTINGS as ENGINE_SETTINGS, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, SETTINGS as ENGINE_SETTINGS, openTestEngine } from '../support/engine.ts'
 import { json, startServer } from '../support/server.ts'
-import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import type { Fault, Operation, SimulatedDisk } from '../support/simulated-files.ts'
 
 /** The journal is elsewhere, as the data file's directory may not be written to. */
 const SETTINGS = { journal: '/journal' }
@@ -29,12 +29,6 @@ const readOnly: Faults = (operation, path) =>
     ? { type: 'error', code: 'EACCES' }
     : undefined
 
-function newDisk(): SimulatedDisk {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify(FIRST)))
-  return disk
-}
-
 async function write(engine: FileEngine, item: { readonly [name: string]: string | number }): Promise<void> {
   await engine.handler.handle({ type: 'CreateItem', collection: 'things', item }, { actor: 'client', requestId: 'r' })
 }
@@ -45,7 +39,7 @@ async function current(engine: FileEngine): Promise<void> {
 
 /** The disk of a server that was killed when it had truncated the data file for its second write in place. */
 async function diskAfterCrash(): Promise<SimulatedDisk> {
-  const disk = newDisk()
+  const disk = diskWith(FIRST)
   let writes = 0
   const files = disk.files((operation, path, call) =>
     operation === 'write' && path === DATA_FILE && ++writes === 2 ? { type: 'stop' } : mounted(operation, path, call),
@@ -74,7 +68,7 @@ for (const [what, faults] of [
   ['is in a directory that cannot be written to', readOnly],
 ] as const) {
   test(`a data file that ${what} is written in place, edited, and written again after a restart`, async () => {
-    const disk = newDisk()
+    const disk = diskWith(FIRST)
     const { engine } = await openTestEngine(disk.files(faults), SETTINGS)
     await write(engine, { n: 1 })
     await current(engine)
@@ -116,11 +110,11 @@ test('after a stop at any system call of a write in place, the file is written a
     await Promise.race([finished, files.stopped])
     return files.calls()
   }
-  const calls = await run(newDisk(), Number.POSITIVE_INFINITY)
+  const calls = await run(diskWith(FIRST), Number.POSITIVE_INFINITY)
   assert.ok(calls > 50, `${calls} calls`)
   let torn = 0
   for (let stop = 1; stop <= calls; stop++) {
-    const stopped = newDisk()
+    const stopped = diskWith(FIRST)
     await run(stopped, stop)
     const disk = stopped.killed()
     if (isMalformed(String(disk.bytes(DATA_FILE)))) torn++
@@ -151,7 +145,7 @@ function isMalformed(text: string): boolean {
 }
 
 test('a full disk during a write in place leaves the file truncated until there is space', async () => {
-  const disk = newDisk()
+  const disk = diskWith(FIRST)
   let isFull = false
   const files = disk.files((operation, path, call) =>
     isFull && operation === 'write' && path === DATA_FILE
@@ -173,7 +167,7 @@ test('a full disk during a write in place leaves the file truncated until there 
 })
 
 test('a stop with a data file that cannot be written fails with the reason, and loses nothing', async () => {
-  const disk = newDisk()
+  const disk = diskWith(FIRST)
   let isReadOnly = false
   const files = disk.files((operation, path, call) =>
     isReadOnly && operation === 'truncate' && path === DATA_FILE

@@ -10,10 +10,9 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { fetch, turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, spawnServer, startServer } from '../support/server.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
 /** Long enough that the files exceed DataFile.EditBytes. */
@@ -160,8 +159,7 @@ test('a large edit is one write, compared with the version written last; its ord
 const LONG = Array.from({ length: 300 }, (_, id) => ({ id, n: 0, text: 'x'.repeat(64 * 1024) }))
 
 test('a large edit for which the disk has no room is not merged partly, and is merged later', async () => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: LONG })))
+  const disk = diskWith({ a: LONG })
   let writes = Number.POSITIVE_INFINITY
   const fault = (operation: string, path: string) =>
     operation === 'write' && path.endsWith('.ndjson') && writes-- <= 0
@@ -206,8 +204,7 @@ test('a large edit with an item that violates its schema is rejected as a whole'
 
 test('an engine that is closed while it reads a large edit does not merge it, and the next one does', async () => {
   const all = Array.from({ length: 900 }, (_, id) => ({ ...LONG[0], id }))
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  const disk = diskWith('{"a":[]}')
   const settings = { store: await mkdtemp(join(tmpdir(), 'recollect-ending-')), segmentBytes: 64 * 2 ** 20 }
   const { engine } = await openTestEngine(disk.files(), settings)
   const { head } = engine.journal
@@ -227,8 +224,7 @@ test('an engine that is closed while it reads a large edit does not merge it, an
 test('first items that change while they are imported in parts end the start, and the next one imports the new content', async () => {
   const first = Array.from({ length: 900 }, (_, id) => ({ ...LONG[0], id }))
   const second = first.slice(0, 890).map((item) => ({ ...item, isNew: true }))
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: first })))
+  const disk = diskWith({ a: first })
   let [openings, reads] = [0, 0]
   const files = disk.files((operation, path) => {
     if (path !== DATA_FILE) return undefined
@@ -265,8 +261,7 @@ test('first items of a single part that change between the check and the import 
     ['saved unchanged while it is read again', whileReading, { a: first }],
   ] as const
   for (const [what, [changing, opening, call], data] of changes) {
-    const disk = new SimulatedDisk()
-    disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: first })))
+    const disk = diskWith({ a: first })
     let [openings, calls] = [0, 0]
     const files = disk.files((operation, path) => {
       if (path !== DATA_FILE) return undefined

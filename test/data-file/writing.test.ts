@@ -1,17 +1,66 @@
 import assert from 'node:assert/strict'
-import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { FileEngine } from '../../src/engine/file-engine.ts'
 import type { Files } from '../../src/files/files.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
 import type { Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
-import { countedFiles, LARGE, largeFile, openTestEngine, replaceItem } from '../support/engine.ts'
+import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { LARGE, openTestEngine } from '../support/engine.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const NOW_MS = Date.parse('2026-11-20T12:00:00.000Z')
 const STOP = { dataFile: { write: 'stop', maxDelaySeconds: undefined } } as const
 const NEVER = { dataFile: { write: 'never', maxDelaySeconds: undefined } } as const
+
+/** A data file on the real disk: where it is, as settings. */
+async function largeFile(t: Scope): Promise<{ readonly file: string; readonly journal: string }> {
+  const directory = await temporaryDirectory(t)
+  const [file, journal] = [join(directory, 'db.json'), join(directory, 'db.journal')]
+  await mkdir(directory, { recursive: true })
+  await writeFile(file, `${JSON.stringify(LARGE, null, 2)}\n`)
+  return { file, journal }
+}
+
+/** Replaces an item by one as long. */
+async function replaceItem(engine: FileEngine, key: number, n: number): Promise<void> {
+  const command = {
+    type: 'ReplaceItem',
+    collection: 'a',
+    key: String(key),
+    item: { n, text: LARGE.a[0]?.text ?? '' },
+  } as const
+  await engine.handler.handle(command, { actor: 'client', requestId: 'r' })
+}
+
+/** The real disk, and how often and with how many bytes a new data file was written. */
+function countedFiles(written: (bytes: number) => void | Promise<void> = () => {}): Files & {
+  readonly count: { files: number; bytes: number }
+} {
+  const count = { files: 0, bytes: 0 }
+  return {
+    ...nodeFiles,
+    count,
+    async open(path, how, mode) {
+      const file = await nodeFiles.open(path, how, mode)
+      if (how !== 'create' || !path.endsWith('.json.recollect.new')) return file
+      count.files++
+      return {
+        ...file,
+        async write(bytes, offset) {
+          await written(bytes.length)
+          const taken = await file.write(bytes, offset)
+          count.bytes += taken
+          return taken
+        },
+      }
+    },
+  }
+}
 
 interface Place {
   readonly file: string
@@ -306,4 +355,53 @@ test('a start with a long journal and no data file serves requests before the fi
   const expected = served(again)
   await again.close()
   assert.deepEqual(await shown(place), expected)
+})
+
+/** How long a write of the file takes, of simulated time. */
+const TAKES_MS = 50
+/** How long the replaced file is kept. */
+const KEEP_MS = 1000
+
+test('after a write the file rests nine times as long as the write took, even when there was another change meanwhile', async () => {
+  const scheduled: { readonly work: () => void; readonly delayMs: number }[] = []
+  const files = new SimulatedDisk().files()
+  let isSlow = false
+  let written = 0
+  let ms = 0
+  const { engine } = await openTestEngine(
+    {
+      ...files,
+      async exchange(one, other) {
+        if (isSlow) {
+          await create()
+          ms += TAKES_MS
+        }
+        written++
+        return files.exchange(one, other)
+      },
+    },
+    {},
+    undefined,
+    (work, delayMs) => {
+      if (delayMs !== KEEP_MS) scheduled.push({ work, delayMs })
+      return { cancel() {} }
+    },
+    undefined,
+    () => ms,
+  )
+  const create = () =>
+    engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'a', requestId: 'r' })
+  scheduled.length = 0
+  await create()
+  const [first, ...others] = scheduled.splice(0)
+  assert.ok(first)
+  assert.deepEqual(others, [])
+  const before = written
+  isSlow = true
+  first.work()
+  await until('the file to be written, and the next time to be set', async () => scheduled.length > 0)
+  assert.equal(written, before + 1)
+  assert.equal(scheduled.length, 1)
+  assert.equal(scheduled[0]?.delayMs, 9 * TAKES_MS)
+  await engine.close()
 })

@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import type { Settings } from '../../src/settings/settings.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { directoryUntilExit } from '../support/directory.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
+import type { SimulatedDisk } from '../support/simulated-files.ts'
 
 const ITEMS = 8
 const FIRST = { a: Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0 })) }
@@ -43,20 +43,14 @@ function isConfirmed(disk: SimulatedDisk): boolean {
   return state.confirmed?.hash === hash.digest('hex')
 }
 
-function newDisk(): SimulatedDisk {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from(JSON.stringify(FIRST)))
-  return disk
-}
-
 test('an edit of an outdated data file after a crash applies only what was edited, and reverts no write', async () => {
   const random = new Random(SEED)
-  const { calls } = await run(newDisk(), 0, {})
+  const { calls } = await run(diskWith(FIRST), 0, {})
   assert.ok(calls > 80, `${calls} calls`)
   for (let stop = 1; stop <= calls; stop++) {
     const context = `SEED=${SEED}, stopped at call ${stop} of ${calls}`
     const store = directoryUntilExit()
-    const stopped = newDisk()
+    const stopped = diskWith(FIRST)
     const { acknowledged } = await run(stopped, stop, { store: store.path })
     await store.remove()
     const disk = random.chance(0.5) ? stopped.killed() : stopped.powerLost(random)

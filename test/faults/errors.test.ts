@@ -4,9 +4,9 @@ import { positioned } from '../../src/events/journal.ts'
 import { Corruption, JournalMismatch, Refusal } from '../../src/runtime/errors.ts'
 import { snapshotOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
-import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
+import { DATA_FILE, diskWith, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import type { Fault, Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { checkKept, newRun, work } from './workload.ts'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
@@ -16,12 +16,6 @@ const SYNCS = Number(process.env.FAILED_SYNCS ?? 25)
 const PARTIAL_WRITES = Number(process.env.PARTIAL_WRITES ?? 40)
 const LOST_SYNCS = Number(process.env.LOST_SYNCS ?? 50)
 const ORIGIN = { actor: 'client', requestId: 'r' }
-
-function newDisk(): SimulatedDisk {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
-  return disk
-}
 
 function isOfJournal(path: string): boolean {
   return path.startsWith(JOURNAL)
@@ -46,7 +40,7 @@ async function opened(disk: SimulatedDisk, fault: Faults) {
 test('a sync of the journal that fails ends the service: nothing is acknowledged after it, no file is synced twice', async () => {
   let failedOnce = 0
   for (let nth = 1; nth <= SYNCS; nth++) {
-    const disk = newDisk()
+    const disk = diskWith('{"a":[]}')
     let seen = 0
     let failedFile: string | undefined
     const syncsAfter: string[] = []
@@ -77,7 +71,7 @@ test('a sync of the journal that fails ends the service: nothing is acknowledged
 })
 
 test('a failed write of the journal, other than a full disk, ends the service', async () => {
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   const { engine, failures } = await opened(disk, (operation, path) =>
     operation === 'write' && isOfJournal(path) ? { type: 'error', code: 'EIO' } : undefined,
   )
@@ -89,7 +83,7 @@ test('a failed write of the journal, other than a full disk, ends the service', 
 
 test('short writes of any length are completed', async () => {
   const random = new Random(SEED)
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   const { engine, failures } = await opened(disk, (operation) =>
     operation === 'write' && random.chance(0.7) ? { type: 'short', bytes: 1 + random.integer(200) } : undefined,
   )
@@ -107,7 +101,7 @@ test('without a descriptor for a new segment, writes fail as Unavailable, and re
   let refusedAt = 0
   // A segment takes several opens: its temporary file, its directory, itself.
   for (let nth = 1; nth <= 4; nth++) {
-    const disk = newDisk()
+    const disk = diskWith('{"a":[]}')
     let left = Number.POSITIVE_INFINITY
     const { engine, failures } = await opened(disk, (operation, path) => {
       const opens = operation === 'open' || operation === 'syncDirectory'
@@ -137,7 +131,7 @@ test('without a descriptor for a new segment, writes fail as Unavailable, and re
 
 test('on a full disk writes fail with DiskFull, reads continue, and writes resume when there is space', async () => {
   const random = new Random(SEED)
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   let full = false
   const { engine, failures } = await opened(disk, (operation, path) => {
     if (!full || !isOfJournal(path)) return undefined
@@ -172,7 +166,7 @@ test('on a full disk writes fail with DiskFull, reads continue, and writes resum
 
 test('a disk that accepts only parts of a write counts as full', async () => {
   let isPartial = true
-  const { engine, failures } = await opened(newDisk(), (operation, path) =>
+  const { engine, failures } = await opened(diskWith('{"a":[]}'), (operation, path) =>
     isPartial && operation === 'write' && isOfJournal(path) ? { type: 'short', bytes: 40 } : undefined,
   )
   const create = () => engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, ORIGIN)
@@ -188,7 +182,7 @@ test('a disk that accepts only parts of a write counts as full', async () => {
 test('after a power loss during a partial write the next start finds it complete or cuts it off', async () => {
   for (let seed = SEED; seed < SEED + PARTIAL_WRITES; seed++) {
     const random = new Random(seed)
-    const disk = newDisk()
+    const disk = diskWith('{"a":[]}')
     let writes = 0
     const files = disk.files((operation, path) => {
       if (!isOfJournal(path)) return undefined
@@ -208,7 +202,7 @@ test('after a power loss during a partial write the next start finds it complete
 
 test('when truncating after a full disk fails, the service ends', async () => {
   for (const broken of ['truncate', 'sync'] as const) {
-    const { engine, failures } = await opened(newDisk(), (operation, path) => {
+    const { engine, failures } = await opened(diskWith('{"a":[]}'), (operation, path) => {
       if (!isOfJournal(path)) return undefined
       if (operation === 'write') return { type: 'error', code: 'ENOSPC' }
       return operation === broken ? { type: 'error', code: 'EIO' } : undefined
@@ -221,7 +215,7 @@ test('when truncating after a full disk fails, the service ends', async () => {
 })
 
 test('a data file that cannot be written never stops the service, which reports and retries it', async () => {
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   const { engine, failures, disarm } = await opened(disk, (_operation, path) =>
     isOfJournal(path) ? undefined : { type: 'error', code: 'EIO' },
   )
@@ -238,7 +232,7 @@ test('a data file that cannot be written never stops the service, which reports 
 })
 
 test('a data file that does not fit on the disk leaves the space that it took to the journal', async () => {
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   const temporary = '/data/.db.json.recollect.new'
   const { engine, failures } = await opened(disk, (operation, path) =>
     path === temporary && operation === 'sync' ? { type: 'error', code: 'ENOSPC' } : undefined,
@@ -254,7 +248,7 @@ test('on a disk that ignores syncs the journal opens or is rejected with what is
   const outcomes = { opened: 0, refused: 0 }
   for (let seed = SEED; seed < SEED + LOST_SYNCS; seed++) {
     const random = new Random(seed)
-    const disk = newDisk()
+    const disk = diskWith('{"a":[]}')
     const liesFrom = 20 + random.integer(100)
     const { engine } = await opened(disk, (operation, _path, call) =>
       (operation === 'sync' || operation === 'syncDirectory') && call > liesFrom ? { type: 'lie' } : undefined,
@@ -284,7 +278,7 @@ test('on a disk that ignores syncs the journal opens or is rejected with what is
 test('when the clock is set back or forward, positions increase strictly and times never decrease', async () => {
   const random = new Random(SEED)
   let now = Date.parse('2026-11-20T12:00:00.000Z')
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   const { engine } = await openTestEngine(disk.files(), {}, () => {
     now += random.integer(5000) - 2500
     return new Date(now)

@@ -2,42 +2,17 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { after, describe, test } from 'node:test'
 import { turnsUntil } from '../support/deadline.ts'
+import { randomItem, randomQuery } from '../support/queries.ts'
 import { Random, SEED } from '../support/random.ts'
+import { headOf, type Reply, send, sendJson } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
-interface Recorded {
-  readonly path: string
-  readonly at: number
-  readonly status: number
-  readonly body: string
-  readonly tag: string | null
-  readonly total: string | null
-}
-
-const PATHS = [
-  '/api',
-  '/api/a',
-  '/api/a?sort=-n&pageSize=3',
-  '/api/a?n_gt=40&fields=id,n',
-  '/api/b?q=7',
-  '/api/b?page=2&pageSize=2',
-  '/api/c',
-  '/api/a/0',
-  '/api/a/3',
-  '/api/a/3/n',
-  '/api/b/1/list/0',
-  '/api/c/0',
-]
-
-async function look(server: RunningServer, path: string): Promise<Recorded> {
+async function look(server: RunningServer, path: string): Promise<{ status: number; at: number; body: string }> {
   const answer = await server.fetch(path)
   return {
-    path,
-    at: Number(answer.headers.get('Journal-Position')),
     status: answer.status,
+    at: Number(answer.headers.get('Journal-Position')),
     body: await answer.text(),
-    tag: answer.headers.get('ETag'),
-    total: answer.headers.get('X-Total-Count'),
   }
 }
 
@@ -45,53 +20,7 @@ function asOf(path: string, moment: number | string): string {
   return `${path}${path.includes('?') ? '&' : '?'}asOf=${encodeURIComponent(moment)}`
 }
 
-/** Requests that write. */
-const STEPS = Number(process.env.AS_OF_STEPS ?? 100)
-
-/** A problem names its path and a sentence; what matters of it here is its status. */
-function comparable({ status, body, tag, total }: Recorded) {
-  return { status, body: status === 200 ? body : '', tag, total }
-}
-
 describe('asOf', async () => {
-  test('the response equals, byte for byte, that of a GET at that position, even after a restart', async (t) => {
-    const random = new Random(SEED)
-    const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '8192']
-    let server = await startServer(t, { data: { a: [{ id: 0, n: 0 }], b: [] }, flags })
-    const recorded: Recorded[] = []
-    for (let step = 0; step < STEPS; step++) {
-      const collection = random.pick(['a', 'b', 'b', ...(step > STEPS / 3 ? ['c'] : [])])
-      const item = { n: random.integer(100), list: [random.integer(10)] }
-      const path = `/api/${collection}/${random.integer(6)}`
-      const kind = random.integer(20)
-      if (kind < 5) await server.fetch(`/api/${collection}`, json('POST', item))
-      else if (kind < 8) await server.fetch(path, { method: 'DELETE' })
-      else if (kind < 11) await server.fetch(path, json('PATCH', { n: item.n }))
-      else if (kind < 19) await server.fetch(path, json('PUT', item))
-      else {
-        const file = JSON.parse(await readFile(server.file, 'utf8')) as Record<string, unknown[]>
-        file.a?.reverse()
-        if (random.chance(0.3)) delete file.c
-        await writeFile(server.file, JSON.stringify(file))
-        assert.equal((await server.fetch('/admin/reload', { method: 'POST' })).status, 200)
-      }
-      if (random.chance(0.3)) recorded.push(await look(server, random.pick(PATHS)))
-    }
-    const check = async (): Promise<void> => {
-      for (const before of recorded) {
-        const context = `SEED=${SEED}, ${before.path} at ${before.at}`
-        const now = await look(server, asOf(before.path, before.at))
-        assert.deepEqual(comparable(now), comparable(before), context)
-        assert.equal(now.at, before.at, context)
-      }
-    }
-    assert.ok(recorded.length > STEPS / 6)
-    await check()
-    await server.stop()
-    server = await startServer(t, { directory: server.directory, flags })
-    await check()
-  })
-
   test('an instant selects the state after the last event up to it', async (t) => {
     const server = await startServer(t, { data: { a: [] } })
     const times: string[] = []
@@ -163,4 +92,215 @@ describe('asOf', async () => {
       moments.map((at) => at - 1),
     )
   })
+})
+
+const EVENTS = Number(process.env.PAST_EVENTS ?? 600)
+const QUERIES = Number(process.env.PAST_QUERIES ?? 30)
+const RESTORES = Number(process.env.PAST_RESTORES ?? 1)
+const WRITERS = 12
+const KEYS = 120
+const COLLECTIONS = ['a', 'b', 'c d']
+/** Small segments, so that the past lies in many. */
+const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', String(Math.min(300_000, EVENTS * 50))]
+
+/** An answer, as far as it must be the same again. */
+interface Answer {
+  readonly status: number
+  readonly text: string
+  readonly total: string | undefined
+  readonly link: string | undefined
+  readonly tag: string | undefined
+}
+
+interface Seen {
+  readonly path: string
+  readonly at: number
+  readonly answer: Answer
+}
+
+function answerOf({ status, text, headers }: Reply): Answer {
+  const { etag: tag, link } = headers
+  const total = headers['x-total-count']
+  return { status, text, total: total as string | undefined, link: withoutAsOf(link as string | undefined), tag }
+}
+
+function withoutAsOf(link: string | undefined): string | undefined {
+  return link?.replace(/asOf=[^&>]*&/g, '').replace(/[?&]asOf=[^&>]*/g, '')
+}
+
+/** The parameter goes anywhere among the others. */
+function asOfAnywhere(random: Random, path: string, moment: number | string): string {
+  const [place = '', query = ''] = path.split('?')
+  const parameters = query === '' ? [] : query.split('&')
+  parameters.splice(random.integer(parameters.length + 1), 0, `asOf=${encodeURIComponent(moment)}`)
+  return `${place}?${parameters.join('&')}`
+}
+
+function randomPath(random: Random): string {
+  const collection = `/api/${encodeURIComponent(random.pick([...COLLECTIONS, ...(random.chance(0.05) ? ['none'] : [])]))}`
+  const item = `${collection}/${random.integer(KEYS + 5)}`
+  const kind = random.integer(20)
+  if (kind === 0) return '/api'
+  if (kind < 4) return item
+  if (kind < 6) return `${item}/${random.pick(['n', 'data/deep', 'data/x', 'tags/0', 'list/1/v', 'list', 'no'])}`
+  const query = randomQuery(random)
+  return query === '' ? collection : `${collection}?${query}`
+}
+
+/** Many clients that write, one of them also the data file and the past, and that note what they are answered. */
+class Story {
+  readonly seen: Seen[] = []
+  readonly #server: RunningServer
+  readonly #random: Random
+  head = 0
+  #isBusy = false
+
+  constructor(server: RunningServer, random: Random) {
+    this.#server = server
+    this.#random = random
+  }
+
+  async unfold(): Promise<void> {
+    await Promise.all(Array.from({ length: WRITERS }, () => this.#writer()))
+  }
+
+  async #writer(): Promise<void> {
+    while (this.head < EVENTS) {
+      const isOften = this.#random.chance(0.004)
+      if (isOften && !this.#isBusy) await this.#alone(() => (this.#random.chance(0.6) ? this.#edit() : this.#restore()))
+      else await this.#write()
+      if (this.seen.length < (QUERIES * this.head) / EVENTS) await this.#look(randomPath(this.#random))
+    }
+  }
+
+  async #alone(work: () => Promise<void>): Promise<void> {
+    this.#isBusy = true
+    await work()
+    this.#isBusy = false
+  }
+
+  async #write(): Promise<void> {
+    const random = this.#random
+    const collection = `/api/${encodeURIComponent(random.pick(COLLECTIONS))}`
+    const item = `${collection}/${random.integer(KEYS)}`
+    const kind = random.integer(13)
+    if (kind === 12) await this.#turn(item)
+    else if (kind < 2) this.#note(await send(this.#server.url, 'DELETE', item))
+    else if (kind < 3) this.#note(await sendJson(this.#server.url, 'POST', collection, randomItem(random)))
+    else if (kind < 6)
+      this.#note(await sendJson(this.#server.url, 'PATCH', item, { n: random.integer(60), flag: null }))
+    else this.#note(await sendJson(this.#server.url, 'PUT', item, randomItem(random)))
+  }
+
+  /** The same members in another order: the same to JSON, but not byte for byte. */
+  async #turn(path: string): Promise<void> {
+    const reply = await send(this.#server.url, 'GET', path)
+    if (reply.status !== 200) return
+    const turned = Object.fromEntries(Object.entries(reply.json<object>()).reverse())
+    this.#note(await sendJson(this.#server.url, 'PUT', path, turned))
+  }
+
+  /** By hand: items taken out, moved, changed and put in; now and then a whole collection goes. */
+  async #edit(): Promise<void> {
+    const random = this.#random
+    const file = JSON.parse(await readFile(this.#server.file, 'utf8')) as Record<string, object[]>
+    for (const name of Object.keys(file)) {
+      if (random.chance(0.15)) {
+        delete file[name]
+        continue
+      }
+      const items = (file[name] ?? []).filter(() => random.chance(0.95))
+      file[name] = items.map((item) => (random.chance(0.2) ? { ...item, ...randomItem(random) } : item))
+      if (random.chance(0.5)) file[name]?.reverse()
+      if (random.chance(0.5)) file[name]?.unshift(randomItem(random))
+    }
+    await writeFile(this.#server.file, JSON.stringify(file))
+    this.#note(await send(this.#server.url, 'POST', '/admin/reload'), 200)
+  }
+
+  async #restore(): Promise<void> {
+    const random = this.#random
+    const to = Math.max(0, this.head - random.integer(400))
+    const collection = random.chance(0.5) ? { collection: 'a' } : {}
+    const reply = await sendJson(this.#server.url, 'POST', '/admin/restore', { to, ...collection })
+    this.#note(reply, 200)
+  }
+
+  #note(reply: Reply, ...statuses: readonly number[]): void {
+    const expected = statuses.length > 0 ? statuses : [201, 204, 400, 404]
+    assert.ok(expected.includes(reply.status), `${reply.status}: ${reply.text}`)
+    this.head = Math.max(this.head, Number(reply.headers['journal-position'] ?? 0))
+  }
+
+  async #look(path: string): Promise<void> {
+    const reply = await send(this.#server.url, 'GET', path)
+    this.seen.push({ path, at: Number(reply.headers['journal-position']), answer: answerOf(reply) })
+  }
+}
+
+/** Eight at a time, in any order: near moments and far ones are looked up beside each other. */
+async function forEach<T>(random: Random, those: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
+  const left = [...those].sort(() => random.next() - 0.5)
+  const worker = async (): Promise<void> => {
+    for (let one = left.pop(); one !== undefined; one = left.pop()) await work(one)
+  }
+  await Promise.all(Array.from({ length: 8 }, worker))
+}
+
+test('past responses equal those of the time, and a restore brings that state back', async (t) => {
+  const random = new Random(SEED)
+  let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 'one', n: 1 }] }, flags: FLAGS })
+  const story = new Story(server, random)
+  await story.unfold()
+  const { seen } = story
+  t.diagnostic(
+    `${story.head} events, ${seen.length} answers, ${seen.filter(({ answer }) => answer.status === 200).length} of them 200`,
+  )
+
+  const check = async ({ path, at, answer }: Seen): Promise<void> => {
+    const context = `SEED=${SEED}, GET ${path} at ${at}`
+    const again = await send(server.url, 'GET', asOfAnywhere(random, path, at))
+    assert.deepEqual(answerOf(again), answer, context)
+    assert.equal(again.headers['journal-position'], String(at), context)
+    if (!random.chance(0.05) || at === 0 || at >= story.head) return
+    const [time, next] = await Promise.all(
+      [at, at + 1].map(
+        async (position) => (await send(server.url, 'GET', `/events/${position}`)).json<{ time: string }>().time,
+      ),
+    )
+    if (time === next) return
+    assert.deepEqual(
+      answerOf(await send(server.url, 'GET', asOfAnywhere(random, path, time as string))),
+      answer,
+      `${context}, ${time}`,
+    )
+  }
+  await forEach(random, seen, check)
+  await server.stop(random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
+  server = await startServer(t, { directory: server.directory, flags: FLAGS })
+  await forEach(random, seen.slice(0, QUERIES / 3), check)
+
+  /** Nothing is written meanwhile, so that what is now must be what was then. */
+  const restored = async (to: number): Promise<number> => {
+    const reply = await sendJson(server.url, 'POST', '/admin/restore', { to })
+    assert.equal(reply.status, 200, reply.text)
+    await forEach(random, seen, async ({ path }) => {
+      const [now, then] = await Promise.all(
+        [path, asOfAnywhere(random, path, to)].map((one) => send(server.url, 'GET', one)),
+      )
+      const isCollection = /^\/api\/[^/]+$/.test(path.split('?')[0] as string)
+      const tag = isCollection ? { tag: undefined } : {}
+      const [left, right] = [now, then].map((one) => ({ ...answerOf(one as Reply), ...tag }))
+      assert.deepEqual(left, right, `SEED=${SEED}, GET ${path} restored to ${to}`)
+    })
+    return reply.json<{ events: number }>().events
+  }
+  for (let round = 0; round < RESTORES; round++) {
+    const before = await headOf(server.url)
+    // Near, so that little was written since to most items, or far.
+    const to = round % 2 === 0 ? before - random.integer(200) : random.integer(before)
+    const events = (await restored(to)) + (await restored(before))
+    const told = await send(server.url, 'GET', `/events?from=${before + 1}&limit=10000`)
+    assert.equal(told.json<unknown[]>().length, events, 'the journal has both')
+  }
 })

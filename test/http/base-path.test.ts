@@ -7,8 +7,8 @@ import { connect } from '../../src/client/index.ts'
 import { isOwnPath, parseBasePath } from '../../src/http/base-path.ts'
 import { fetch, once, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { startReverseProxy } from '../support/proxies.ts'
 import { send } from '../support/requests.ts'
-import { startReverseProxy } from '../support/reverse-proxy.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const DATA = { things: [{ id: 1 }, { id: 2 }, { id: 3 }] }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
-import { clock } from '../access/clock.ts'
+import { clock } from '../support/clock.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { type OwnServiceOptions, startHere } from '../support/service.ts'

@@ -6,8 +6,7 @@ import { OpenApiDocument, type Operation } from '../security/document.ts'
 import { authentication, basic, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { fetch, within } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
-import { registeredRoutes } from '../support/routes.ts'
-import { type OwnService, startHere } from '../support/service.ts'
+import { type OwnService, registeredRoutes, startHere } from '../support/service.ts'
 
 /**
  * Each request is sent to two services that are in the same state. The second one has a middleware, so that it leaves

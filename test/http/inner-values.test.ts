@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
 import { within } from '../support/deadline.ts'
-import { send, sendJson } from '../support/requests.ts'
+import { headOf, send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
 const COMPANY = {
@@ -22,7 +22,7 @@ const item = async (url: string) => (await send(url, 'GET', '/api/companies/1'))
 
 test('PUT inside an item replaces the value there, with one event of the item', async (t) => {
   const url = await start(t)
-  const before = Number((await send(url, 'GET', '/api')).headers['journal-position'])
+  const before = await headOf(url)
   const reply = await sendJson(url, 'PUT', '/api/companies/1/employees/9/address/city', 'Turku')
   assert.equal(reply.status, 204)
   assert.equal(Number(reply.headers['journal-position']), before + 1)

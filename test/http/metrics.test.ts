@@ -12,12 +12,11 @@ import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { fetch, until, within } from '../support/deadline.ts'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { diskWith, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
 import { json, ofOneServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const DOCUMENT = fileURLToPath(new URL('../../docs/api.md', import.meta.url))
 const NO_SOCKETS = { socketIo: 0, plain: 0, subscriptions: 0, lagging: 0, laggedEver: 0, dropped: 0 }
@@ -141,8 +140,7 @@ test('metrics report sockets by kind, and subscriptions', { skip }, async (t) =>
 })
 
 test('metrics report a subscription that lags until it has caught up', async () => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  const disk = diskWith('{"a":[]}')
   const { engine } = await openTestEngine(disk.files())
   const { views, past, journal, bus, handler } = engine
   const now = () => new Date()
@@ -179,8 +177,7 @@ test('metrics report a subscription that lags until it has caught up', async () 
 })
 
 test('metrics count writes that fail on a full disk, and report that none are accepted', async () => {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  const disk = diskWith('{"a":[]}')
   let full = false
   const { engine } = await openTestEngine(
     disk.files((operation, path) =>

@@ -3,6 +3,7 @@ import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { once } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 interface Restored {
@@ -26,10 +27,6 @@ async function stateOf(server: RunningServer, at?: number): Promise<Record<strin
     names.sort().map(async (name) => [name, await (await server.fetch(`/api/${name}?${suffix}`)).text()] as const),
   )
   return Object.fromEntries(entries)
-}
-
-async function head(server: RunningServer): Promise<number> {
-  return Number((await server.fetch('/api')).headers.get('Journal-Position'))
 }
 
 async function change(server: RunningServer, random: Random, steps: number): Promise<void> {
@@ -67,10 +64,10 @@ describe('POST /admin/restore', async () => {
     const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
     for (let round = 0; round < ROUNDS; round++) {
       await change(server, random, 25)
-      const before = await head(server)
+      const before = await headOf(server.url)
       const to = random.integer(before + 1)
       const dry = await restore(server, { to, dryRun: true })
-      assert.equal(await head(server), before, 'a dry run writes nothing')
+      assert.equal(await headOf(server.url), before, 'a dry run writes nothing')
       const done = await restore(server, { to })
       const context = `SEED=${SEED}, round ${round}, to ${to}`
       assert.deepEqual(await stateOf(server), await stateOf(server, to), context)
@@ -89,7 +86,7 @@ describe('POST /admin/restore', async () => {
   })
 
   test('one collection or item leaves the others unchanged', async () => {
-    const to = await head(server)
+    const to = await headOf(server.url)
     for (const path of ['parts/0', 'parts/1', 'others/0']) await server.fetch(`/api/${path}`, json('PUT', { n: 2 }))
     assert.deepEqual((await restore(server, { to, collection: 'parts', id: 1 })).changes, [
       { type: 'ItemReplaced', collection: 'parts', id: 1 },
@@ -102,7 +99,7 @@ describe('POST /admin/restore', async () => {
   })
 
   test('brings a deleted item back, and removes one that did not exist yet', async () => {
-    const to = await head(server)
+    const to = await headOf(server.url)
     await server.fetch('/api/deleted', json('POST', { n: 5 }))
     await server.fetch('/api/deleted/0', { method: 'DELETE' })
     assert.equal((await restore(server, { to, collection: 'deleted', id: '0' })).changes[0]?.type, 'ItemCreated')
@@ -112,7 +109,7 @@ describe('POST /admin/restore', async () => {
   })
 
   test('restores the order of members, too', async () => {
-    const to = await head(server)
+    const to = await headOf(server.url)
     for (const other of [
       { id: 0, m: { x: 1, y: 2 }, n: 1 },
       { id: 0, n: 1, m: { y: 2, x: 1 } },
@@ -124,7 +121,7 @@ describe('POST /admin/restore', async () => {
   })
 
   test('makes events with the user who restored, and sends notifications', async (t) => {
-    const to = await head(server)
+    const to = await headOf(server.url)
     await server.fetch('/api/told/0', json('PUT', { n: 2 }))
     const socket = new WebSocket(`${server.url.replace('http', 'ws')}/ws`)
     t.after(() => socket.close())
@@ -152,10 +149,10 @@ describe('POST /admin/restore', async () => {
     ['a list by the id of a single object', { to: 1, collection: 'told', id: '' }, 409],
   ] as const) {
     test(`${what} is rejected, and nothing is written`, async () => {
-      const before = await head(server)
+      const before = await headOf(server.url)
       const answer = await server.fetch('/admin/restore', json('POST', body))
       assert.equal(answer.status, status, await answer.text())
-      assert.equal(await head(server), before)
+      assert.equal(await headOf(server.url), before)
     })
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { temporaryDirectory } from '../support/directory.ts'
-import { type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
+import { headOf, type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
 const FLAGS = ['--Api.UpsertOnPut', 'true']
@@ -72,10 +72,6 @@ function perform({ method, path, body, headers }: Write, key: string, to: Runnin
   return body === undefined ? send(to.url, method, path, { headers: sent }) : sendJson(to.url, method, path, body, sent)
 }
 
-async function head(): Promise<number> {
-  return Number((await send(server.url, 'GET', '/api')).headers['journal-position'])
-}
-
 test('a retry with the idempotency key gets the first response and appends nothing, even after a kill and a restart', async (t) => {
   const first: { write: Write; key: string; answer: object }[] = []
   for (const write of WRITES) {
@@ -84,12 +80,12 @@ test('a retry with the idempotency key gets the first response and appends nothi
     assert.equal(reply.status, write.status, write.name)
     first.push({ write, key, answer: answerOf(reply) })
   }
-  const position = await head()
+  const position = await headOf(server.url)
   const retryAll = async (): Promise<void> => {
     for (const { write, key, answer } of first) {
       assert.deepEqual(answerOf(await perform(write, key)), answer, write.name)
     }
-    assert.equal(await head(), position)
+    assert.equal(await headOf(server.url), position)
   }
   await t.test('directly after the first request', retryAll)
   await server.stop('SIGKILL')
@@ -101,13 +97,13 @@ test('a retry with the idempotency key gets the first response and appends nothi
 })
 
 test('a hundred concurrent POSTs with one key create one item and get one response', async () => {
-  const before = await head()
+  const before = await headOf(server.url)
   const write: Write = { name: '', method: 'POST', path: '/api/storm', body: { n: 1 }, status: 201 }
   const replies = await Promise.all(Array.from({ length: 100 }, () => perform(write, 'one key for all')))
   for (const reply of replies) assert.deepEqual(answerOf(reply), answerOf(replies[0] as Reply))
   assert.equal(replies[0]?.status, 201)
   assert.equal((await send(server.url, 'GET', '/api/storm')).json<unknown[]>().length, 1)
-  assert.equal(await head(), before + 2)
+  assert.equal(await headOf(server.url), before + 2)
 })
 
 test('a retry gets the first response even when the item has changed', async () => {
@@ -126,7 +122,7 @@ test('the same key with another request gets 422 and stores nothing', async () =
   const [first, racing] = await Promise.all([perform(write, 'used'), perform({ ...write, body: { n: 2 } }, 'used')])
   assert.deepEqual([first?.status, racing?.status].sort(), [201, 422])
   const won = first?.status === 201 ? write : { ...write, body: { n: 2 } }
-  const before = await head()
+  const before = await headOf(server.url)
   for (const other of [
     { ...won, body: { n: 3 } },
     { ...won, path: '/api/others' },
@@ -140,7 +136,7 @@ test('the same key with another request gets 422 and stores nothing', async () =
     assert.equal(reply.headers['content-type'], 'application/problem+json')
   }
   assert.equal((await perform(won, 'used')).status, 201)
-  assert.equal(await head(), before)
+  assert.equal(await headOf(server.url), before)
   assert.equal((await perform({ ...write, body: { n: 2 } }, 'used too')).status, 201)
 })
 

@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { test } from 'node:test'
 import { WebSocket } from 'ws'
+import type { Gate } from '../../src/access/gate.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { SettingsReload } from '../../src/server/settings-reload.ts'
+import type { Settings } from '../../src/settings/settings.ts'
+import { SILENT } from '../support/cluster.ts'
 import { fetch, once, until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { json, ofOneServer, startServer } from '../support/server.ts'
@@ -254,4 +261,20 @@ test('with authentication off only schemas are put in place', async (t) => {
   })
   assert.equal((await fetch(`${url}/api/things`, json('POST', {}))).status, 422)
   assert.equal((await fetch(`${url}/api/others`, json('POST', {}))).status, 201)
+})
+
+test('a reload rejects with a Refusal for an error of the file system, and with a bug itself, also if it has a code', async () => {
+  const rows = [
+    [() => readFileSync('/'), Refusal],
+    [() => resolve(1 as unknown as string), TypeError],
+  ] as const
+  for (const [fail, expected] of rows) {
+    const read = (): Settings => {
+      throw new Error(`${fail()} was expected to throw`)
+    }
+    const settings = {} as Settings
+    const log = new LimitedLog(SILENT, () => 0)
+    const settingsReload = new SettingsReload({ settings, read, gate: {} as Gate, schemas: undefined, log })
+    await assert.rejects(settingsReload.reload(), expected)
+  }
 })

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { Verification } from '../../src/http/admin.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
-import { send } from '../support/requests.ts'
+import { headOf, send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 
 const DATA = { things: Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(100) })) }
@@ -24,7 +24,7 @@ test('POST /admin/verify checks the journal of a running server, and detects a f
   for (let n = 0; n < 3; n++) await send(server.url, 'POST', '/api/things', { headers: JSON_TYPE, body: '{"n":1}' })
   const whole = await send(server.url, 'POST', '/admin/verify')
   assert.deepEqual([whole.status, whole.headers['content-type']], [200, 'application/x-ndjson'])
-  const head = Number((await send(server.url, 'GET', '/api')).headers['journal-position'])
+  const head = await headOf(server.url)
   const [first, last] = [linesOf(whole.text)[0], linesOf(whole.text).at(-1)]
   assert.equal(first?.of, head)
   assert.deepEqual(last, { ok: true, position: head })

@@ -1,12 +1,22 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import type { DomainEvent } from '../../src/events/event.ts'
+import { describe, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { DomainEvent, Position } from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
+import { parsePath } from '../../src/json/paths.ts'
+import type { JsonValue } from '../../src/json/value.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Views } from '../../src/projections/views.ts'
+import { type Snapshot, Views } from '../../src/projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../../src/query/collection-snapshot.ts'
-import { project, storedHistory } from '../support/collections.ts'
+import { Queries } from '../../src/query/queries.ts'
+import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { scan } from '../query/scan.ts'
+import { whole } from '../support/api.ts'
+import { CollectionWriter, collectionOf, project, storedHistory } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
+import { Random, SEED } from '../support/random.ts'
 
 /** A collection with one item, replaced `writes` times, whose journal is read no faster than it is let. */
 function recorded(writes: number) {
@@ -110,4 +120,207 @@ test('building a past state is aborted with its last request, and started again 
   assert.equal(reading.length, 1, 'it is read again')
   reading.shift()?.()
   assert.equal(numberIn((await later) as CollectionSnapshot), 3)
+})
+
+const TIMES = Number(process.env.PAST_TIMES ?? 1)
+const LIMITS = { parameters: 100, pageSize: 10_000 }
+const SEARCHES = [
+  '',
+  'a_gt=3',
+  'a=2&sort=-b',
+  'sort=-a',
+  'sort=b',
+  'b_lt=5&sort=a,b',
+  'tags=2',
+  'a_ne=1&q=7',
+  'tags_gt=1&sort=-tags',
+]
+
+function queryOf(search: string) {
+  return parseQuery(parseParameters(search, LIMITS.parameters), LIMITS)
+}
+
+/** A collection that is written to, with all its states as they were. */
+class World {
+  readonly writer = new CollectionWriter()
+  readonly past: Past
+  readonly queries: Queries
+  readonly random: Random
+  readonly snapshots = new Map<Position, Snapshot>()
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+    const { views, journal } = this.writer
+    // The history knows nothing of what was before it.
+    this.writer.put({ id: 'first' })
+    this.past = new Past(journal, views, storedHistory(views))
+    this.queries = new Queries({ views, bytes: 0 })
+  }
+
+  write(): void {
+    const { random, writer } = this
+    const id = random.pick([random.integer(5), random.integer(300), `k${random.integer(50)}`])
+    if (random.chance(0.2)) {
+      if (writer.collection.item(String(id))) writer.remove(id)
+    } else if (random.chance(0.01)) writer.order(id, random.integer(300))
+    else if (random.chance(0.03)) writer.resetIds(random.integer(300))
+    else writer.put({ id, a: random.integer(8), b: random.integer(1000), tags: this.tags() })
+    const snapshot = writer.views.snapshot()
+    this.snapshots.set(snapshot.position, snapshot)
+  }
+
+  tags(): JsonValue {
+    const { random } = this
+    return random.pick<JsonValue>([
+      null,
+      random.integer(4),
+      [random.integer(4), random.integer(4)],
+      [],
+      'x'.repeat(1500),
+    ])
+  }
+
+  async check(): Promise<void> {
+    const { random, writer, past, queries } = this
+    const at = random.pick([...this.snapshots.keys()])
+    const search = random.pick(SEARCHES)
+    const size = random.pick([1, 7, 1000])
+    const offset = random.integer(random.pick([1, 20, writer.collection.size + 2]))
+    const query = queryOf(`${search}&offset=${offset}&limit=${size}`)
+    const then = this.snapshots.get(at)?.get('things')
+    const wanted = scan(then?.items() ?? [], query)
+    const reading = await past.collection('things', at)
+    const context = `asOf=${at} of ${writer.views.position}, ${search}, ${size} from ${offset}`
+    const { text, total } = await queries.answer(reading, query)
+    assert.equal(total, wanted.total, context)
+    assert.equal(whole(text), wanted.text, context)
+    assert.equal(reading.position, then?.facts.position, context)
+    if (random.chance(0.05)) {
+      assert.deepEqual(
+        Array.from(itemsOf(reading), (item) => [item.text, item.revision, item.position]),
+        Array.from(then?.items() ?? [], (item) => [item.text, item.revision, item.position]),
+      )
+    }
+    reading.release()
+  }
+}
+
+describe('a past collection', () => {
+  test('equals what it was at any position, with any index', async () => {
+    for (let round = 0; round < TIMES; round++) {
+      const world = new World(SEED + round)
+      const { writer, random } = world
+      for (let step = 0; step < 150; step++) {
+        for (let count = random.integer(8); count > 0; count--) world.write()
+        if (world.snapshots.size === 0) continue
+        if (step % 40 === 20) {
+          const paths = random.pick([['a'], ['a', 'b'], ['b'], ['tags'], ['a', 'tags']]).map(parsePath)
+          await writer.views.indexes.build(writer.collection.facts.table, 'things', paths)
+        }
+        for (let asked = 0; asked < 3; asked++) await world.check()
+      }
+    }
+  })
+
+  test('does not read the journal for unchanged items', async () => {
+    const writer = new CollectionWriter()
+    const { views } = writer
+    let read = 0
+    const journal = {
+      async *read(from: Position, to?: Position) {
+        for await (const recorded of writer.journal.read(from, to)) {
+          read++
+          yield recorded
+        }
+      },
+    }
+    const past = new Past(journal, views, storedHistory(views))
+    writer.putAll(Array.from({ length: 2000 }, (_, id) => ({ id, n: id })))
+    for (let id = 0; id < 10; id++) writer.put({ id, n: -1 })
+    const queries = new Queries({ views, bytes: 0 })
+    const total = async (at: Position): Promise<number> => {
+      const reading = await past.collection('things', at)
+      const { total } = await queries.answer(reading, queryOf('n_gte=5&sort=-n&pageSize=3'))
+      reading.release()
+      return total
+    }
+    assert.deepEqual([await total(2011), await total(1001)], [1990, 995])
+    assert.equal(read, 10, 'only the ten that changed')
+    assert.equal(await total(2006), 1995)
+    assert.equal(read, 10 + 5)
+  })
+
+  test('does not use an index that is dropped while the changes are read', async () => {
+    const writer = new CollectionWriter()
+    const { table } = writer.collection.facts
+    storedHistory(writer.views)
+    writer.putAll(Array.from({ length: 500 }, (_, id) => ({ id, n: id })))
+    await writer.views.indexes.build(table, 'things', [parsePath('n')])
+    writer.put({ id: 0, n: -1 })
+    // Nothing of the index is in memory after a restart.
+    const views = new Views(writer.views.store)
+    const journal = {
+      async *read(from: Position, to?: Position) {
+        await views.indexes.dropTable(table)
+        yield* writer.journal.read(from, to)
+      },
+    }
+    const reading = await new Past(journal, views, storedHistory(views)).collection('things', 400)
+    assert.deepEqual(views.indexes.all, [])
+    const { total } = await new Queries({ views, bytes: 0 }).answer(reading, queryOf('n=5'))
+    assert.equal(total, 1)
+    reading.release()
+  })
+
+  test('is renewed after minutes of use, and the old one is closed with its last reader', async (t) => {
+    const writer = new CollectionWriter()
+    const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
+    writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
+    const pinned = (): Position[] => [...writer.views.store.versions.pinned]
+    const reading = await past.collection('things', 20)
+    const first = pinned()
+    writer.put({ id: 7, n: 2 })
+    const now = performance.now.bind(performance)
+    t.mock.method(performance, 'now', () => now() + 301_000)
+    const other = await past.collection('things', 20)
+    assert.deepEqual(pinned(), [...first, writer.views.position])
+    assert.deepEqual(
+      Array.from(itemsOf(other), ({ text }) => text),
+      Array.from(itemsOf(reading), ({ text }) => text),
+    )
+    reading.release()
+    await until('the first is let go', () => pinned().length === 1)
+    other.release()
+  })
+
+  test('keeps replaced items only while it is used', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const writer = new CollectionWriter()
+    const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
+    writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
+    const reading = await past.collection('things', 20)
+    const pins = (): number => [...writer.views.store.versions.pinned].length
+    assert.equal(pins(), 1)
+    reading.release()
+    assert.equal(pins(), 1, 'it may be asked for again')
+    t.mock.timers.reset()
+    const now = performance.now.bind(performance)
+    t.mock.method(performance, 'now', () => now() + 31_000)
+    const other = await past.collection('things', 30)
+    other.release()
+    await until('the first is let go', () => pins() === 1)
+  })
+})
+
+test('a snapshot that is never closed is released by garbage collection', async () => {
+  const { views } = collectionOf([{ n: 1 }])
+  const pinned = (): number => [...views.store.versions.pinned].length
+  views.snapshot()
+  assert.equal(pinned(), 1)
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  await until('the pin is released', () => {
+    collectGarbage()
+    return pinned() === 0
+  })
 })

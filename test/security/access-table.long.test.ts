@@ -5,8 +5,8 @@ import type { Scheme } from '../../src/access/access.ts'
 import { includes, type Role } from '../../src/access/roles.ts'
 import { authentication, basic, keyOf, login, passwordOf, ROLES, SECRET, tokenOf } from '../support/authentication.ts'
 import { send, sendBytes } from '../support/requests.ts'
-import { registeredRoutes } from '../support/routes.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
+import { registeredRoutes } from '../support/service.ts'
 
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 type Method = (typeof METHODS)[number]

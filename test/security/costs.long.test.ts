@@ -1,11 +1,19 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
-import { OPERATIONS } from './cost-operations.ts'
-import { type Cost, Costs, Growth } from './cost-report.ts'
-import { REQUESTS } from './cost-requests.ts'
-import { type Door, doorOf, harmless, measureItem, measureRequest, open } from './cost-server.ts'
-import { ITEM_BYTES, SHAPES } from './cost-shapes.ts'
+import { ITEM_BYTES, OPERATIONS, SHAPES } from './cost-operations.ts'
+import {
+  type Cost,
+  Costs,
+  type Door,
+  doorOf,
+  Growth,
+  harmless,
+  measureItem,
+  measureRequest,
+  open,
+} from './cost-server.ts'
+import { REQUESTS } from './costly-requests.ts'
 
 /** How long shapes and operations are drawn at random; 0: only the few that are worst are tried, at full size. */
 const SECONDS = Number(process.env.COSTS_SECONDS ?? 0)

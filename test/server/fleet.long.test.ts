@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { io } from 'socket.io-client'
 import { once } from '../support/deadline.ts'
 import { startProcess } from '../support/process.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 /** How long the fleet sends in the long test. */
@@ -33,12 +34,12 @@ test(outlives, async (t) => {
   t.after(() => client.close())
   await once(client, 'connect')
   client.on('updated', ({ position }: { position: number }) => told.push(position))
-  const before = await head(first)
+  const before = await headOf(first.url)
 
   const fleet = await runFleet(t, first, ['--sensors', SENSORS, '--rate', RATE, '--seconds', SECONDS])
   assert.equal(fleet.code, 0, fleet.output)
   const count = SENSORS * Math.round(RATE * SECONDS)
-  const position = await head(first)
+  const position = await headOf(first.url)
   assert.equal(position, before + 2 * count)
 
   await t.test('sensordatas holds every reading once, with ids from 0 without gaps', async () => {
@@ -188,7 +189,7 @@ test('an interrupted fleet completes its pending readings and exits with 0', asy
   const { code, output } = await fleet.ended()
   assert.equal(code, 0, output)
   const [, accepted] = /Ended after \d+ s: (\d+) of \1 writes accepted/.exec(output) ?? []
-  assert.equal(await head(server), 2 + Number(accepted))
+  assert.equal(await headOf(server.url), 2 + Number(accepted))
 })
 
 test('the fleet exits with 2 for unknown flags', async (t) => {
@@ -203,7 +204,7 @@ test('the fleet exits with 2 for unknown flags', async (t) => {
     assert.equal(code, 2, output)
     assert.match(output, new RegExp(flags[0] as string))
   }
-  assert.equal(await head(server), 2)
+  assert.equal(await headOf(server.url), 2)
 })
 
 test('the packaged sample contains the demo data: sensors with their latest readings', () => {
@@ -252,10 +253,6 @@ function runFleet(t: TestContext, server: RunningServer, flags: readonly (string
   return startFleet(t, server, flags).ended()
 }
 
-async function head(server: RunningServer): Promise<number> {
-  return Number((await server.fetch('/api')).headers.get('Journal-Position'))
-}
-
 async function post(server: RunningServer): Promise<unknown> {
   const answer = await server.fetch('/api/sensordatas', json('POST', { mac: 'C0:00:00:00:00:00' }))
   assert.equal(answer.status, 201)
@@ -300,5 +297,5 @@ async function everything(server: RunningServer) {
       tags.set(path, (await server.fetch(path, { method: 'HEAD' })).headers.get('ETag'))
     }
   }
-  return { position: await head(server), collections, tags }
+  return { position: await headOf(server.url), collections, tags }
 }

@@ -4,6 +4,7 @@ import { request } from 'node:http'
 import { after, type TestContext, test } from 'node:test'
 import { until, within } from '../support/deadline.ts'
 import { type Listener, plainSocket, socketIo, type Updated } from '../support/listeners.ts'
+import { headOf } from '../support/requests.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
 
 const MAC = 'F4:A5:74:89:16:57'
@@ -47,7 +48,7 @@ test('every write over HTTP is notified, in the same way over Socket.IO and plai
   const send = (method: string, target: string, body?: unknown, headers?: Record<string, string>) =>
     toldOf(listeners, () => server.fetch(target, body === undefined ? { method } : json(method, body, headers)))
   const item = { collection: 'sensors', itemId: MAC, path }
-  const position = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  const position = await headOf(server.url)
 
   assert.deepEqual(await send('PUT', path, { mac: MAC }), [{ method: 'PUT', ...item, position: position + 1 }])
   assert.deepEqual(await send('PATCH', path, { a: 1 }), [{ method: 'PATCH', ...item, position: position + 2 }])
@@ -136,7 +137,7 @@ test('with EagerDataReload an edit of the data file is notified without a reques
   const server = await startServer(t, { data: DATA, flags: ['--Common.EagerDataReload', 'true'] })
   const listener = await socketIo(t, server.url)
   await current(server)
-  const position = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  const position = await headOf(server.url)
   writeFileSync(server.file, JSON.stringify({ ...DATA, numbers: [{ id: 7, edited: true }, { id: '8' }] }))
   assert.deepEqual(await listener.upTo(position + 1), [
     { method: 'PUT', path: '/api/numbers/7', collection: 'numbers', itemId: 7, position: position + 1 },
@@ -177,7 +178,7 @@ test('a read after a notification shows that write or a later one', async (t) =>
 
 test('notifications of many writers arrive in the order of the journal, none missing, none doubled', async (t) => {
   const listeners = await listened(t)
-  const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  const before = await headOf(server.url)
   const ids = Array.from({ length: 300 }, (_, index) => index)
   await Promise.all(
     ids.map((id) => server.fetch(`/api/numbers/${1000 + (id % 10)}`, json('PUT', { id: 1000 + (id % 10) }))),

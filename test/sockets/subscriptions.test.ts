@@ -1,7 +1,23 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { pino } from 'pino'
+import type { WebSocket } from 'ws'
+import type { Position } from '../../src/events/event.ts'
+import type { Journal, Recorded } from '../../src/events/journal.ts'
+import { Past } from '../../src/projections/past.ts'
+import { Queries } from '../../src/query/queries.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { Turns } from '../../src/runtime/turns.ts'
+import { SlowClients, WAITING_BYTES } from '../../src/sockets/slow-clients.ts'
+import type { Subscriber } from '../../src/sockets/subscription.ts'
+import { Subscriptions } from '../../src/sockets/subscriptions.ts'
+import { SimulatedClock } from '../support/clock.ts'
+import { CollectionWriter, storedHistory } from '../support/collections.ts'
+import { turnsUntil } from '../support/deadline.ts'
 import { agree, Follower, type Item } from '../support/follower.ts'
 import { Random, SEED } from '../support/random.ts'
+import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const QUERIES = [
@@ -59,7 +75,7 @@ describe('subscriptions over Socket.IO', async () => {
   )
 
   test('begin with the matching items, then report items that enter, change and leave', async (t) => {
-    const head = Number((await shared.fetch('/api')).headers.get('Journal-Position'))
+    const head = await headOf(shared.url)
     const follower = new Follower({ collection: 'begun', query: 'n_gt=10' })
     const answered = await follower.connect(t, shared.url)
     assert.deepEqual('items' in answered && answered.items, [{ id: 2, n: 50 }])
@@ -243,4 +259,130 @@ describe('subscriptions over Socket.IO', async () => {
     assert.deepEqual(await follower.emit('unsubscribe', { subscription }), { ended: false }, 'its answer comes after')
     assert.equal(follower.items.size, 0)
   })
+})
+
+const ID = '00000000-0000-4000-8000-000000000001'
+const ITEMS = 1000
+
+const client: Subscriber = {
+  change: () => {},
+  lagging: () => {},
+  current: () => {},
+  isSlow: () => false,
+  whenDrained: (work) => work(),
+}
+
+/** Subscriptions to a collection, with the number of writes that were read, and of turns of the event loop that work took. */
+function place() {
+  const writer = new CollectionWriter('a')
+  const { views, records } = writer
+  const history = storedHistory(views)
+  writer.putAll(Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(100) })))
+  const done = { read: 0, turns: 0 }
+  const journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'> = {
+    id: ID,
+    head: records.length,
+    timeMs: 0,
+    async *read(from: Position, to: Position = records.length): AsyncGenerator<Recorded> {
+      for (const recorded of records.slice(from - 1, to)) {
+        await turn()
+        done.read++
+        yield recorded
+      }
+    },
+  }
+  // Each look at the clock ends the turn, as if every item took long.
+  let ms = 0
+  const turns = new Turns(
+    () => (ms += 5),
+    (next) => {
+      done.turns++
+      setImmediate(next)
+    },
+  )
+  const subscriptions = new Subscriptions({
+    views,
+    past: new Past(journal, views, history),
+    queries: new Queries({ views, bytes: 2 ** 20, turns }),
+    journal,
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
+    now: () => new Date(),
+    clock: new SimulatedClock(),
+    items: 10 * ITEMS,
+    perClient: 1,
+  })
+  return { subscriptions, done, writer }
+}
+
+test('the journal is not read on for a client that went away before it was resumed', async () => {
+  const { subscriptions, done } = place()
+  const subscribed = subscriptions.subscribe(client, { collection: 'b', after: 0, journal: ID }, () => {})
+  await turnsUntil('the reading of 10 writes', () => done.read >= 10)
+  subscriptions.leave(client)
+  await subscribed
+  assert.ok(done.read < 20, `${done.read} writes were read`)
+})
+
+test('items are not searched on for a client that went away before its subscription began', async () => {
+  for (const resuming of [{}, { after: 0, journal: ID }]) {
+    const { subscriptions, done } = place()
+    const subscribed = subscriptions.subscribe(client, { collection: 'a', query: 'q=y', ...resuming }, () => {})
+    await turnsUntil('the third turn', () => done.turns >= 3)
+    subscriptions.leave(client)
+    await subscribed
+    assert.ok(done.turns < 10 && done.read === 0, `${done.turns} turns, ${done.read} writes`)
+  }
+})
+
+test('a client is told whether changes follow the items with which its subscription begins', async () => {
+  for (const isLate of [false, true]) {
+    const { subscriptions, done, writer } = place()
+    const sent: unknown[] = []
+    const listener: Subscriber = {
+      ...client,
+      change: ({ position, id }) => sent.push({ position, id }),
+      current: (_, position) => sent.push({ current: position }),
+    }
+    const subscribed = subscriptions.subscribe(listener, { collection: 'a', query: 'q=y' }, (response) =>
+      sent.push('behind' in response && response.behind),
+    )
+    await turnsUntil('the third turn', () => done.turns >= 3)
+    if (isLate) writer.putAll([{ id: 1, text: 'y' }])
+    await subscribed
+    const expected = [true, { position: ITEMS + 2, id: 1 }, { current: ITEMS + 2 }]
+    if (isLate) await turnsUntil('the change after the items', () => sent.length >= expected.length)
+    assert.deepEqual(sent, isLate ? expected : [false])
+  }
+})
+
+/** A client whose kernel has not accepted so many bytes yet, checked after so many milliseconds. */
+function simulated(stallMs: number) {
+  let now = 0
+  const clients = new SlowClients(stallMs, () => now)
+  const handle = { writeQueueSize: 0 }
+  const client = { _socket: { _handle: handle } } as unknown as WebSocket
+  clients.add({ queuedBytes: () => 0, webSocket: () => client, terminate: () => {} })
+  return (afterMs: number, bytes: number): boolean => {
+    now += afterMs
+    handle.writeQueueSize = bytes
+    clients.dropStalled()
+    return clients.dropped > 0
+  }
+}
+
+test('a client that reads nothing of a long response for the configured time is stalled', () => {
+  const isStalledAfter = simulated(2000)
+  assert.equal(isStalledAfter(0, 2 * WAITING_BYTES), false)
+  assert.equal(isStalledAfter(1999, 2 * WAITING_BYTES), false)
+  assert.equal(isStalledAfter(1, 2 * WAITING_BYTES), true)
+})
+
+test('a client that reads a long response slowly is not stalled, however long that takes', () => {
+  const isStalledAfter = simulated(2000)
+  for (let left = 100; left > 1; left--) assert.equal(isStalledAfter(1999, left * WAITING_BYTES), false)
+})
+
+test('a client with little unread is not stalled', () => {
+  const isStalledAfter = simulated(2000)
+  for (let look = 0; look < 10; look++) assert.equal(isStalledAfter(2000, WAITING_BYTES), false)
 })

@@ -5,6 +5,7 @@ import { after, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { each, once, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
+import { headOf } from '../support/requests.ts'
 import { json, startServer } from '../support/server.ts'
 
 const DATA = { numbers: [{ id: 7 }] }
@@ -121,7 +122,7 @@ test('a client that never reads is disconnected, and delays no notification of o
   await once(stuck[1] as NodeJS.EventEmitter, 'data')
   for (const socket of stuck) socket.pause()
   const listeners = [await socketIo(t, server.url), await plainSocket(t, server.url)]
-  const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  const before = await headOf(server.url)
 
   const id = 'x'.repeat(14_000)
   const writes = 1500

@@ -9,18 +9,11 @@ import { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
-import { SimulatedDisk } from '../support/simulated-files.ts'
+import { diskWith, JOURNAL, openTestEngine } from '../support/engine.ts'
 
 /** The store is synced so often. */
 const SYNC_MS = 5000
 const ORIGIN = { actor: 'a', requestId: 'r' }
-
-function newDisk(): SimulatedDisk {
-  const disk = new SimulatedDisk()
-  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
-  return disk
-}
 
 test('a slow sync of the store is not joined by others, which would occupy all threads that write the journal', async (t) => {
   const store = await temporaryDirectory(t)
@@ -32,7 +25,13 @@ test('a slow sync of the store is not joined by others, which would occupy all t
       finish = resolve
     })
   })
-  const { engine, failures } = await openTestEngine(newDisk().files(), { store }, undefined, undefined, SYNC_MS + 1)
+  const { engine, failures } = await openTestEngine(
+    diskWith('{"a":[]}').files(),
+    { store },
+    undefined,
+    undefined,
+    SYNC_MS + 1,
+  )
   await until('the store to be synced', () => begun === 1)
   for (let n = 0; n < 5; n++) {
     await engine.handler.handle({ type: 'CreateItem', collection: 'a', item: { n } }, ORIGIN)
@@ -49,7 +48,7 @@ test('a slow sync of the store is not joined by others, which would occupy all t
 
 test('the journal stays locked until the store is closed', async (t) => {
   const store = await temporaryDirectory(t)
-  const files = newDisk().files()
+  const files = diskWith('{"a":[]}').files()
   let isOpen: boolean | undefined
   const lock: typeof files.lock = async (path) => {
     const held = await files.lock(path)
@@ -68,7 +67,7 @@ test('the journal stays locked until the store is closed', async (t) => {
 
 test('without a file descriptor the journal is verified later, and the service does not end', async (t) => {
   const store = await temporaryDirectory(t)
-  const disk = newDisk()
+  const disk = diskWith('{"a":[]}')
   const first = await openTestEngine(disk.files(), { store, segmentBytes: 1024 })
   for (let n = 0; n < 30; n++) {
     await first.engine.handler.handle({ type: 'CreateItem', collection: 'a', item: { n } }, ORIGIN)

@@ -1,23 +1,33 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { pino } from 'pino'
 import type { Collection } from '../../src/collections/collection.ts'
-import type { FileEngine } from '../../src/engine/file-engine.ts'
+import { FileEngine } from '../../src/engine/file-engine.ts'
+import type { DomainEvent } from '../../src/events/event.ts'
+import { FileJournal } from '../../src/events/file-journal.ts'
 import { frame } from '../../src/events/record-writer.ts'
 import { segmentName } from '../../src/events/segment.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { Document } from '../../src/json/document.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
+import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import type { Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
-import { until } from '../support/deadline.ts'
-import { temporaryDirectory } from '../support/directory.ts'
-import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, storeLeftIn } from '../support/engine.ts'
+import { fetch, until } from '../support/deadline.ts'
+import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, SETTINGS, storeLeftIn } from '../support/engine.ts'
+import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
+import { startHere } from '../support/service.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
-const SETTINGS = { segmentBytes: 8 * 1024 }
+const SEGMENTS = { segmentBytes: 8 * 1024 }
 /** The store is synced so often. */
 const SYNC_MS = 5000
 
@@ -28,7 +38,7 @@ interface Service {
 }
 
 function open({ disk, store }: Service, settings: Partial<Settings> = {}): Promise<OpenedEngine> {
-  return openTestEngine(disk.files(), { ...SETTINGS, store, ...settings })
+  return openTestEngine(disk.files(), { ...SEGMENTS, store, ...settings })
 }
 
 /** The same, whose store nobody has yet. */
@@ -161,7 +171,7 @@ test('a start with a store reads little of the journal before it answers', async
       if (isOpening && operation === 'read' && path.endsWith('.ndjson')) reads++
       return undefined
     })
-    const opened = await openTestEngine(files, { ...SETTINGS, store })
+    const opened = await openTestEngine(files, { ...SEGMENTS, store })
     isOpening = false
     await opened.engine.close()
     return reads
@@ -230,7 +240,7 @@ test('the check of the journal after a start begins again when it finds no file 
     }, 1)
     return { cancel: () => clearInterval(timer) }
   }
-  const { engine, failures } = await openTestEngine(files, { ...SETTINGS, store }, undefined, schedule)
+  const { engine, failures } = await openTestEngine(files, { ...SEGMENTS, store }, undefined, schedule)
   isOpen = true
   await until('it begins again', async () => begun > 0 || failures.length > 0)
   assert.deepEqual(failures, [])
@@ -315,7 +325,7 @@ test('a store that was set aside is removed when the rebuilt one is complete and
     assert.equal(existsSync(aside), true)
   })
   const openWithSync = () =>
-    openTestEngine(service.disk.files(), { ...SETTINGS, store: service.store }, undefined, undefined, SYNC_MS + 1)
+    openTestEngine(service.disk.files(), { ...SEGMENTS, store: service.store }, undefined, undefined, SYNC_MS + 1)
   await truncate(`${service.store}/store.mdb`, 8192)
   const failing = await openWithSync()
   await until('the store to be synced', () => synced > 0)
@@ -357,4 +367,122 @@ test('a damaged item in the store is never returned; it ends the service, and th
   assert.match(String(damaged.failures[0]), /damaged item/)
   await damaged.engine.close().catch(() => {})
   assert.equal(await toldBy(service), expected)
+})
+
+const WRITES = 60
+const EVENTS = 1000
+
+/** A journal that no store was built from. */
+async function writeJournal(directory: string): Promise<void> {
+  const journal = await FileJournal.open({
+    files: nodeFiles,
+    directory,
+    now: () => new Date(),
+    log: new LimitedLog(pino({ level: 'silent' }), () => 0),
+    newId: randomUUID,
+    segmentBytes: 2 ** 20,
+    replay: () => {},
+    failed: (error) => assert.fail(error as Error),
+  })
+  const author = { actor: 'a', requestId: 'r' }
+  await journal.append({ expected: 1, ...author, events: [{ type: 'CollectionCreated', collection: 'c' }] })
+  for (let write = 0; write < WRITES; write++) {
+    const events = Array.from({ length: EVENTS }, (_, index): DomainEvent => {
+      const id = write * EVENTS + index
+      return { type: 'ItemCreated', collection: 'c', id, revision: 1, prior: 0, item: Document.of({ id }) }
+    })
+    await journal.append({ expected: 2 + write * EVENTS, ...author, events })
+  }
+  await journal.close()
+}
+
+test('while the store is built only the journal can be read, and afterwards everything', async (t) => {
+  const ends: (() => Promise<unknown>)[] = []
+  const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
+  await writeJournal(join(directory, 'db.journal'))
+  // A start does not wait for it.
+  const { url, failures } = await startHere(t, {
+    directory,
+    waitsForStore: false,
+    delay: (delayMs) => (delayMs === 5000 ? 0 : delayMs),
+  })
+  for (const end of ends) t.after(end)
+  const json = { 'Content-Type': 'application/json' }
+  // All at once: the store is complete after some tens of turns of the event loop.
+  const [health, events, ...refused] = await Promise.all([
+    fetch(`${url}/health`),
+    fetch(`${url}/events?collection=c&id=7`),
+    fetch(`${url}/api/c?id=5`),
+    fetch(`${url}/api/c/5`),
+    fetch(`${url}/api/c`, { method: 'POST', headers: json, body: '{}' }),
+    fetch(`${url}/admin/reload`, { method: 'POST' }),
+    fetch(`${url}/admin/restore`, { method: 'POST', headers: json, body: '{"to":1}' }),
+    fetch(`${url}/socket.io/?EIO=4&transport=polling`),
+  ])
+  assert.deepEqual(
+    refused.map(({ status }) => status),
+    [503, 503, 503, 503, 503, 403],
+  )
+  assert.equal(refused[0]?.headers.get('Retry-After'), '1')
+  assert.match(
+    await (refused[0] as Response).text(),
+    /The store is being built from the journal; it has \d+ of 60001 events/,
+  )
+  const { status, store } = (await health.json()) as { status: string; store: { state: string } }
+  assert.deepEqual([status, store.state], ['unavailable', 'building'])
+  assert.equal(events.status, 200)
+  assert.match(await events.text(), /"id":7/)
+
+  await until('the store to be built', async () => (await fetch(`${url}/api/c/5`)).status === 200)
+  const page = await fetch(`${url}/api/c?skip=59999`)
+  assert.equal(page.headers.get('X-Total-Count'), '60000')
+  assert.deepEqual(await page.json(), [{ id: 59_999 }])
+  assert.equal((await fetch(`${url}/api/c`, { method: 'POST', headers: json, body: '{}' })).status, 201)
+  assert.deepEqual(failures, [])
+})
+
+test('a start without a store logs how much of the journal it has read', async (t) => {
+  const disk = new SimulatedDisk()
+  const files = disk.files()
+  const { journal } = await openJournal(files, JOURNAL, { segmentBytes: 1000 })
+  await journal.append({
+    expected: 1,
+    actor: 'a',
+    requestId: 'r',
+    events: [{ type: 'CollectionCreated', collection: 'a' }],
+  })
+  for (let id = 1; id <= 20; id++) {
+    const event = { collection: 'a', id, revision: 1, prior: 0, item: Document.of({ id }) }
+    await journal.append({ expected: id + 1, actor: 'a', requestId: 'r', events: [{ type: 'ItemCreated', ...event }] })
+  }
+  await journal.close()
+
+  const lines: Record<string, unknown>[] = []
+  let seconds = 0
+  const store = directoryUntilExit()
+  const engine = await FileEngine.open(
+    { ...SETTINGS, file: DATA_FILE, acceptJournal: true, store: store.path },
+    {
+      files,
+      now: () => new Date('2026-11-20T12:00:00.000Z'),
+      newId: () => 'id',
+      schedule: () => ({ cancel: () => {} }),
+      elapsedMs: () => 1000 * seconds++,
+      log: pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) }),
+      sampleFile: '/nowhere',
+      failed: (error) => assert.fail(String(error)),
+    },
+  )
+  t.after(async () => {
+    await engine.close()
+    await store.remove()
+  })
+  const told = lines.filter(({ msg }) => msg === 'the journal is being read and checked')
+  const segments = told.map((line) => line.segments as number)
+  assert.ok(segments.length > 1, JSON.stringify(lines))
+  assert.deepEqual(
+    segments,
+    [...new Set(segments)].sort((a, b) => a - b),
+  )
+  for (const { of } of told) assert.ok(Number(of) > 5)
 })

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import type { FileEngine } from '../../src/engine/file-engine.ts'
+import type { Checkpoint } from '../../src/events/checkpoint.ts'
 import type { Position } from '../../src/events/event.ts'
+import type { SegmentSpan } from '../../src/events/segment.ts'
+import { StoredCheckpoint } from '../../src/projections/store-fold.ts'
 import {
   keyedKey,
   numberedKey,
@@ -13,11 +19,14 @@ import {
   tableKey,
   versionKey,
 } from '../../src/store/keys.ts'
+import { type Lmdb, META, metaOf, openLmdb, synced, usedBytes } from '../../src/store/lmdb.ts'
 import { Store } from '../../src/store/store.ts'
 import type { Pin } from '../../src/store/versions.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const RUNS = Number(process.env.STORE_RUNS ?? 20)
 
@@ -238,4 +247,164 @@ describe('keys', () => {
     assert.deepEqual(prefixEnd(Buffer.from([1, 255, 255])), Buffer.from([2]))
     assert.throws(() => prefixEnd(Buffer.from([255, 255])))
   })
+})
+
+/** Results of public functions of LMDB. */
+interface Stats {
+  readonly pageSize: number
+  readonly lastPageNumber: number
+  readonly lastTxnId: number
+}
+
+function fill(db: Lmdb, rows: number): void {
+  db.transactionSync(() => {
+    for (let row = 0; row < rows; row++) db.put(Buffer.from(`key ${row}`), Buffer.alloc(500))
+  })
+}
+
+test('the private parts of LMDB that the store reads are where this version has them', async (t) => {
+  const path = join(await temporaryDirectory(t), 'a.mdb')
+  const db = openLmdb(path)
+  t.after(() => db.close())
+  for (const rows of [1, 100, 3000]) {
+    fill(db, rows)
+    const { pageSize, lastPageNumber, lastTxnId } = db.getStats() as Stats
+    const bytes = readFileSync(path)
+    const pages = [bytes, bytes.subarray(pageSize)]
+    const transactions = pages.map((page) => Number(page.readBigUInt64LE(META.transaction)))
+    const newest = pages[transactions.indexOf(lastTxnId)]
+    assert.ok(newest, `${transactions} are the transactions of the meta pages, and ${lastTxnId} was the last`)
+    assert.equal(newest.readUInt32LE(META.pageBytes), pageSize)
+    assert.equal(Number(newest.readBigUInt64LE(META.lastPage)), lastPageNumber)
+    // A page begins with its own number.
+    const root = Number(newest.readBigUInt64LE(META.mainRoot))
+    assert.equal(Number(bytes.readBigUInt64LE(root * pageSize)), root)
+    assert.equal(metaOf(path)?.bytes, (lastPageNumber + 1) * pageSize)
+    assert.ok(usedBytes(db) > rows * 500 && usedBytes(db) < statSync(path).size)
+  }
+  await within('a sync', synced(db))
+})
+
+function segment(first: number, records: number): SegmentSpan {
+  const positions = Array.from({ length: records }, (_, at) => first + at * 10)
+  return { first, size: 1000 + records, index: { positions, offsets: positions.map((position) => position * 100) } }
+}
+
+function checkpoint(...segments: readonly SegmentSpan[]): Checkpoint {
+  const position = (segments.at(-1)?.index.positions.at(-1) ?? 0) + 1
+  const next = { position, previous: '0123abcd', flush: position }
+  return { journal: 'j', next, time: '2026-01-01T00:00:00.000Z', lastOffset: position * 100, segments }
+}
+
+test('a checkpoint is loaded as it was saved, after any aborted saves', () => {
+  const store = Store.temporary()
+  const save = (one: Checkpoint): void => store.transaction(() => new StoredCheckpoint(store).save(one))
+  const kept = new StoredCheckpoint(store)
+  const giveUp = (one: Checkpoint): void => {
+    const failing = () =>
+      store.transaction(() => {
+        kept.save(one)
+        throw new Error('given up')
+      })
+    assert.throws(failing, /given up/)
+  }
+  assert.equal(kept.load(), undefined)
+  save(checkpoint(segment(1, 3)))
+  store.transaction(() => kept.save(checkpoint(segment(1, 5))))
+  giveUp(checkpoint(segment(1, 8)))
+  giveUp(checkpoint(segment(1, 8), segment(500, 2)))
+  store.transaction(() => kept.save(checkpoint(segment(1, 8), segment(500, 3))))
+  assert.deepEqual(new StoredCheckpoint(store).load(), checkpoint(segment(1, 8), segment(500, 3)))
+  giveUp(checkpoint(segment(1, 8), segment(500, 4), segment(900, 1), segment(950, 1)))
+  store.transaction(() => kept.save(checkpoint(segment(1, 8), segment(500, 4), segment(900, 1), segment(950, 2))))
+  assert.deepEqual(kept.load(), checkpoint(segment(1, 8), segment(500, 4), segment(900, 1), segment(950, 2)))
+})
+
+const ITEMS = 300
+const ROUNDS = Number(process.env.STORE_ROUNDS ?? 12)
+const ORIGIN = { actor: 'a', requestId: 'r' }
+
+function versionsOf({ views: { store } }: FileEngine): number {
+  const from = Buffer.from([TAG.version])
+  return store.rows(from, prefixEnd(from)).length
+}
+
+async function checkNothingKept(engine: FileEngine, when: string): Promise<void> {
+  await until(`no version to be left ${when}`, () => {
+    const pinned = [...engine.views.store.versions.pinned]
+    return pinned.length === 0 && versionsOf(engine) === 0
+  })
+}
+
+async function opened(t: { after(end: () => Promise<unknown>): void }) {
+  const ends: (() => Promise<unknown>)[] = []
+  const store = await temporaryDirectory({ after: (end) => void ends.push(end) })
+  const disk = new SimulatedDisk()
+  const text = 'x'.repeat(300)
+  const a = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text }))
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a, b: [] })))
+  const { engine, failures } = await openTestEngine(disk.files(), { store })
+  t.after(async () => {
+    await engine.close()
+    for (const end of ends) await end()
+    assert.deepEqual(failures, [])
+  })
+  const bytes = (): number => statSync(join(store, 'store.mdb')).size
+  const changeAll = async (n: number): Promise<void> => {
+    const item = { n, text }
+    await Promise.all(
+      a.map(({ id }) => engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key: `${id}`, item }, ORIGIN)),
+    )
+  }
+  return { engine, disk, bytes, changeAll }
+}
+
+test('a reader at an earlier position releases it part by part, and leaves no version behind', async (t) => {
+  const { engine, disk, changeAll } = await opened(t)
+  await changeAll(1)
+  await until('the data file to be written', () => engine.dataFile.status.state === 'current')
+  await checkNothingKept(engine, 'by the data file')
+
+  const file = JSON.parse(String(disk.bytes(DATA_FILE))) as { a: { n: number }[] }
+  for (const item of file.a) item.n = -1
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify(file)))
+  assert.ok((await engine.reload()).events > 0)
+  await checkNothingKept(engine, 'by an edit')
+
+  file.a.reverse()
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify(file)))
+  assert.ok((await engine.reload()).events > 0)
+  await until('the data file to be written', () => engine.dataFile.status.state === 'current')
+  await checkNothingKept(engine, 'by an edit that moves all')
+
+  disk.put(DATA_FILE, Buffer.from('{"a": [{"id": 1'))
+  await assert.rejects(engine.reload())
+  await checkNothingKept(engine, 'by an edit that is no JSON')
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify(file)))
+  await engine.reload()
+  await checkNothingKept(engine, 'by an edit that changes nothing')
+})
+
+test('for one reader at an earlier position the store keeps one version of each item, however often it changes', async (t) => {
+  const { engine, bytes, changeAll } = await opened(t)
+  await changeAll(1)
+  const reader = engine.views.snapshot()
+  const seen = Array.from(reader.get('a')?.items() ?? [], ({ text }) => text)
+  const sizes: number[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    await changeAll(2 + round)
+    sizes.push(bytes())
+  }
+  assert.deepEqual(
+    Array.from(reader.get('a')?.items() ?? [], ({ text }) => text),
+    seen,
+  )
+  // The data file that is being written is a reader, too, for a while.
+  await until('one version of each to be left', () => versionsOf(engine) === ITEMS)
+  const [half, end] = [sizes[ROUNDS / 2 - 1] as number, sizes.at(-1) as number]
+  // The position of each event is kept, which takes a small part of what a version of its item would take.
+  const grown = (end - half) / ((ROUNDS / 2) * ITEMS)
+  assert.ok(grown < 200, `${grown} bytes for each change`)
+  reader.close()
+  await checkNothingKept(engine, 'by the reader')
 })

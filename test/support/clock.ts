@@ -46,3 +46,15 @@ export class SimulatedClock implements Clock {
 export async function turns(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
 }
+
+/** A clock that is moved by hand. */
+export function clock(begin = '2026-11-20T12:00:00.000Z') {
+  let ms = Date.parse(begin)
+  return {
+    now: () => new Date(ms),
+    elapsedMs: () => ms,
+    pass: (passed: number) => {
+      ms += passed
+    },
+  }
+}

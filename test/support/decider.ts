@@ -6,7 +6,6 @@ import { decide, isEvents } from '../../src/commands/decide.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
-import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { viewsOf, type WithId } from './collections.ts'
 
 export const RULES: Rules = {
@@ -36,34 +35,6 @@ export function eventsOf(command: Command, accepted: AcceptedState, rules: Rules
   const decision = decide(command, accepted, rules)
   assert.ok(isEvents(decision), 'nothing happened')
   return decision
-}
-
-/** `given(events).when(command, rules).then(events)`, or `.refused(code)`. */
-export function given(...events: readonly DomainEvent[]) {
-  return {
-    when(command: Command, rules: Partial<Rules> = {}) {
-      const decision = () => eventsOf(command, accepted(events), { ...RULES, ...rules })
-      return {
-        // biome-ignore lint/suspicious/noThenProperty: given, when, then; nobody awaits it
-        then(...expected: readonly DomainEvent[]): void {
-          assert.deepEqual(decision(), expected)
-        },
-        refused(code: RefusalCode, ...pointers: readonly string[]): void {
-          assert.throws(decision, (error: unknown) => {
-            assert.ok(error instanceof Refusal, String(error))
-            assert.equal(error.code, code, error.message)
-            if (pointers.length > 0) {
-              assert.deepEqual(
-                error.faults.map((fault) => fault.pointer),
-                pointers,
-              )
-            }
-            return true
-          })
-        },
-      }
-    },
-  }
 }
 
 /** Events of the collection "things"; revision and prior are those of an item's first event unless they are named. */

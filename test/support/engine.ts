@@ -1,6 +1,4 @@
 import { cpSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { pino } from 'pino'
 import { Item, keyOf } from '../../src/collections/item.ts'
 import { type Base, type BaseItems, Difference } from '../../src/commands/difference.ts'
@@ -8,7 +6,6 @@ import { type Edit, HeldCharacters } from '../../src/commands/edit.ts'
 import { FileEngine } from '../../src/engine/file-engine.ts'
 import { type ItemId, OBJECT_ID } from '../../src/events/event.ts'
 import type { Files } from '../../src/files/files.ts'
-import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
 import { isArray, type JsonObject } from '../../src/json/value.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
@@ -16,7 +13,8 @@ import { ENDLESS, type Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { SettingValues } from '../../src/settings/values.ts'
 import { turnsUntil } from './deadline.ts'
-import { type Directory, directoryUntilExit, type Scope, temporaryDirectory } from './directory.ts'
+import { type Directory, directoryUntilExit } from './directory.ts'
+import { SimulatedDisk } from './simulated-files.ts'
 
 export const DATA_FILE = '/data/db.json'
 export const JOURNAL = '/data/db.journal'
@@ -88,6 +86,13 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   log: { level: 'silent', format: 'json', slowMs: 0 },
   values: new SettingValues(new Map()),
   warnings: [],
+}
+
+/** A disk with a data file: a value, or the text itself. */
+export function diskWith(data: unknown): SimulatedDisk {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from(typeof data === 'string' ? data : JSON.stringify(data)))
+  return disk
 }
 
 export interface OpenedEngine {
@@ -170,50 +175,9 @@ const later: Schedule = (work, ms) => {
 }
 
 const ITEMS = 20
-const TEXT = 'x'.repeat(64 * 1024)
 
 /** Items that make a data file of 1.25 MiB, which is too large to be written whenever it is behind. */
-export const LARGE = { a: Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: TEXT })) }
-
-/** A data file on the real disk: where it is, as settings. */
-export async function largeFile(t: Scope): Promise<{ readonly file: string; readonly journal: string }> {
-  const directory = await temporaryDirectory(t)
-  const [file, journal] = [join(directory, 'db.json'), join(directory, 'db.journal')]
-  await mkdir(directory, { recursive: true })
-  await writeFile(file, `${JSON.stringify(LARGE, null, 2)}\n`)
-  return { file, journal }
-}
-
-/** Replaces an item by one as long. */
-export async function replaceItem(engine: FileEngine, key: number, n: number): Promise<void> {
-  const command = { type: 'ReplaceItem', collection: 'a', key: String(key), item: { n, text: TEXT } } as const
-  await engine.handler.handle(command, { actor: 'client', requestId: 'r' })
-}
-
-/** The real disk, and how often and with how many bytes a new data file was written. */
-export function countedFiles(written: (bytes: number) => void | Promise<void> = () => {}): Files & {
-  readonly count: { files: number; bytes: number }
-} {
-  const count = { files: 0, bytes: 0 }
-  return {
-    ...nodeFiles,
-    count,
-    async open(path, how, mode) {
-      const file = await nodeFiles.open(path, how, mode)
-      if (how !== 'create' || !path.endsWith('.json.recollect.new')) return file
-      count.files++
-      return {
-        ...file,
-        async write(bytes, offset) {
-          await written(bytes.length)
-          const taken = await file.write(bytes, offset)
-          count.bytes += taken
-          return taken
-        },
-      }
-    },
-  }
-}
+export const LARGE = { a: Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(64 * 1024) })) }
 
 /** Lists of items and single objects, by name. */
 type Objects = Iterable<readonly [string, readonly JsonObject[] | JsonObject]>

@@ -67,6 +67,11 @@ export function sendJson(
   return send(url, method, path, sent)
 }
 
+/** The position of the last event. */
+export async function headOf(url: string): Promise<number> {
+  return Number((await send(url, 'GET', '/api')).headers['journal-position'])
+}
+
 /**
  * Writes bytes to the port as they are, and gathers what comes back until the server closes: for what no client
  * sends. A client that hangs up waits for no answer.

@@ -2,8 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { mock } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type Router from '@koa/router'
 import type { Middleware } from 'koa'
+import Koa from 'koa'
 import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
 import { CLUSTER } from '../../src/cluster/cluster.ts'
@@ -11,6 +14,7 @@ import type { RemoteJournal } from '../../src/engine/remote-journal.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/server/service.ts'
+import { authentication } from './authentication.ts'
 import { within } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { storeBuilt } from './server.ts'
@@ -103,4 +107,28 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const url = service.urls[0] as string
   if (options.waitsForStore !== false) await storeBuilt(url)
   return { url, directory, file, log, failures }
+}
+
+/** The paths that a service in which all schemes are in use has registered with Koa, with their methods. */
+export async function registeredRoutes(
+  t: Scope,
+  flags: readonly string[] = [],
+): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const use = mock.method(Koa.prototype, 'use')
+  await startHere(t, {
+    data: {},
+    flags: [...authentication(['token', 'basic', 'apikey']), '--Api.Reset', 'true', ...flags],
+  })
+  use.mock.restore()
+  const routes = new Map<string, Set<string>>()
+  for (const [middleware] of use.mock.calls.map((call) => call.arguments)) {
+    const { router } = middleware as { readonly router?: Router }
+    for (const { path, methods } of router?.stack ?? []) {
+      const known = routes.get(String(path)) ?? new Set()
+      routes.set(String(path), known)
+      // A path that answers 405 to all methods is no route.
+      if (methods.length <= 5) for (const method of methods) known.add(method)
+    }
+  }
+  return routes
 }

@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ClusterHandler } from '../../src/cluster/cluster-handler.ts'
+import { ClusterFigures } from '../../src/cluster/figures.ts'
+import { Messenger, RequestBatches } from '../../src/cluster/messenger.ts'
+import type { LeaderRequest, LeaderResponse } from '../../src/cluster/protocol.ts'
+import type { FileItem } from '../../src/collections/file-items.ts'
+import type { Command } from '../../src/commands/command.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { Histogram } from '../../src/runtime/histogram.ts'
+import { SILENT } from '../support/cluster.ts'
+import { within } from '../support/deadline.ts'
+import type { Scope } from '../support/directory.ts'
+import { connectTo, startNats, withoutNats } from '../support/nats.ts'
+
+const ORIGIN = { actor: 'ann', requestId: 'r' }
+
+async function messengers(t: Scope, messageBytes: number) {
+  const servers = await startNats(t, { maxPayload: messageBytes })
+  const open = async () => {
+    const nc = await connectTo(servers)
+    t.after(() => nc.close())
+    return { nc, messenger: new Messenger(nc, 'test', messageBytes, SILENT, new ClusterFigures()) }
+  }
+  const [leader, follower] = [await open(), await open()]
+  const serve = async (answer: (request: LeaderRequest) => Promise<LeaderResponse>): Promise<void> => {
+    leader.messenger.serve('leader', answer)
+    // Otherwise a request may reach the server before the subscription does.
+    await within('the response of NATS to a flush', leader.nc.flush())
+  }
+  const ask = (request: LeaderRequest): Promise<LeaderResponse> =>
+    within(`the answer of the leader to ${request.type}`, follower.messenger.ask('leader', request))
+  return { serve, ask }
+}
+
+test('an answer of the leader that fits into no message is a refusal with the reason, and the leader continues', {
+  skip: withoutNats,
+}, async (t) => {
+  const { serve, ask } = await messengers(t, 64 * 1024)
+  const notCreated = Array.from({ length: 1000 }, (_, index) => [index, { duplicateOf: 'x'.repeat(100) }] as const)
+  await serve(async (request): Promise<LeaderResponse> => {
+    if (request.type === 'bulk') return { type: 'bulk-stored', position: 7, events: 1, notCreated }
+    return { type: 'written', position: 7 }
+  })
+  const bulk = { type: 'bulk', command: { type: 'CreateItems', collection: 'a', items: [], isLenient: false } } as const
+  const answer = await ask({ ...bulk, origin: ORIGIN })
+  assert.ok(answer.type === 'refused')
+  assert.deepEqual([answer.code, answer.position], ['TooLarge', 7])
+  assert.match(answer.message, /^1000 items of the batch exist already or were rejected/)
+  assert.deepEqual(await ask({ type: 'snapshot' }), { type: 'written', position: 7 })
+})
+
+test('requests with large items are forwarded unchanged, and keep their order', {
+  skip: withoutNats,
+}, async (t) => {
+  const { serve, ask } = await messengers(t, 4 * 1024 * 1024)
+  const received: LeaderRequest[] = []
+  await serve(async (request) => {
+    received.push(request)
+    return { type: 'written', position: 1 }
+  })
+  let deep: JsonValue = Array.from({ length: 1000 }, (_, index) => index)
+  for (let depth = 2; depth < 100; depth++) deep = [deep]
+  const members = Array.from({ length: 4500 }, (_, index) => [`k${index}`, index] as const)
+  const item = { ...Object.fromEntries(members), '\\"': 'ä', deep, text: 'x'.repeat(200_000) }
+  const long = { type: 'CreateItem', collection: 'a', item } as const
+  const short = { type: 'CreateItem', collection: 'a', item: { n: 1 } } as const
+  const handle = (command: Command) => ask({ type: 'handle', command, origin: ORIGIN })
+  await Promise.all([handle(long), handle(short)])
+  const items = Array.from({ length: 100 }, (_, line) => ({ line, item: { line, text: 'x'.repeat(5000) } }))
+  const command = { type: 'CreateItems', collection: 'a', items, isLenient: false } as const
+  await ask({ type: 'bulk', command, origin: ORIGIN })
+  assert.deepEqual(received, [
+    { type: 'handle', command: long, origin: ORIGIN },
+    { type: 'handle', command: short, origin: ORIGIN },
+    { type: 'bulk', command, origin: ORIGIN },
+  ])
+})
+
+test('a batch that no message can hold is rejected, and not sent', { skip: withoutNats }, async (t) => {
+  const { serve, ask } = await messengers(t, 100_000)
+  const received: LeaderRequest[] = []
+  await serve(async (request) => {
+    received.push(request)
+    return { type: 'written', position: 1 }
+  })
+  const items = Array.from({ length: 100 }, () => ({ item: { text: 'x'.repeat(5000) } }))
+  const command = { type: 'CreateItems', collection: 'a', items, isLenient: false } as const
+  await assert.rejects(ask({ type: 'bulk', command, origin: ORIGIN }), { code: 'TooLarge' })
+  assert.deepEqual(received, [])
+})
+
+interface Sent {
+  readonly node: string
+  readonly text: string
+}
+
+/** A batcher whose messages are answered with the requests themselves, except those to a node that fails. */
+function asking(messageBytes: number): { readonly questions: RequestBatches; readonly sent: readonly Sent[] } {
+  const sent: Sent[] = []
+  const questions = new RequestBatches({
+    messageBytes,
+    perMessage: new Histogram([1]),
+    send: async (node, text) => {
+      sent.push({ node, text })
+      if (text.includes('"fail"')) throw new Refusal('OutcomeUnknown', 'nobody heard of it')
+      return text
+    },
+  })
+  return { questions, sent }
+}
+
+test('requests that are forwarded in one tick share a message per node, and each gets its own response', async () => {
+  const { questions, sent } = asking(1000)
+  const answers = await Promise.all([
+    questions.ask('a', '1'),
+    questions.ask('b', '"2"'),
+    questions.ask('a', '{"n":3}'),
+    questions.sendAlone('a', '"alone"'),
+    Promise.resolve().then(() => questions.ask('a', '4')),
+  ])
+  assert.deepEqual(answers, [1, '2', { n: 3 }, 'alone', 4])
+  assert.deepEqual(sent, [
+    { node: 'a', text: '["alone"]' },
+    { node: 'a', text: '[1,{"n":3},4]' },
+    { node: 'b', text: '["2"]' },
+  ])
+  await questions.ask('a', '5')
+  assert.equal(sent.length, 4)
+})
+
+test('a message respects the size limit and the limit of requests per message', async () => {
+  const { questions, sent } = asking(100)
+  const texts = Array.from({ length: 300 }, (_, n) => JSON.stringify('ü'.repeat(n % 48)))
+  const answers = await Promise.all(texts.map((text) => questions.ask('a', text)))
+  assert.deepEqual(
+    answers,
+    texts.map((text) => JSON.parse(text)),
+  )
+  for (const { text } of sent) assert.ok(Buffer.byteLength(text) <= 100, text)
+  assert.ok(questions.fits(JSON.stringify('ü'.repeat(48))))
+  assert.ok(!questions.fits(JSON.stringify('ü'.repeat(49))))
+  const small = asking(100_000)
+  await Promise.all(texts.map(() => small.questions.ask('a', '0')))
+  assert.deepEqual(
+    small.sent.map(({ text }) => JSON.parse(text).length),
+    [256, 44],
+  )
+})
+
+test('a failed message fails its own requests and no others', async () => {
+  const { questions } = asking(30)
+  const outcomes = await Promise.allSettled(
+    ['"in the first"', '"fail"', '"with it"', '"in the third one"'].map((text) => questions.ask('a', text)),
+  )
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['rejected', 'rejected', 'fulfilled', 'fulfilled'],
+  )
+  const short = new RequestBatches({ messageBytes: 100, perMessage: new Histogram([1]), send: async () => '[1]' })
+  const both = await Promise.allSettled([short.ask('a', '1'), short.ask('a', '2')])
+  assert.deepEqual(
+    both.map(({ status }) => status),
+    ['rejected', 'rejected'],
+    'it is not guessed whose answer is missing',
+  )
+})
+
+test('a follower stops reading what a restore needs once no message can hold it', async () => {
+  const messageBytes = 64 * 1024
+  let read = 0
+  const handler = new ClusterHandler({
+    node: { id: 'this', leader: 'other', isLeader: false },
+    messenger: { messageBytes, ask: () => assert.fail('it does not fit into a message') },
+    hasRoom: () => true,
+  } as unknown as ConstructorParameters<typeof ClusterHandler>[0])
+  const items = function* (): Generator<FileItem> {
+    for (; read < 1_000_000; read++) yield { id: read, text: JSON.stringify({ id: read, text: 'x'.repeat(100) }) }
+  }
+  const restoration = { type: 'collections', collections: new Map([['a', { items }]]) } as const
+  await assert.rejects(handler.restore(restoration, { actor: 'ann', requestId: 'r' }, false), { code: 'TooLarge' })
+  assert.ok(read < messageBytes / 100, `${read} items`)
+})

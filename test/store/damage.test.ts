@@ -1,0 +1,338 @@
+import assert from 'node:assert/strict'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { Collection } from '../../src/collections/collection.ts'
+import type { FileEngine } from '../../src/engine/file-engine.ts'
+import type { DomainEvent, ItemId } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
+import { Views } from '../../src/projections/views.ts'
+import { keyedKey, numberedKey, TAG } from '../../src/store/keys.ts'
+import { Store } from '../../src/store/store.ts'
+import { StoreDirectory } from '../../src/store/store-directory.ts'
+import { newRun, work } from '../faults/workload.ts'
+import { sliceOf, snapshotOf } from '../support/collections.ts'
+import { until } from '../support/deadline.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, diskWith, openTestEngine, storeLeftIn } from '../support/engine.ts'
+import { Random, SEED } from '../support/random.ts'
+import type { SimulatedDisk } from '../support/simulated-files.ts'
+
+const CUTS = Number(process.env.STORE_CUTS ?? 60)
+const TRANSACTIONS = 400
+const ITEMS = 1000
+const STORE = 'store.mdb'
+const PAGE = 4096
+
+function fill(store: Store): void {
+  const views = new Views(store)
+  const written = { time: '2026-11-20T12:00:00.000Z', actor: 'a', requestId: 'r' }
+  const events: DomainEvent[] = [{ type: 'CollectionCreated', collection: 'c' }]
+  for (let id = 0; id < ITEMS; id++) {
+    const item = Document.of({ id, text: 'x'.repeat(id % 50 === 0 ? 20_000 : 200) })
+    events.push({ type: 'ItemCreated', collection: 'c', id, revision: 1, prior: 0, item })
+  }
+  for (const [index, event] of events.entries()) views.replay({ position: index + 1, ...written, events: [event] })
+  views.replayed()
+}
+
+/** The stores that a process leaves when it is killed, and when it ends. */
+async function lived(t: TestContext): Promise<Readonly<Record<'killed' | 'ended', string>>> {
+  const directory = new StoreDirectory(await temporaryDirectory(t))
+  const store = directory.open()
+  fill(store)
+  const killed = storeLeftIn(directory.path).path
+  await directory.close(store)
+  return { killed, ended: directory.path }
+}
+
+/** Changes the file of a copy, as a medium does that forgets: its time stays. */
+function copyWith(left: string, change: (path: string) => void): StoreDirectory {
+  const copy = storeLeftIn(left).path
+  const path = join(copy, STORE)
+  const { atime, mtime } = statSync(path)
+  change(path)
+  utimesSync(path, atime, mtime)
+  return new StoreDirectory(copy)
+}
+
+async function checkIsBuiltAgain(directory: StoreDirectory, context: string): Promise<void> {
+  const store = directory.open()
+  assert.notEqual(directory.whyNot, undefined, context)
+  assert.deepEqual(new Views(store).namesEver(), [], context)
+  assert.equal(statSync(join(directory.path, `${STORE}.aside`)).isFile(), true, context)
+  await directory.close(store)
+}
+
+test('a truncated file is set aside before LMDB opens it, even after a kill', async (t) => {
+  const random = new Random(SEED)
+  for (const [how, left] of Object.entries(await lived(t))) {
+    const size = statSync(join(left, STORE)).size
+    for (let cut = 0; cut < CUTS / 2; cut++) {
+      const bytes = random.chance(0.5) ? random.integer(size) : size - 1 - random.integer(10 * PAGE)
+      const directory = copyWith(left, (path) => truncateSync(path, bytes))
+      await checkIsBuiltAgain(directory, `SEED=${SEED}: ${how}, cut to ${bytes} of ${size} bytes`)
+    }
+  }
+})
+
+test('a file with damaged first pages is set aside before LMDB opens it', async (t) => {
+  const random = new Random(SEED)
+  const left = await lived(t)
+  const rubbish = (bytes: number): Buffer => Buffer.from(Array.from({ length: bytes }, () => random.integer(256)))
+  const number = (value: bigint): Buffer => {
+    const bytes = Buffer.alloc(8)
+    bytes.writeBigUInt64LE(value)
+    return bytes
+  }
+  const damages: Readonly<Record<string, readonly [offset: number, bytes: Buffer]>> = {
+    rubbish: [0, rubbish(PAGE)],
+    zeros: [0, Buffer.alloc(PAGE)],
+    'another page size': [48, Buffer.from([0, 0, 1, 0])],
+    'no page size': [48, Buffer.alloc(4)],
+    'other flags': [100, Buffer.from([4])],
+    'a list of free pages beyond the file': [88, number(2n ** 40n)],
+    'a root beyond the file': [136, number(2n ** 40n)],
+    'a last page beyond the file': [144, number(2n ** 40n)],
+  }
+  for (const [how, path] of Object.entries(left)) {
+    for (const [what, [offset, bytes]] of Object.entries(damages)) {
+      const directory = copyWith(path, (copy) => {
+        const file = openSync(copy, 'r+')
+        for (const page of [0, 1]) writeSync(file, bytes, 0, bytes.length, page * PAGE + offset)
+        closeSync(file)
+      })
+      await checkIsBuiltAgain(directory, `SEED=${SEED}: ${how}, ${what}`)
+    }
+  }
+})
+
+test('any change of the meta pages of LMDB since the store was closed is detected', async (t) => {
+  const random = new Random(SEED)
+  const { ended } = await lived(t)
+  for (let run = 0; run < CUTS / 2; run++) {
+    const at = random.integer(2) * PAGE + 24 + random.integer(136)
+    const directory = copyWith(ended, (path) => {
+      const file = openSync(path, 'r+')
+      const byte = Buffer.alloc(1)
+      readSync(file, byte, 0, 1, at)
+      byte[0] = (byte[0] as number) ^ (1 + random.integer(255))
+      writeSync(file, byte, 0, 1, at)
+      closeSync(file)
+    })
+    await checkIsBuiltAgain(directory, `SEED=${SEED}: byte ${at}`)
+  }
+})
+
+test('pages that transactions allocate and free at the end of the file do not make it look truncated', async (t) => {
+  const random = new Random(SEED)
+  const directory = new StoreDirectory(await temporaryDirectory(t))
+  const store = directory.open()
+  for (let transaction = 0; transaction < TRANSACTIONS; transaction++) {
+    store.transaction(() => {
+      for (let row = random.integer(20); row >= 0; row--) {
+        const key = Buffer.from(`k${transaction}-${random.integer(3)}`)
+        if (random.chance(0.3)) store.remove(key)
+        else store.set(key, Buffer.alloc(random.integer(random.chance(0.5) ? 60_000 : 500)))
+      }
+    })
+    assert.equal(directory.whyNotUsable(), undefined, `SEED=${SEED}: transaction ${transaction}`)
+  }
+  await directory.close(store)
+})
+
+const ROWS = 200
+
+function created(id: ItemId): DomainEvent {
+  return { type: 'ItemCreated', collection: 'c', id, revision: 1, prior: 0, item: Document.of({ id }) }
+}
+
+/** A collection of numbered and named items, one of which was deleted. */
+function filled(): Views {
+  const views = Views.temporary()
+  const ids: ItemId[] = Array.from({ length: ROWS }, (_, index) => (index % 2 === 0 ? index : `k${index}`))
+  const events: DomainEvent[] = [
+    { type: 'CollectionCreated', collection: 'c' },
+    ...ids.map(created),
+    { type: 'ItemDeleted', collection: 'c', id: 'k51', revision: 2, prior: 53 },
+  ]
+  let position = 1
+  for (const event of events) {
+    const written = { time: '2026-11-20T12:00:00.000Z', actor: 'a', requestId: 'r' }
+    views.replay({ position: position++, ...written, events: [event] })
+  }
+  views.replayed()
+  return views
+}
+
+/** Reads of a collection, and whether each rests on the row of place 50, which item 50 has, or 51, which `k51` had. */
+const READS: Readonly<Record<string, (views: Views) => unknown>> = {
+  'an item by its number': (views) => views.find('c')?.item('50'),
+  'an item by its name': (views) => views.find('c')?.item('k51'),
+  'all items': (views) => Array.from(views.find('c')?.items() ?? []),
+  'a page': (views) => sliceOf(views.find('c') as Collection, 40, 20),
+  'the next place': (views) => [views.find('c')?.seek(50), views.find('c')?.seek(51)],
+  'an item at its place': (views) => [views.find('c')?.itemAt(50), views.find('c')?.itemAt(51)],
+  'all items of a snapshot': (views) => Array.from(views.snapshot().get('c')?.items() ?? []),
+}
+
+type Damage = (views: Views, table: number) => void
+
+const DAMAGES: Readonly<Record<string, { readonly damage: Damage; readonly exceptFor?: readonly string[] }>> = {
+  'the record of an item is missing': {
+    damage: ({ store }, table) => store.transaction(() => store.remove(numberedKey(TAG.item, table, 50))),
+    exceptFor: ['an item by its name'],
+  },
+  'the record of a deleted item is missing': {
+    damage: ({ store }, table) => store.transaction(() => store.remove(numberedKey(TAG.item, table, 51))),
+    exceptFor: ['an item by its number'],
+  },
+  'the record of an item says that it was deleted': {
+    damage: (views, table) => flip(views, table, 50),
+    exceptFor: ['an item by its name'],
+  },
+  'a key has the place of another item': {
+    damage: ({ store }, table) => {
+      const elsewhere = Buffer.from(store.newest(keyedKey(TAG.place, table, 'k61')) as Buffer)
+      store.transaction(() => store.set(keyedKey(TAG.place, table, 'k51'), elsewhere))
+    },
+    exceptFor: Object.keys(READS).filter((read) => read !== 'an item by its name'),
+  },
+}
+
+/** Changes the flag of one that is gone. */
+function flip({ store }: Views, table: number, place: number): void {
+  const record = Buffer.from(store.newest(numberedKey(TAG.item, table, place)) as Buffer)
+  record[32] = (record[32] as number) ^ 1
+  store.transaction(() => store.set(numberedKey(TAG.item, table, place), record))
+}
+
+for (const [what, { damage, exceptFor = [] }] of Object.entries(DAMAGES)) {
+  test(`${what}: nothing that depends on it is answered`, () => {
+    for (const [read, ask] of Object.entries(READS)) {
+      const views = filled()
+      const damages: Error[] = []
+      views.store.damaged = (error) => damages.push(error)
+      damage(views, views.find('c')?.facts.table as number)
+      if (exceptFor.includes(read)) ask(views)
+      else assert.throws(() => ask(views), { code: 'Unavailable' }, read)
+      assert.equal(damages.length, exceptFor.includes(read) ? 0 : 1, read)
+    }
+  })
+}
+
+test('a write that moves a damaged record does not give it a valid checksum', () => {
+  const views = filled()
+  flip(views, views.find('c')?.facts.table as number, 50)
+  const ids = Array.from({ length: 20 }, (_, index) => 40 - 2 * index)
+  const written = { time: '2026-11-20T12:00:00.000Z', actor: 'a', requestId: 'r' }
+  views.replay({
+    position: views.position + 1,
+    ...written,
+    events: [{ type: 'CollectionOrdered', collection: 'c', ids }],
+  })
+  assert.throws(() => views.replayed(), { code: 'Unavailable' })
+})
+
+const LOSSES = Number(process.env.STORE_POWER_LOSSES ?? 8)
+const ENDS = Number(process.env.STORE_ENDS ?? 4)
+const NOTED = 'store.json'
+
+function someItems(random: Random): { readonly id: number; readonly n: number }[] {
+  return Array.from({ length: ITEMS }, (_, id) => ({ id, n: random.integer(10) }))
+}
+
+/** Changes and moves every item, while what reads at an earlier position makes the store keep what was. */
+async function change(engine: FileEngine, disk: SimulatedDisk, random: Random): Promise<void> {
+  await until('the data file to be written', () => engine.dataFile.status.state === 'current')
+  const before = engine.views.snapshot()
+  const items = someItems(random)
+  if (random.chance(0.5)) items.reverse()
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: items, b: [] })))
+  await engine.reload()
+  await work(engine, random, 20, 2, newRun())
+  before.close()
+}
+
+async function folded({ journal }: FileEngine): Promise<Views> {
+  const views = Views.temporary()
+  for await (const recorded of journal.read(1)) views.replay(recorded)
+  views.replayed()
+  return views
+}
+
+/** The store after a loss of power: of each page the synced version or a later one. */
+function mixOf(synced: Buffer, later: Buffer, random: Random): Buffer {
+  const mixed = Buffer.alloc(random.chance(0.5) ? later.length : synced.length)
+  const share = random.next()
+  for (let at = 0; at < mixed.length; at += PAGE) {
+    const from = at >= synced.length || (at < later.length && random.chance(share)) ? later : synced
+    // Bytes that were not written within a file that is longer already are zero.
+    if (at < synced.length || random.chance(share)) from.copy(mixed, at, at, at + PAGE)
+  }
+  return mixed
+}
+
+test('a store that was damaged by a power loss is never served, but rebuilt', async (t) => {
+  const random = new Random(SEED)
+  const store = await temporaryDirectory(t)
+  const disk = diskWith({ a: someItems(random), b: [] })
+  const first = await openTestEngine(disk.files(), { store })
+  await change(first.engine, disk, random)
+  await first.engine.close()
+  const synced = readFileSync(join(store, STORE))
+  const { engine } = await openTestEngine(disk.files(), { store })
+  await change(engine, disk, random)
+  const later = storeLeftIn(store).path
+  const killed = disk.killed()
+  await engine.close()
+
+  const noted = JSON.parse(readFileSync(join(later, NOTED), 'utf8')) as { isOpen: boolean }
+  assert.equal(noted.isOpen, true)
+  for (let loss = 0; loss < LOSSES; loss++) {
+    const context = `SEED=${SEED}, loss ${loss}`
+    const left = storeLeftIn(later).path
+    writeFileSync(join(left, STORE), mixOf(synced, readFileSync(join(later, STORE)), random))
+    rmSync(join(left, `${STORE}-lock`), { force: true })
+    writeFileSync(join(left, NOTED), JSON.stringify({ ...noted, boot: 'that of the system before' }))
+    const again = await openTestEngine(killed.killed().files(), { store: left })
+    assert.ok(existsSync(join(left, `${STORE}.aside`)), context)
+    assert.deepEqual(snapshotOf(again.engine.views), snapshotOf(await folded(again.engine)), context)
+    await again.engine.close()
+    assert.deepEqual(again.failures, [], context)
+  }
+})
+
+test('a store is marked as closed only after all of it was synced', async (t) => {
+  const random = new Random(SEED)
+  const store = await temporaryDirectory(t)
+  let synced: Buffer | undefined
+  const sync = Store.prototype.sync
+  t.mock.method(Store.prototype, 'sync', async function (this: Store): Promise<void> {
+    // A commit that comes while it runs may be in it or not.
+    const before = this.directory === store ? readFileSync(join(store, STORE)) : undefined
+    await sync.call(this)
+    if (before) synced = before
+  })
+  const disk = diskWith({ a: someItems(random), b: [] })
+  for (let end = 0; end < ENDS; end++) {
+    const { engine, failures } = await openTestEngine(disk.files(), { store })
+    await change(engine, disk, random)
+    await engine.close()
+    assert.deepEqual(failures, [])
+    assert.equal((JSON.parse(readFileSync(join(store, NOTED), 'utf8')) as { isOpen: boolean }).isOpen, false)
+    assert.ok(synced?.equals(readFileSync(join(store, STORE))), `SEED=${SEED}, end ${end}`)
+  }
+})
