@@ -47,6 +47,7 @@ export interface Nodes {
   free(number: number): void
 }
 
+/** A node on the path from the root, and the index of the child to which the path goes on. */
 interface Step {
   readonly number: number
   readonly index: number
@@ -142,15 +143,15 @@ export class TreeWriter {
     return { path, leaf: number, end }
   }
 
-  /** Stores a node that got entries, the last of them at index `at`; splits it if it is too large. */
-  #grow(path: Step[], number: number, node: Buffer, at: number): void {
+  /** Stores a node that got entries, the last of them at index `last`; splits it if it is too large. */
+  #grow(path: Step[], number: number, node: Buffer, last: number): void {
     if (node.length <= MOST_BYTES) {
       this.#nodes.put(number, node)
       return
     }
     const size = entryCount(node)
     // Appending keys, as growing times do, leaves full nodes behind.
-    const from = at >= size >>> 1 ? Math.min(at + 1, size - 1) : size >>> 1
+    const from = last >= size >>> 1 ? Math.min(last + 1, size - 1) : size >>> 1
     const left = withoutEntries(node, from, size)
     const right = withoutEntries(node, 0, from)
     const separator = levelOf(node) === 0 ? separatorBetween(left, right) : Buffer.from(separatorAt(right, 0))
@@ -165,11 +166,7 @@ export class TreeWriter {
         childEntry(Buffer.alloc(0), { node: first, ...summaryOf(left) }),
         childEntry(separator, { node: next, ...summaryOf(right) }),
       ]
-      const root = emptyNode(levelOf(node) + 1)
-      this.#nodes.put(
-        ROOT,
-        entries.reduce((made, entry, index) => withEntry(made, index, entry), root),
-      )
+      this.#nodes.put(ROOT, withEntries(emptyNode(levelOf(node) + 1), [0, 0], entries))
       return
     }
     this.#nodes.put(number, left)
@@ -199,6 +196,7 @@ export class TreeWriter {
     const [left, right] = [childAt(above, index), childAt(above, index + 1)]
     const both = this.#joined(left, right, separatorAt(above, index + 1))
     if (!both) return
+    // The joined node keeps the number of the left one.
     this.#nodes.put(left.node, both)
     this.#nodes.free(right.node)
     const joinedAbove = withoutEntry(above, index + 1)
@@ -206,14 +204,14 @@ export class TreeWriter {
     this.#shrink(path, parent.number, joinedAbove)
   }
 
+  /** A node with the entries of both children; undefined if it would be too large. */
   #joined({ node: left }: Child, { node: right }: Child, separator: Buffer): Buffer | undefined {
-    const [l, r] = [this.#nodes.get(left), this.#nodes.get(right)]
-    // The joined node keeps the number of the left one.
-    if (l.length + r.length + separator.length > JOINED_BYTES) return undefined
-    if (levelOf(r) === 0) return joinNodes(l, r)
+    const [leftNode, rightNode] = [this.#nodes.get(left), this.#nodes.get(right)]
+    if (leftNode.length + rightNode.length + separator.length > JOINED_BYTES) return undefined
+    if (levelOf(rightNode) === 0) return joinNodes(leftNode, rightNode)
     // The separator of the first child may be too high; the one from the parent is a correct bound.
-    const first = childEntry(separator, childAt(r, 0))
-    return joinNodes(l, withEntry(withoutEntry(r, 0), 0, first))
+    const first = childEntry(separator, childAt(rightNode, 0))
+    return joinNodes(leftNode, withEntry(withoutEntry(rightNode, 0), 0, first))
   }
 
   /** Replaces a root with a single child by that child. */
