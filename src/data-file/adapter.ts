@@ -73,7 +73,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     await beforeReplace({ position: snapshot.position, hash, replaces: onDisk.content?.hash })
     const isKept = await putInPlace(files, temporary, target)
     const content = { hash, signature: written?.signature ?? '', size: written?.size ?? 0 }
-    onDisk.replaced(content, target, isKept ? temporary : undefined)
+    onDisk.setReplaced(content, target, isKept ? temporary : undefined)
     await files.syncDirectory(directory)
   }
 
@@ -90,10 +90,10 @@ export class DataFileAdapter implements Adapter<Snapshot> {
         await file.sync()
         const hash = await overwriteSnapshot(file, snapshot)
         const written = await files.stat(path)
-        onDisk.overwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
+        onDisk.setOverwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
       } catch (error) {
         const found = isEmptied && (await contentOf(files, path))
-        if (found) onDisk.tear(found)
+        if (found) onDisk.setTorn(found)
         throw error
       }
     } finally {

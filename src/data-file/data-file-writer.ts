@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import { LimitedLog } from '../runtime/limited-log.ts'
-import type { Schedule } from '../runtime/turns.ts'
+import type { Schedule, Semaphore } from '../runtime/turns.ts'
 import { DataFileAdapter } from './adapter.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { contentOf } from './file-content.ts'
@@ -13,8 +13,8 @@ interface DataFileWriterOptions
   readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
   readonly journal: () => JournalConnection['journal']
-  /** Runs work while no other work uses the file. */
-  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>
+  /** Held while the file is used. */
+  readonly exclusive: Semaphore
   /** Called when an edit is found; returns whether it will be imported automatically. */
   readonly edited: () => boolean
 }
@@ -41,7 +41,7 @@ export class DataFileWriter {
 
   constructor(options: DataFileWriterOptions) {
     this.#options = options
-    const { files, path, onDisk, log, inTurn, settings } = options
+    const { files, path, onDisk, log, exclusive, settings } = options
     this.#onDisk = onDisk
     this.#log = new LimitedLog(log, options.elapsedMs)
     this.#stopLimit = new StopLimit(options.elapsedMs)
@@ -50,7 +50,7 @@ export class DataFileWriter {
       maxDelaySeconds: settings.maxDelaySeconds,
       write: (isOverdue) => {
         this.#isOverdue ||= isOverdue
-        void inTurn(() => this.write())
+        void exclusive.run(() => this.write())
       },
     })
     this.#adapter = new DataFileAdapter({
@@ -90,12 +90,12 @@ export class DataFileWriter {
     this.#stopLimit.begin()
   }
 
-  /** The write at a clean stop, if there is time. Call it in turn. */
+  /** The write at a clean stop, if there is time. The caller holds `exclusive`. */
   async finish(): Promise<void> {
     if (!this.isLeftBehind) await this.write(this.#options.settings.write !== 'never')
   }
 
-  /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
+  /** Writes the file if it is due or requested, unless it is current, edited or invalid. The caller holds `exclusive`. */
   async write(isDemanded = false): Promise<void> {
     const { files, path, views } = this.#options
     const onDisk = this.#onDisk
@@ -103,7 +103,7 @@ export class DataFileWriter {
     this.#schedule.begin()
     let isWritten = false
     try {
-      if ((await this.#isFileEdited()) || (await this.#isKeptEdited())) return
+      if ((await this.#isFileEdited()) || (await this.#isReplacedEdited())) return
       await this.#forgetPending()
       const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
@@ -111,7 +111,7 @@ export class DataFileWriter {
         this.#succeeded()
       } else if (isDemanded || this.#isDue(isThere)) {
         this.#stopLimit.check(this.#expectedMs())
-        await this.#write()
+        await this.#writeSnapshot()
         isWritten = true
       } else {
         onDisk.trouble = undefined
@@ -119,13 +119,26 @@ export class DataFileWriter {
       }
     } catch (error) {
       if (error instanceof LeftBehind) await this.#leaveBehind(error.message)
-      else if (!(error instanceof EditedMeanwhile)) this.#fails(error)
+      else if (!(error instanceof EditedMeanwhile)) this.#failed(error)
     } finally {
       this.#schedule.end(isWritten && !onDisk.trouble && views.position > onDisk.position)
     }
   }
 
-  async #write(): Promise<void> {
+  /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
+  async confirm(mark: ContentMark): Promise<void> {
+    this.#onDisk.lastExact = mark
+    this.#onDisk.addVersion(mark.position)
+    try {
+      // A kept file may be an edit. Without the pending content it would be taken for the beginning of a new file.
+      await this.#recordMarks(mark, this.#onDisk.isReplacedKept ? this.#onDisk.state?.pending : undefined)
+      if (this.#isUpToDate()) this.#schedule.clearDeadline()
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  async #writeSnapshot(): Promise<void> {
     const { views } = this.#options
     const onDisk = this.#onDisk
     const snapshot = views.snapshot()
@@ -139,14 +152,14 @@ export class DataFileWriter {
     }
     const { hash = '', signature = '', size = 0 } = onDisk.content ?? {}
     this.#bytesPerMs = size / Math.max(1, this.#schedule.writingMs)
-    onDisk.settle()
+    onDisk.forgetEdit()
     onDisk.known = { position, hash, signature }
     this.#succeeded()
-    onDisk.origin = onDisk.known
+    onDisk.lastExact = onDisk.known
     onDisk.addVersion(position)
     // Somebody may have saved between the last look at the file and its replacement.
-    if (await this.#isKeptEdited()) return
-    onDisk.forgetKept()
+    if (await this.#isReplacedEdited()) return
+    onDisk.forgetReplaced()
     await this.confirm(onDisk.known)
     await removeTemporary(this.#options.files, this.#options.path)
   }
@@ -174,8 +187,8 @@ export class DataFileWriter {
    * would be added again by the next edit. The same holds for the remains of a write in place after a crash.
    */
   #isDue(isThere: boolean): boolean {
-    const { isOff, isTorn } = this.#onDisk
-    if (this.#isOverdue || (isThere && isOff) || isTorn) return true
+    const { isInexact, isTorn } = this.#onDisk
+    if (this.#isOverdue || (isThere && isInexact) || isTorn) return true
     return this.#options.settings.write === 'auto' && (!isThere || this.#missingBytes <= 0)
   }
 
@@ -205,7 +218,7 @@ export class DataFileWriter {
       { path, position, of: views.position },
       `The data file stays behind the journal, which has everything: ${why}.`,
     )
-    await this.#forgetPending().catch((error) => this.#fails(error))
+    await this.#forgetPending().catch((error) => this.#failed(error))
   }
 
   /**
@@ -213,23 +226,10 @@ export class DataFileWriter {
    * in place must be recognized, and neither may be edited.
    */
   async #forgetPending(): Promise<void> {
-    const { origin, state, isTorn } = this.#onDisk
-    this.#onDisk.forgetKept()
-    if (state?.pending && !isTorn) await this.#note(origin, undefined)
+    const { lastExact, state, isTorn } = this.#onDisk
+    this.#onDisk.forgetReplaced()
+    if (state?.pending && !isTorn) await this.#recordMarks(lastExact, undefined)
     await removeTemporary(this.#options.files, this.#options.path)
-  }
-
-  /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
-  async confirm(mark: ContentMark): Promise<void> {
-    this.#onDisk.origin = mark
-    this.#onDisk.addVersion(mark.position)
-    try {
-      // A kept file may be an edit. Without the pending content it would be taken for the beginning of a new file.
-      await this.#note(mark, this.#onDisk.isKept ? this.#onDisk.state?.pending : undefined)
-      if (this.#isUpToDate()) this.#schedule.clearDeadline()
-    } catch (error) {
-      this.#fails(error)
-    }
   }
 
   /** Whether the file has content that the server neither wrote nor imported. */
@@ -248,22 +248,22 @@ export class DataFileWriter {
   }
 
   /** Whether the replaced file was edited after the last look at it. Then it is put back, and merged as any edit. */
-  async #isKeptEdited(): Promise<boolean> {
+  async #isReplacedEdited(): Promise<boolean> {
     const onDisk = this.#onDisk
-    if (!(await onDisk.isKeptEdited())) return false
+    if (!(await onDisk.isReplacedEdited())) return false
     const { pending } = onDisk.state ?? {}
     // After a crash, the file that is replaced now is recognized by this hash.
-    if (pending) await this.#note(onDisk.origin, { ...pending, replaces: onDisk.content?.hash })
+    if (pending) await this.#recordMarks(onDisk.lastExact, { ...pending, replaces: onDisk.content?.hash })
     await onDisk.putBack()
     await this.#isFileEdited()
     return true
   }
 
-  #note(confirmed: ContentMark | undefined, pending: ContentMark | undefined): Promise<void> {
-    return this.#onDisk.note(this.#options.journal().id, { confirmed, pending })
+  #recordMarks(confirmed: ContentMark | undefined, pending: ContentMark | undefined): Promise<void> {
+    return this.#onDisk.writeState(this.#options.journal().id, { confirmed, pending })
   }
 
-  #fails(error: unknown): void {
+  #failed(error: unknown): void {
     this.#log.error({ err: error, path: this.#options.path }, CANNOT_WRITE)
     this.failure = error as Error
     this.#onDisk.trouble = { state: 'failing', detail: this.failure.message }
@@ -272,16 +272,16 @@ export class DataFileWriter {
   }
 
   #isUpToDate(): boolean {
-    const { known, state, isOff } = this.#onDisk
-    const isNoted = known !== undefined && known === state?.confirmed
-    return isNoted && !isOff && known.position === this.#options.views.position
+    const { known, state, isInexact } = this.#onDisk
+    const isRecorded = known !== undefined && known === state?.confirmed
+    return isRecorded && !isInexact && known.position === this.#options.views.position
   }
 
   /** The last check before the file is replaced, after recording the pending content. */
   async #beforeReplace(pending: ContentMark): Promise<void> {
-    await this.#note(this.#onDisk.origin, pending)
+    await this.#recordMarks(this.#onDisk.lastExact, pending)
     if (!(await this.#isFileEdited())) return
-    await this.#note(this.#onDisk.origin, undefined)
+    await this.#recordMarks(this.#onDisk.lastExact, undefined)
     if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()
   }

@@ -3,7 +3,7 @@ import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { JsonFile } from '../files/json-file.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
-import { type FileVersion, numbersOf, versionOf } from './file-content.ts'
+import type { FileVersion } from './file-versions.ts'
 
 /** A content of the data file: the position whose state it shows, and its SHA-256. */
 export interface ContentMark {
@@ -59,7 +59,7 @@ export async function removeTemporary(files: Files, dataFile: string): Promise<v
 }
 
 /** `isInPlace`: found in the journal's directory, which takes precedence over the place beside the data file. */
-export interface StoredStateFile {
+interface StoredStateFile {
   readonly state: StateFile
   readonly isInPlace: boolean
 }
@@ -78,7 +78,7 @@ async function readState(files: Files, path: string): Promise<StateFile | undefi
     await low.read()
     if (!low.data) return undefined
     const { journal, confirmed, pending, shown = [] } = low.data
-    return { journal, confirmed, pending, versions: shown.map(versionOf) }
+    return { journal, confirmed, pending, versions: shown.map(parseVersion) }
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
     throw new Corruption(
@@ -94,7 +94,7 @@ export async function writeStateFile(
   isInPlace = false,
 ): Promise<void> {
   const { versions, ...rest } = state
-  const text: StateText = { ...rest, shown: versions.map(numbersOf) }
+  const text: StateText = { ...rest, shown: versions.map(formatVersion) }
   await new Low(new JsonFile<StateText>(files, await statePathOf(files, place, isInPlace)), text).write()
 }
 
@@ -104,9 +104,21 @@ export async function removeInPlaceState(files: Files, place: StateFilePaths): P
   await files.syncDirectory(place.journal)
 }
 
+/** The content of the state file. */
 interface StateText extends Pick<StateFile, 'journal' | 'confirmed' | 'pending'> {
-  /** Not written by earlier versions. */
+  /** For each version its position, then the first and last position of each edit. Not written by earlier releases. */
   readonly shown?: readonly (readonly number[])[]
+}
+
+function formatVersion({ position, edits }: FileVersion): readonly number[] {
+  return [position, ...edits.flat()]
+}
+
+function parseVersion([position = 0, ...ends]: readonly number[]): FileVersion {
+  const edits: [Position, Position][] = []
+  for (let index = 0; index + 1 < ends.length; index += 2)
+    edits.push([ends[index] as number, ends[index + 1] as number])
+  return { position, edits }
 }
 
 /** The error for a journal that is missing although the data file was written from it. */
