@@ -71,9 +71,9 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     // Must precede the exchange: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
     await beforeReplace({ position: snapshot.position, hash, replaces: onDisk.content?.hash })
-    const isKept = await putInPlace(files, temporary, target)
+    const isOldKept = await putInPlace(files, temporary, target)
     const content = { hash, signature: written?.signature ?? '', size: written?.size ?? 0 }
-    onDisk.setReplaced(content, target, isKept ? temporary : undefined)
+    onDisk.setReplaced(content, target, isOldKept ? temporary : undefined)
     await files.syncDirectory(directory)
   }
 

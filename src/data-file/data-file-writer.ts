@@ -103,7 +103,7 @@ export class DataFileWriter {
     this.#schedule.begin()
     let isWritten = false
     try {
-      if ((await this.#isFileEdited()) || (await this.#isReplacedEdited())) return
+      if ((await this.#noticeEdit()) || (await this.#putBackIfEdited())) return
       await this.#forgetPending()
       const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
@@ -158,7 +158,7 @@ export class DataFileWriter {
     onDisk.lastExact = onDisk.known
     onDisk.addVersion(position)
     // Somebody may have saved between the last look at the file and its replacement.
-    if (await this.#isReplacedEdited()) return
+    if (await this.#putBackIfEdited()) return
     onDisk.forgetReplaced()
     await this.confirm(onDisk.known)
     await removeTemporary(this.#options.files, this.#options.path)
@@ -195,7 +195,7 @@ export class DataFileWriter {
   #nextWrite(): WriteLag['nextWrite'] {
     const { settings, views } = this.#options
     const { content } = this.#onDisk
-    const { state } = this.#onDisk.stateAt(views.position)
+    const { state } = this.#onDisk.statusAt(views.position)
     if (this.#schedule.isClosed || (state !== 'behind' && state !== 'failing')) return null
     const at = this.#isDue(content !== undefined) ? this.#schedule.earliest : this.#schedule.deadline
     if (at !== undefined) return { at }
@@ -232,11 +232,11 @@ export class DataFileWriter {
     await removeTemporary(this.#options.files, this.#options.path)
   }
 
-  /** Whether the file has content that the server neither wrote nor imported. */
-  async #isFileEdited(): Promise<boolean> {
+  /** Returns whether the file has content that the server neither wrote nor imported. It is merged, or reported. */
+  async #noticeEdit(): Promise<boolean> {
     const { files, path, log, edited, onDisk } = this.#options
     const found = (await onDisk.isTouched()) ? await contentOf(files, path) : undefined
-    if (!found || onDisk.isAccountedFor(found)) {
+    if (!found || onDisk.acceptIfKnown(found)) {
       if (onDisk.trouble?.state === 'edited') onDisk.trouble = undefined
       return false
     }
@@ -247,15 +247,15 @@ export class DataFileWriter {
     return true
   }
 
-  /** Whether the replaced file was edited after the last look at it. Then it is put back, and merged as any edit. */
-  async #isReplacedEdited(): Promise<boolean> {
+  /** Puts the replaced file back if it was edited after the last look at it; returns whether. It is merged as any edit. */
+  async #putBackIfEdited(): Promise<boolean> {
     const onDisk = this.#onDisk
     if (!(await onDisk.isReplacedEdited())) return false
     const { pending } = onDisk.state ?? {}
     // After a crash, the file that is replaced now is recognized by this hash.
     if (pending) await this.#recordMarks(onDisk.lastExact, { ...pending, replaces: onDisk.content?.hash })
     await onDisk.putBack()
-    await this.#isFileEdited()
+    await this.#noticeEdit()
     return true
   }
 
@@ -280,7 +280,7 @@ export class DataFileWriter {
   /** The last check before the file is replaced, after recording the pending content. */
   async #beforeReplace(pending: ContentMark): Promise<void> {
     await this.#recordMarks(this.#onDisk.lastExact, pending)
-    if (!(await this.#isFileEdited())) return
+    if (!(await this.#noticeEdit())) return
     await this.#recordMarks(this.#onDisk.lastExact, undefined)
     if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()

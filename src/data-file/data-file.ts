@@ -60,7 +60,7 @@ export class DataFile implements Projection {
     const { position } = this.#options.views
     // Nothing is known about the journal until the start.
     const lag = this.#connection ? this.#writer.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
-    const state = this.#onDisk.stateAt(position)
+    const state = this.#onDisk.statusAt(position)
     const { progress } = this.#import
     if (!progress) return { ...state, ...lag }
     const { bytes, of } = progress
@@ -89,7 +89,7 @@ export class DataFile implements Projection {
       const { files, path, views, log } = this.#options
       try {
         const found = await contentOf(files, path)
-        const imported = found && !this.#onDisk.isAccountedFor(found) ? await this.#import.run() : undefined
+        const imported = found && !this.#onDisk.acceptIfKnown(found) ? await this.#import.run() : undefined
         this.#refusal = ''
         if (imported) return imported
         this.#onDisk.trouble = undefined
@@ -176,7 +176,7 @@ export class DataFile implements Projection {
     const { files, path, eager, readOnly, acceptJournal, checked } = this.#options
     const onDisk = this.#onDisk
     this.#checkJournal(journal)
-    const content = (await onDisk.untouched(checked?.content)) ?? (await contentOf(files, path))
+    const content = (await onDisk.contentIfUntouched(checked?.content)) ?? (await contentOf(files, path))
     await onDisk.recognize(content?.hash)
     if (content && onDisk.known) await this.#beginWithKnown(content, onDisk.known)
     else if (content) await this.#importAtStart(content)

@@ -55,7 +55,7 @@ interface ReplacedFile {
 export class FileOnDisk {
   readonly #files: Files
   readonly #path: string
-  readonly #place: StateFilePaths
+  readonly #statePaths: StateFilePaths
   /** The content last read or written; undefined while there is no file. */
   content: FileContent | undefined
   state: StateFile | undefined
@@ -68,22 +68,23 @@ export class FileOnDisk {
   trouble: Pick<FileStatus, 'state' | 'detail'> | undefined
   /** Whether the file is written in place, as it cannot be replaced. Then the state file is beside the journal. */
   isInPlace = false
+  /** Whether a write in place was interrupted, so that the file holds the beginning of a content. */
   isTorn = false
   /** The file that was replaced last: it may have been edited after the last look at it, and is kept for a while. */
   #replacedFile: ReplacedFile | undefined
   #isStateInJournal = false
   /** The state with which --accept-journal compares the file; takes precedence over `lastExact`. */
   base: OpenBase | undefined
-  /** The file contains a merged edit, and is not a state of the journal. */
+  /** Whether the file contains a merged edit, and is not a state of the journal. */
   isMerged = false
   /** The version that the file shows then; undefined if that is not known exactly. */
   mergedVersion: FileVersion | undefined
   readonly #mergedEdits: MergedEdits
 
-  constructor(files: Files, place: StateFilePaths, mergedEdits: MergedEdits) {
+  constructor(files: Files, statePaths: StateFilePaths, mergedEdits: MergedEdits) {
     this.#files = files
-    this.#path = place.dataFile
-    this.#place = place
+    this.#path = statePaths.dataFile
+    this.#statePaths = statePaths
     this.#mergedEdits = mergedEdits
   }
 
@@ -111,14 +112,15 @@ export class FileOnDisk {
     return (this.isInexact ? this.lastExact : this.known)?.position ?? 0
   }
 
-  stateAt(position: Position): FileStatus {
+  statusAt(position: Position): FileStatus {
     const shown = this.known?.position ?? 0
     if (this.trouble) return { ...this.trouble, position: shown }
     return { state: shown < position || this.isInexact ? 'behind' : 'current', position: shown }
   }
 
+  /** Reads the state file. */
   async prepare(): Promise<void> {
-    const stored = await readStateFile(this.#files, this.#place)
+    const stored = await readStateFile(this.#files, this.#statePaths)
     this.state = stored?.state
     this.versions = stored?.state.versions ?? []
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
@@ -168,7 +170,7 @@ export class FileOnDisk {
   }
 
   /** The content of the file if it is unchanged since it was confirmed, or checked; otherwise it must be read. */
-  async untouched(checked: FileContent | undefined): Promise<FileContent | undefined> {
+  async contentIfUntouched(checked: FileContent | undefined): Promise<FileContent | undefined> {
     const { hash, signature } = this.state?.confirmed ?? checked ?? {}
     if (hash === undefined || signature === undefined) return undefined
     const stat = await this.#files.stat(this.#path)
@@ -185,8 +187,8 @@ export class FileOnDisk {
     this.known = this.base ? undefined : known
   }
 
-  /** Whether it is the known content, or the pending one after an interrupted replacement. */
-  isAccountedFor(content: FileContent): boolean {
+  /** Whether it is the known content, or the pending one after an interrupted replacement, which is then the known one. */
+  acceptIfKnown(content: FileContent): boolean {
     const pending = this.state?.pending
     if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false
     if (content.hash !== this.known?.hash) {
@@ -229,8 +231,8 @@ export class FileOnDisk {
 
   async writeState(journal: string, marks: Pick<StateFile, 'confirmed' | 'pending'>): Promise<void> {
     const state = { journal, ...marks, versions: this.versions }
-    await writeStateFile(this.#files, this.#place, state, this.isInPlace)
-    if (!this.isInPlace && this.#isStateInJournal) await removeInPlaceState(this.#files, this.#place)
+    await writeStateFile(this.#files, this.#statePaths, state, this.isInPlace)
+    if (!this.isInPlace && this.#isStateInJournal) await removeInPlaceState(this.#files, this.#statePaths)
     this.#isStateInJournal = this.isInPlace
     this.state = state
   }

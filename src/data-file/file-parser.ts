@@ -55,7 +55,7 @@ export class FileParser {
   readonly #turn: Turn
   readonly #scan = new JsonScanner()
   readonly #mistakes = new FileMistakes()
-  #place: Tokens = []
+  #tokens: Tokens = []
 
   constructor(read: ReadBytes, options: FileParserOptions, turn: Turn) {
     this.#read = read
@@ -63,9 +63,9 @@ export class FileParser {
     this.#turn = turn
   }
 
-  /** The current place as a JSON Pointer. */
-  get place(): string {
-    return pointer(this.#place)
+  /** The value that is parsed, as a JSON Pointer. */
+  get pointer(): string {
+    return pointer(this.#tokens)
   }
 
   async parse(): Promise<void> {
@@ -81,7 +81,7 @@ export class FileParser {
       if (badName) this.#mistakes.add(badName)
       if (names.has(name)) this.#mistakes.add(sameNameTwice(name))
       names.add(name)
-      this.#place = [name]
+      this.#tokens = [name]
       const kind = scan.peek()
       if (kind === CODE.OPEN_BRACE) await this.#object(name)
       else if (kind === CODE.OPEN_BRACKET) await this.#items(name)
@@ -89,7 +89,7 @@ export class FileParser {
         await this.#complete(() => scan.skip())
         this.#mistakes.add(noCollection(name, kindOf(kind)))
       }
-      this.#place = []
+      this.#tokens = []
     }
     if ((await this.#complete(() => scan.peek())) !== END) throw new Malformed()
     this.#mistakes.throwAny()
@@ -109,7 +109,7 @@ export class FileParser {
     for (let index = 0; ; index++) {
       if (turn.isOver) await turn.next()
       const isFirst = index === 0
-      this.#place = [name, index]
+      this.#tokens = [name, index]
       // Without a promise for each item.
       if (!(scan.element(isFirst) ?? (await this.#complete(() => scan.element(isFirst))))) return
       if (scan.peek() === CODE.OPEN_BRACE) {
@@ -143,8 +143,8 @@ export class FileParser {
 
   #parsed(source: string, idOf: (value: ReturnType<typeof parseObject>) => ItemId | undefined): FileItem {
     const { mostValues = Number.POSITIVE_INFINITY } = this.#options
-    checkItemValues(source, mostValues, this.#place)
-    const value = parseObject(source, this.#place)
+    checkItemValues(source, mostValues, this.#tokens)
+    const value = parseObject(source, this.#tokens)
     return { id: idOf(value), text: JSON.stringify(value) }
   }
 
@@ -154,7 +154,7 @@ export class FileParser {
       const result = scan()
       if (result !== undefined) return result
       const buffer = this.#scan.allocate()
-      if (!buffer) throw invalid(this.place, 'a value may have at most 64 MiB: divide it, or shorten it')
+      if (!buffer) throw invalid(this.pointer, 'a value may have at most 64 MiB: divide it, or shorten it')
       this.#scan.commit(await this.#read(buffer))
     }
   }

@@ -83,7 +83,7 @@ async function parse(
     })
     if (why === undefined && isInvalid) throw error
     const message = `The data file is not ${why ?? 'well-formed JSON'}`
-    throw new NotJson('Invalid', `${message}.`, [{ pointer: parser.place, message }])
+    throw new NotJson('Invalid', `${message}.`, [{ pointer: parser.pointer, message }])
   }
 }
 

@@ -64,9 +64,9 @@ interface StoredStateFile {
   readonly isInPlace: boolean
 }
 
-export async function readStateFile(files: Files, place: StateFilePaths): Promise<StoredStateFile | undefined> {
+export async function readStateFile(files: Files, paths: StateFilePaths): Promise<StoredStateFile | undefined> {
   for (const isInPlace of [true, false]) {
-    const state = await readState(files, await statePathOf(files, place, isInPlace))
+    const state = await readState(files, await statePathOf(files, paths, isInPlace))
     if (state) return { state, isInPlace }
   }
   return undefined
@@ -89,19 +89,19 @@ async function readState(files: Files, path: string): Promise<StateFile | undefi
 
 export async function writeStateFile(
   files: Files,
-  place: StateFilePaths,
+  paths: StateFilePaths,
   state: StateFile,
   isInPlace = false,
 ): Promise<void> {
   const { versions, ...rest } = state
   const text: StateText = { ...rest, shown: versions.map(formatVersion) }
-  await new Low(new JsonFile<StateText>(files, await statePathOf(files, place, isInPlace)), text).write()
+  await new Low(new JsonFile<StateText>(files, await statePathOf(files, paths, isInPlace)), text).write()
 }
 
 /** Removes the state from the journal's directory once it is beside the data file again. */
-export async function removeInPlaceState(files: Files, place: StateFilePaths): Promise<void> {
-  await files.remove(await statePathOf(files, place, true))
-  await files.syncDirectory(place.journal)
+export async function removeInPlaceState(files: Files, paths: StateFilePaths): Promise<void> {
+  await files.remove(await statePathOf(files, paths, true))
+  await files.syncDirectory(paths.journal)
 }
 
 /** The content of the state file. */

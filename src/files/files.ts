@@ -1,4 +1,3 @@
-/** Metadata of a file. `signature` changes whenever the file is written or replaced. */
 export interface FileStat {
   readonly size: number
   /** Two equal signatures mean that the file has not been written in between. */

@@ -163,7 +163,7 @@ export function checkValues(json: string, most: number, what: string, idValues?:
   const counted = size.values - (idValues ?? 0)
   const isTooDeep = size.nesting > MAX_NESTING
   if (!isTooDeep && counted <= most + (idValues === undefined ? MEMBER_VALUES : 0)) return
-  const place = pointer(pathAt(json, size.place))
+  const place = pointer(pathAt(json, size.largestAt))
   if (isTooDeep) throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
   const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
   throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])
@@ -174,11 +174,12 @@ interface Size {
   readonly values: number
   readonly nesting: number
   /** Offset of the container with the most values of its own, or of the first one deeper than MAX_NESTING. */
-  readonly place: number
+  readonly largestAt: number
 }
 
 interface Container {
-  readonly place: number
+  readonly at: number
+  /** How much each of its values counts. */
   readonly weight: number
   values: number
 }
@@ -189,7 +190,7 @@ interface Container {
  */
 export function sizeOf(json: string): Size {
   const around: Container[] = []
-  let innermost: Container = { place: 0, weight: 0, values: 0 }
+  let innermost: Container = { at: 0, weight: 0, values: 0 }
   let largest = innermost
   let nesting = 0
   let values = 0
@@ -204,8 +205,8 @@ export function sizeOf(json: string): Size {
     } else if (code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET) {
       around.push(innermost)
       nesting = Math.max(nesting, around.length)
-      if (nesting > MAX_NESTING) return { values, nesting, place: at }
-      innermost = { place: at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
+      if (nesting > MAX_NESTING) return { values, nesting, largestAt: at }
+      innermost = { at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
       isEmpty = true
       continue
     } else if (code === CODE.COMMA || isEnd(code)) {
@@ -218,7 +219,7 @@ export function sizeOf(json: string): Size {
     }
     isEmpty = false
   }
-  return { values, nesting, place: largest.place }
+  return { values, nesting, largestAt: largest.at }
 }
 
 function isEnd(code: number): boolean {

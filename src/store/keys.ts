@@ -66,7 +66,7 @@ const KIND_BYTES = 3
 /** Before the key inside a version's key: its tag and its length. */
 const VERSION_BYTES = 3
 
-/** Size of a position, or of another integer below 2 ** 48. Big-endian, so that bytes sort like numbers. */
+/** Size of a position, or of another integer below 2 ** 48. */
 export const POSITION_BYTES = 6
 /** Greater than or equal to all positions and places. */
 export const HIGHEST = 2 ** 48 - 1
@@ -100,10 +100,7 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   return row
 }
 
-/**
- * The key of an old version of a row, which was valid from a position on. The length comes first, so that no key is a
- * prefix of another.
- */
+/** The key of an old version of a row, which was valid from a position on. No such key is a prefix of another. */
 export function versionKey(key: Buffer, since: Position): Buffer {
   const version = Buffer.allocUnsafe(VERSION_BYTES + key.length + POSITION_BYTES)
   version[0] = TAG.version

@@ -43,17 +43,6 @@ export function openLmdb(path: string): Lmdb {
   }
 }
 
-/** Puts a row after all others, in a transaction. Without `append`, LMDB splits full pages in half. */
-export function append(db: Lmdb, key: Buffer, value: Buffer): void {
-  db.putSync(key, value, { append: true })
-}
-
-/** Puts a row in a transaction unless one has its key; returns whether it was put. */
-export function putNew(db: Lmdb, key: Buffer, value: Buffer): boolean {
-  // The types of lmdb have a result only for puts without options.
-  return (db.putSync(key, value, { noOverwrite: true }) as unknown) === true
-}
-
 /** The last key; empty if there are no rows. */
 export function lastKey(db: Lmdb): Buffer {
   for (const key of db.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key)

@@ -8,7 +8,7 @@ import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { DiskSpace, SpaceRetry } from './disk-space.ts'
 import { POSITION_BYTES, positionOf, prefixEnd, type Row, type RowsOptions, type ScratchBytes, TAG } from './keys.ts'
-import { append, FileLength, type Lmdb, lastKey, openLmdb, putNew, synced, usedBytes, withNodeCode } from './lmdb.ts'
+import { FileLength, type Lmdb, lastKey, openLmdb, synced, usedBytes, withNodeCode } from './lmdb.ts'
 import { type Pin, Versions } from './versions.ts'
 
 /** Rows removed in one transaction. */
@@ -183,7 +183,8 @@ export class Store {
   /** Puts a row without versions unless one has its key; returns whether it was put. In a transaction. */
   setNew(key: Buffer, value: Buffer): boolean {
     this.#space.add(key.length + value.length)
-    const isNew = this.#db !== undefined && putNew(this.#db, key, value)
+    // The types of lmdb have a result only for puts without options.
+    const isNew = (this.#db?.putSync(key, value, { noOverwrite: true }) as unknown) === true
     if (isNew) this.changed?.(key)
     return isNew
   }
@@ -194,8 +195,9 @@ export class Store {
     this.#append(key, value)
   }
 
+  /** Without the option `append`, LMDB would split full pages in half. */
   #append(key: Buffer, value: Buffer): void {
-    if (this.#db) append(this.#db, key, value)
+    this.#db?.putSync(key, value, { append: true })
     this.#lastKey = Buffer.from(key)
   }
 

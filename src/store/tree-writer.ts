@@ -26,10 +26,9 @@ import { ROOT } from './tree.ts'
 
 /** A larger node is split. This is one page of the store. */
 const MOST_BYTES = 4000
-/** A smaller node is merged with its neighbour, */
+/** A smaller node is joined with its neighbour, unless both together would exceed `MOST_JOINED_BYTES`. */
 const FEW_BYTES = 1000
-/** if both together do not exceed this size. */
-const JOINED_BYTES = 3000
+const MOST_JOINED_BYTES = 3000
 
 /** Highest size of a key, so that a full node has at least three. */
 export const MOST_KEY_BYTES = 1000
@@ -176,7 +175,7 @@ export class TreeWriter {
     this.#grow(path, parent.number, withEntry(above, parent.index + 1, entry), parent.index + 1)
   }
 
-  /** Stores a node that lost an entry. Frees it if it is empty, merges it with its neighbour if it is small. */
+  /** Stores a node that lost an entry. Frees it if it is empty, joins it with its neighbour if it is small. */
   #shrink(path: Step[], number: number, node: Buffer): void {
     this.#nodes.put(number, node)
     const parent = path.pop()
@@ -207,7 +206,7 @@ export class TreeWriter {
   /** A node with the entries of both children; undefined if it would be too large. */
   #joined({ node: left }: Child, { node: right }: Child, separator: Buffer): Buffer | undefined {
     const [leftNode, rightNode] = [this.#nodes.get(left), this.#nodes.get(right)]
-    if (leftNode.length + rightNode.length + separator.length > JOINED_BYTES) return undefined
+    if (leftNode.length + rightNode.length + separator.length > MOST_JOINED_BYTES) return undefined
     if (levelOf(rightNode) === 0) return joinNodes(leftNode, rightNode)
     // The separator of the first child may be too high; the one from the parent is a correct bound.
     const first = childEntry(separator, childAt(rightNode, 0))

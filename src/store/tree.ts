@@ -62,14 +62,14 @@ export function tupleOf(key: Buffer): Buffer {
 }
 
 /** Added keys, which are counted though they are not in a tree, and removed ones, which are in it and not counted. */
-export interface KeyChanges {
+interface KeyChanges {
   /** The number of added keys minus that of removed ones, from where a search begins to before `key`. */
   shiftAt(key: Buffer): number
   /** The number of removed keys from where the search begins. */
   readonly removed: number
 }
 
-export interface Found {
+interface Found {
   readonly cursor: Cursor
   /** Number of the tree's keys from where the search began to before the cursor. */
   readonly before: number
