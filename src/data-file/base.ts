@@ -5,6 +5,7 @@
 
 import { keyOf } from '../collections/item.ts'
 import { itemsIn, NO_ITEMS } from '../collections/stored-items.ts'
+import type { MergeConflict } from '../commands/decide-edit.ts'
 import type { Base, BaseItems } from '../commands/difference.ts'
 import type { Edit } from '../commands/edit.ts'
 import { type ItemEvent, type ItemId, isCreation, isItemEvent, type Position } from '../events/event.ts'
@@ -29,16 +30,11 @@ import { DATA_FILE_ACTOR } from './merged-edits.ts'
 export interface BaseSearchResult {
   /** The version from which the edit was made; undefined: the last one. */
   readonly version: FileVersion | undefined
-  readonly doubtful: readonly DoubtfulItem[]
+  /** Items that the edit may have replaced without having seen their last version. */
+  readonly doubtful: readonly MergeConflict[]
 }
 
 export const LAST_VERSION: BaseSearchResult = { version: undefined, doubtful: [] }
-
-/** An item that the edit may have replaced without having seen its last version. */
-export interface DoubtfulItem {
-  readonly collection: string
-  readonly id: ItemId
-}
 
 interface BaseSearchOptions {
   readonly journal: Pick<Journal, 'read'>
@@ -189,9 +185,9 @@ export class BaseSearch {
   }
 
   /** The items that clients changed between two versions of the file, and that differ from the edited file. */
-  async #changedBetween(earlier: FileVersion, later: FileVersion): Promise<readonly DoubtfulItem[]> {
+  async #changedBetween(earlier: FileVersion, later: FileVersion): Promise<readonly MergeConflict[]> {
     const { turn } = this.#options
-    const doubtful: DoubtfulItem[] = []
+    const doubtful: MergeConflict[] = []
     const isUnseen = ({ at, isFromFile }: ItemVersion): boolean =>
       !isFromFile && showsEvent(later, at) && !showsEvent(earlier, at)
     for (const { collection, id, versions } of this.#changed.values()) {

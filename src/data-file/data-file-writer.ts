@@ -29,12 +29,12 @@ export class DataFileWriter {
   readonly #log: LimitedLog
   readonly #adapter: DataFileAdapter
   readonly #schedule: WriteSchedule
-  /** It must be written however little the journal has grown: the deadline has passed, or a write has failed. */
+  /** Whether it must be written however little the journal has grown: the deadline has passed, or a write has failed. */
   #isOverdue = false
   /** Speed of the last write. */
   #bytesPerMs: number | undefined
   readonly #stopLimit: StopLimit
-  /** There was no time to write it before the end. */
+  /** Whether there was no time to write the file before the end. */
   isLeftBehind = false
   /** Why the last write failed. */
   failure: Error | undefined
@@ -59,18 +59,13 @@ export class DataFileWriter {
       beforePart: () => this.#stopLimit.check(0),
       onDisk,
       beforeReplace: (pending) => this.#beforeReplace(pending),
-      beforeOverwrite: () => {
-        // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
-        this.#stopLimit.check(this.#schedule.writingMs)
-        if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
-        onDisk.isInPlace = true
-      },
+      beforeOverwrite: () => this.#beforeOverwrite(),
     })
   }
 
   get lag(): WriteLag {
     const events = Math.max(0, this.#options.views.position - this.#onDisk.position)
-    return { behind: { events, bytes: events && this.#appended }, nextWrite: this.#nextWrite() }
+    return { behind: { events, bytes: events && this.#bytesBehind }, nextWrite: this.#nextWrite() }
   }
 
   /** The views have a new write. */
@@ -131,7 +126,7 @@ export class DataFileWriter {
     this.#onDisk.addVersion(mark.position)
     try {
       // A kept file may be an edit. Without the pending content it would be taken for the beginning of a new file.
-      await this.#recordMarks(mark, this.#onDisk.isReplacedKept ? this.#onDisk.state?.pending : undefined)
+      await this.#recordMarks(mark, this.#onDisk.replacedFile ? this.#onDisk.state?.pending : undefined)
       if (this.#isUpToDate()) this.#schedule.clearDeadline()
     } catch (error) {
       this.#failed(error)
@@ -159,7 +154,7 @@ export class DataFileWriter {
     onDisk.addVersion(position)
     // Somebody may have saved between the last look at the file and its replacement.
     if (await this.#putBackIfEdited()) return
-    onDisk.forgetReplaced()
+    onDisk.replacedFile = undefined
     await this.confirm(onDisk.known)
     await removeTemporary(this.#options.files, this.#options.path)
   }
@@ -172,14 +167,17 @@ export class DataFileWriter {
   }
 
   /** Bytes of the journal that the file does not show. */
-  get #appended(): number {
+  get #bytesBehind(): number {
     return this.#options.journal().bytesAfter(this.#onDisk.position)
   }
 
-  /** How many bytes the journal must grow before the file is written: so at most two are written for each of them. */
+  /**
+   * How many bytes the journal must still grow before the file is written. A large file waits for as many as it has, so
+   * that at most two bytes of it are written for each byte of the journal.
+   */
   get #missingBytes(): number {
     const size = this.#onDisk.content?.size ?? 0
-    return size < SMALL_BYTES ? 0 : size - this.#appended
+    return size < SMALL_BYTES ? 0 : size - this.#bytesBehind
   }
 
   /**
@@ -227,7 +225,7 @@ export class DataFileWriter {
    */
   async #forgetPending(): Promise<void> {
     const { lastExact, state, isTorn } = this.#onDisk
-    this.#onDisk.forgetReplaced()
+    this.#onDisk.replacedFile = undefined
     if (state?.pending && !isTorn) await this.#recordMarks(lastExact, undefined)
     await removeTemporary(this.#options.files, this.#options.path)
   }
@@ -285,8 +283,17 @@ export class DataFileWriter {
     if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()
   }
+
+  #beforeOverwrite(): void {
+    const { log, path, onDisk } = this.#options
+    // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
+    this.#stopLimit.check(this.#schedule.writingMs)
+    if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
+    onDisk.isInPlace = true
+  }
 }
 
+/** The file was edited since the write began. */
 class EditedMeanwhile extends Error {}
 
 /** How long a clean stop may take for the file. */

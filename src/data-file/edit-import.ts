@@ -1,13 +1,14 @@
 import { keyOf } from '../collections/item.ts'
+import type { MergeConflict } from '../commands/decide-edit.ts'
 import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
 import { type Edit, HeldCharacters } from '../commands/edit.ts'
-import type { ImportOutcome, MergeOutcome } from '../commands/handler.ts'
+import type { ImportOutcome } from '../commands/handler.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
-import { BaseSearch, type BaseSearchResult, type DoubtfulItem, LAST_VERSION, type OpenBase, openBase } from './base.ts'
+import { BaseSearch, type BaseSearchResult, LAST_VERSION, type OpenBase, openBase } from './base.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
@@ -86,10 +87,7 @@ export class EditImport {
     const basis = outcomes[0]?.basis ?? 0
     const events = outcomes.reduce((sum, outcome) => sum + outcome.events, 0)
     await this.#record(merged, base, basis, events)
-    const conflicts = withDoubtful(
-      outcomes.flatMap(({ conflicts }) => conflicts),
-      doubtful,
-    )
+    const conflicts = eachOnce([...outcomes.flatMap((outcome) => outcome.conflicts), ...doubtful])
     for (const { collection, id } of conflicts) {
       this.#log.warn({ collection, id }, REPLACED, TEN_IN_TEN_SECONDS)
     }
@@ -231,11 +229,6 @@ function tooLarge(): TooManyChanges {
   )
 }
 
-/** The conflicts and the doubtful items, each once. */
-function withDoubtful(
-  conflicts: MergeOutcome['conflicts'],
-  doubtful: readonly DoubtfulItem[],
-): MergeOutcome['conflicts'] {
-  const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
-  return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]
+function eachOnce(items: readonly MergeConflict[]): readonly MergeConflict[] {
+  return [...new Map(items.map((item) => [JSON.stringify([item.collection, item.id]), item])).values()]
 }

@@ -54,7 +54,6 @@ interface ReplacedFile {
 /** Tracks the file on disk: its known contents, the state from which an edit was made, and what prevents writing it. */
 export class FileOnDisk {
   readonly #files: Files
-  readonly #path: string
   readonly #statePaths: StateFilePaths
   /** The content last read or written; undefined while there is no file. */
   content: FileContent | undefined
@@ -71,7 +70,7 @@ export class FileOnDisk {
   /** Whether a write in place was interrupted, so that the file holds the beginning of a content. */
   isTorn = false
   /** The file that was replaced last: it may have been edited after the last look at it, and is kept for a while. */
-  #replacedFile: ReplacedFile | undefined
+  replacedFile: ReplacedFile | undefined
   #isStateInJournal = false
   /** The state with which --accept-journal compares the file; takes precedence over `lastExact`. */
   base: OpenBase | undefined
@@ -83,7 +82,6 @@ export class FileOnDisk {
 
   constructor(files: Files, statePaths: StateFilePaths, mergedEdits: MergedEdits) {
     this.#files = files
-    this.#path = statePaths.dataFile
     this.#statePaths = statePaths
     this.#mergedEdits = mergedEdits
   }
@@ -125,19 +123,15 @@ export class FileOnDisk {
     this.versions = stored?.state.versions ?? []
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
     if (!this.state?.pending || this.isInPlace) return
-    const target = await this.#files.follow(this.#path)
+    const target = await this.#files.follow(this.#statePaths.dataFile)
     const path = temporaryPath(target)
-    if (await this.#files.stat(path)) this.#replacedFile = { path, target, signature: undefined }
-  }
-
-  get isReplacedKept(): boolean {
-    return this.#replacedFile !== undefined
+    if (await this.#files.stat(path)) this.replacedFile = { path, target, signature: undefined }
   }
 
   /** Whether the replaced file is neither of the contents that the state file names: then it was edited. */
   async isReplacedEdited(): Promise<boolean> {
-    const { path, target, signature } = this.#replacedFile ?? {}
-    if (path === undefined || target !== (await this.#files.follow(this.#path))) return false
+    const { path, target, signature } = this.replacedFile ?? {}
+    if (path === undefined || target !== (await this.#files.follow(this.#statePaths.dataFile))) return false
     const stat = await this.#files.stat(path)
     if (!stat || stat.signature === signature) return false
     const { hash } = (await contentOf(this.#files, path)) ?? {}
@@ -147,14 +141,10 @@ export class FileOnDisk {
 
   /** Puts the replaced file in its place again. What is there now is replaced, and may be edited meanwhile as well. */
   async putBack(): Promise<void> {
-    const { path, target } = this.#replacedFile as ReplacedFile
-    this.#replacedFile = (await putInPlace(this.#files, path, target))
+    const { path, target } = this.replacedFile as ReplacedFile
+    this.replacedFile = (await putInPlace(this.#files, path, target))
       ? { path, target, signature: undefined }
       : undefined
-  }
-
-  forgetReplaced(): void {
-    this.#replacedFile = undefined
   }
 
   /** An edit was merged. The file shows this version, and not the latest items that followed; undefined without events. */
@@ -173,7 +163,7 @@ export class FileOnDisk {
   async contentIfUntouched(checked: FileContent | undefined): Promise<FileContent | undefined> {
     const { hash, signature } = this.state?.confirmed ?? checked ?? {}
     if (hash === undefined || signature === undefined) return undefined
-    const stat = await this.#files.stat(this.#path)
+    const stat = await this.#files.stat(this.#statePaths.dataFile)
     return stat?.signature === signature ? { hash, signature, size: stat.size } : undefined
   }
 
@@ -208,7 +198,7 @@ export class FileOnDisk {
 
   /** `keptAt` is where the replaced file is now. */
   setReplaced(content: FileContent, target: string, keptAt: string | undefined): void {
-    this.#replacedFile = keptAt === undefined ? undefined : { path: keptAt, target, signature: this.content?.signature }
+    this.replacedFile = keptAt === undefined ? undefined : { path: keptAt, target, signature: this.content?.signature }
     this.content = content
     this.isInPlace = false
     this.isTorn = false
@@ -225,7 +215,7 @@ export class FileOnDisk {
 
   /** Whether another program may have changed or removed the file. */
   async isTouched(): Promise<boolean> {
-    const stat = await this.#files.stat(this.#path)
+    const stat = await this.#files.stat(this.#statePaths.dataFile)
     return stat?.signature !== this.content?.signature
   }
 
@@ -255,7 +245,7 @@ export class FileOnDisk {
   async #markBeforeEdit(): Promise<ContentMark | undefined> {
     const { confirmed, pending } = this.state ?? {}
     if (!pending || pending.position < (confirmed?.position ?? 0)) return confirmed
-    const waiting = await contentOf(this.#files, temporaryPath(await this.#files.follow(this.#path)))
+    const waiting = await contentOf(this.#files, temporaryPath(await this.#files.follow(this.#statePaths.dataFile)))
     return waiting?.hash === pending.hash ? confirmed : pending
   }
 }

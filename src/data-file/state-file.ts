@@ -18,9 +18,10 @@ export interface ContentMark {
 }
 
 /**
- * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
- * file is replaced, and until the replaced file was found to be unedited. So at any moment until then the data file and the temporary file are
- * either of the two, or edited. Without a pending content the temporary file is the beginning of a new one.
+ * The known contents of the data file, stored in a small file beside it. A pending content is recorded before the file is
+ * replaced, and kept until the replaced file was found to be unedited. Until then the data file and the temporary file each
+ * have the confirmed content, the pending one, or an edit. Without a pending content the temporary file is the beginning of
+ * a new one.
  */
 export interface StateFile {
   /** The UUID of the journal of which the file is a projection. */
@@ -37,27 +38,6 @@ export interface StateFilePaths {
   readonly journal: string
 }
 
-async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
-  return isInPlace ? `${journal}/data-file.recollect` : statePath(await files.follow(dataFile))
-}
-
-/** `dataFile` has no symbolic links. */
-function statePath(dataFile: string): string {
-  const directory = directoryOf(dataFile)
-  const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
-  return `${directory}/.${name}.recollect`
-}
-
-/** Where a new content is written first, and where the replaced file is afterwards. `dataFile` has no symbolic links. */
-export function temporaryPath(dataFile: string): string {
-  return `${statePath(dataFile)}.new`
-}
-
-export async function removeTemporary(files: Files, dataFile: string): Promise<void> {
-  const path = temporaryPath(await files.follow(dataFile))
-  if (await files.stat(path)) await files.remove(path)
-}
-
 /** `isInPlace`: found in the journal's directory, which takes precedence over the place beside the data file. */
 interface StoredStateFile {
   readonly state: StateFile
@@ -70,21 +50,6 @@ export async function readStateFile(files: Files, paths: StateFilePaths): Promis
     if (state) return { state, isInPlace }
   }
   return undefined
-}
-
-async function readState(files: Files, path: string): Promise<StateFile | undefined> {
-  const low = new Low<StateText | null>(new JsonFile(files, path), null)
-  try {
-    await low.read()
-    if (!low.data) return undefined
-    const { journal, confirmed, pending, shown = [] } = low.data
-    return { journal, confirmed, pending, versions: shown.map(parseVersion) }
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
-    throw new Corruption(
-      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
-    )
-  }
 }
 
 export async function writeStateFile(
@@ -104,6 +69,60 @@ export async function removeInPlaceState(files: Files, paths: StateFilePaths): P
   await files.syncDirectory(paths.journal)
 }
 
+/** Where a new content is written first, and where the replaced file is afterwards. `dataFile` has no symbolic links. */
+export function temporaryPath(dataFile: string): string {
+  return `${statePath(dataFile)}.new`
+}
+
+export async function removeTemporary(files: Files, dataFile: string): Promise<void> {
+  const path = temporaryPath(await files.follow(dataFile))
+  if (await files.stat(path)) await files.remove(path)
+}
+
+/** The error for a journal that is missing although the data file was written from it. */
+export function missingJournal(dataFile: string, state: StateFile): JournalMismatch {
+  return new JournalMismatch(
+    `${dataFile} was written from the journal ${state.journal}, up to position ${lastPositionIn(state)}, and there is no journal. ` +
+      'Put it back, or start with --accept-journal to begin a new one from the data file.',
+  )
+}
+
+/** The error for a journal that is not the data file's, or has lost its end; undefined if it matches. */
+export function mismatchOf(
+  dataFile: string,
+  state: StateFile,
+  journal: { readonly id: string; readonly head: Position },
+): JournalMismatch | undefined {
+  const isAnother = state.journal !== journal.id
+  const last = lastPositionIn(state)
+  if (!isAnother && last <= journal.head) return undefined
+  const why = isAnother
+    ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
+    : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
+  return new JournalMismatch(
+    `${dataFile} ${why}. Restore the right journal, or start with --accept-journal to continue with this one: differences of the data file then become new events.`,
+  )
+}
+
+function lastPositionIn({ confirmed, pending }: StateFile): Position {
+  return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
+}
+
+async function readState(files: Files, path: string): Promise<StateFile | undefined> {
+  const low = new Low<StateText | null>(new JsonFile(files, path), null)
+  try {
+    await low.read()
+    if (!low.data) return undefined
+    const { journal, confirmed, pending, shown = [] } = low.data
+    return { journal, confirmed, pending, versions: shown.map(parseVersion) }
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
+    throw new Corruption(
+      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
+    )
+  }
+}
+
 /** The content of the state file. */
 interface StateText extends Pick<StateFile, 'journal' | 'confirmed' | 'pending'> {
   /** For each version its position, then the first and last position of each edit. Not written by earlier releases. */
@@ -121,31 +140,13 @@ function parseVersion([position = 0, ...ends]: readonly number[]): FileVersion {
   return { position, edits }
 }
 
-/** The error for a journal that is missing although the data file was written from it. */
-export function missingJournal(dataFile: string, state: StateFile): JournalMismatch {
-  return new JournalMismatch(
-    `${dataFile} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
-      'Put it back, or start with --accept-journal to begin a new one from the data file.',
-  )
+async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
+  return isInPlace ? `${journal}/data-file.recollect` : statePath(await files.follow(dataFile))
 }
 
-/** The error for a journal that is not the data file's, or has lost its end; undefined if it matches. */
-export function mismatchOf(
-  dataFile: string,
-  state: StateFile,
-  journal: { readonly id: string; readonly head: Position },
-): JournalMismatch | undefined {
-  const isAnother = state.journal !== journal.id
-  const last = lastOf(state)
-  if (!isAnother && last <= journal.head) return undefined
-  const why = isAnother
-    ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
-    : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
-  return new JournalMismatch(
-    `${dataFile} ${why}. Restore the right journal, or start with --accept-journal to continue with this one: differences of the data file then become new events.`,
-  )
-}
-
-function lastOf({ confirmed, pending }: StateFile): Position {
-  return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
+/** `dataFile` has no symbolic links. */
+function statePath(dataFile: string): string {
+  const directory = directoryOf(dataFile)
+  const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
+  return `${directory}/.${name}.recollect`
 }

@@ -1,14 +1,3 @@
-/*
- * How work shares the one thread.
- *
- * | | |
- * |---|---|
- * | `Turns` | runs long tasks in slices, so that requests are handled in between |
- * | `Turn` | what a task asks at each item whether its slice is over |
- * | `Semaphore` | limits how many tasks run at once |
- * | `Schedule` | calls back after a delay |
- */
-
 import { Refusal } from './errors.ts'
 
 /** How long all tasks of a `Turns` together block the event loop, plus the duration of one item. */
