@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
 import { holdsObject, itemsIn } from '../collections/stored-items.ts'
 import type { Base } from '../commands/difference.ts'
-import { directoryOf, type Files, type OpenFile, putInPlace, writeChunks, writeNew } from '../files/files.ts'
+import { directoryOf, type Files, putInPlace, writeChunks, writeNew } from '../files/files.ts'
 import { parseText } from '../json/parse.ts'
 import type { Snapshot } from '../projections/views.ts'
 import { contentOf } from './file-content.ts'
@@ -71,9 +71,9 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     // Must precede the exchange: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
     await beforeReplace({ position: snapshot.position, hash, replaces: onDisk.content?.hash })
-    const isKept = await putInPlace(files, temporary, target)
+    const isOldKept = await putInPlace(files, temporary, target)
     const content = { hash, signature: written?.signature ?? '', size: written?.size ?? 0 }
-    onDisk.replaced(content, target, isKept ? temporary : undefined)
+    onDisk.setReplaced(content, target, isOldKept ? temporary : undefined)
     await files.syncDirectory(directory)
   }
 
@@ -88,12 +88,17 @@ export class DataFileAdapter implements Adapter<Snapshot> {
         await file.truncate(0)
         isEmptied = true
         await file.sync()
-        const hash = await overwriteSnapshot(file, snapshot)
+        const hash = createHash('sha256')
+        await writeChunks(file, hashedChunks(snapshot, hash))
         const written = await files.stat(path)
-        onDisk.overwritten({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 })
+        onDisk.setOverwritten({
+          hash: hash.digest('hex'),
+          signature: written?.signature ?? '',
+          size: written?.size ?? 0,
+        })
       } catch (error) {
         const found = isEmptied && (await contentOf(files, path))
-        if (found) onDisk.tear(found)
+        if (found) onDisk.setTorn(found)
         throw error
       }
     } finally {
@@ -108,27 +113,16 @@ export async function writeSnapshot(
   path: string,
   snapshot: Base,
   mode?: number,
-  beforePart: () => void = () => {},
+  beforePart?: () => void,
 ): Promise<string> {
   const hash = createHash('sha256')
-  await writeNew(files, path, hashing(chunksOf(snapshot), hash, beforePart), mode)
+  await writeNew(files, path, hashedChunks(snapshot, hash, beforePart), mode)
   return hash.digest('hex')
 }
 
-/** Overwrites an open file, which must be empty; resolves with the SHA-256. */
-async function overwriteSnapshot(file: OpenFile, snapshot: Base): Promise<string> {
-  const hash = createHash('sha256')
-  await writeChunks(file, hashing(chunksOf(snapshot), hash))
-  return hash.digest('hex')
-}
-
-function* hashing(
-  chunks: Iterable<Buffer>,
-  hash: { update(bytes: Uint8Array): unknown },
-  beforePart: () => void = () => {},
-): Generator<Buffer> {
-  for (const chunk of chunks) {
-    beforePart()
+function* hashedChunks(snapshot: Base, hash: Hash, beforePart?: () => void): Generator<Buffer> {
+  for (const chunk of formattedChunks(snapshot)) {
+    beforePart?.()
     hash.update(chunk)
     yield chunk
   }
@@ -143,7 +137,7 @@ const MANY_ITEMS = 1000
  * The text of a data file in pieces, as it may exceed the longest string: the format of `JSON.stringify(…, null, 2)`,
  * but with one line for each item of a large collection.
  */
-function* chunksOf(snapshot: Base): Generator<Buffer> {
+function* formattedChunks(snapshot: Base): Generator<Buffer> {
   let text = '{'
   let collections = 0
   for (const [name, collection] of snapshot) {

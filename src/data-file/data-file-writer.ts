@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import { LimitedLog } from '../runtime/limited-log.ts'
-import type { Schedule } from '../runtime/turns.ts'
+import type { Schedule, Semaphore } from '../runtime/turns.ts'
 import { DataFileAdapter } from './adapter.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { contentOf } from './file-content.ts'
@@ -13,8 +13,8 @@ interface DataFileWriterOptions
   readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
   readonly journal: () => JournalConnection['journal']
-  /** Runs work while no other work uses the file. */
-  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>
+  /** Held while the file is used. */
+  readonly exclusive: Semaphore
   /** Called when an edit is found; returns whether it will be imported automatically. */
   readonly edited: () => boolean
 }
@@ -29,19 +29,19 @@ export class DataFileWriter {
   readonly #log: LimitedLog
   readonly #adapter: DataFileAdapter
   readonly #schedule: WriteSchedule
-  /** It must be written however little the journal has grown: the deadline has passed, or a write has failed. */
+  /** Whether it must be written however little the journal has grown: the deadline has passed, or a write has failed. */
   #isOverdue = false
   /** Speed of the last write. */
   #bytesPerMs: number | undefined
   readonly #stopLimit: StopLimit
-  /** There was no time to write it before the end. */
+  /** Whether there was no time to write the file before the end. */
   isLeftBehind = false
   /** Why the last write failed. */
   failure: Error | undefined
 
   constructor(options: DataFileWriterOptions) {
     this.#options = options
-    const { files, path, onDisk, log, inTurn, settings } = options
+    const { files, path, onDisk, log, exclusive, settings } = options
     this.#onDisk = onDisk
     this.#log = new LimitedLog(log, options.elapsedMs)
     this.#stopLimit = new StopLimit(options.elapsedMs)
@@ -50,7 +50,7 @@ export class DataFileWriter {
       maxDelaySeconds: settings.maxDelaySeconds,
       write: (isOverdue) => {
         this.#isOverdue ||= isOverdue
-        void inTurn(() => this.write())
+        void exclusive.run(() => this.write())
       },
     })
     this.#adapter = new DataFileAdapter({
@@ -59,18 +59,13 @@ export class DataFileWriter {
       beforePart: () => this.#stopLimit.check(0),
       onDisk,
       beforeReplace: (pending) => this.#beforeReplace(pending),
-      beforeOverwrite: () => {
-        // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
-        this.#stopLimit.check(this.#schedule.writingMs)
-        if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
-        onDisk.isInPlace = true
-      },
+      beforeOverwrite: () => this.#beforeOverwrite(),
     })
   }
 
   get lag(): WriteLag {
     const events = Math.max(0, this.#options.views.position - this.#onDisk.position)
-    return { behind: { events, bytes: events && this.#appended }, nextWrite: this.#nextWrite() }
+    return { behind: { events, bytes: events && this.#bytesBehind }, nextWrite: this.#nextWrite() }
   }
 
   /** The views have a new write. */
@@ -90,12 +85,12 @@ export class DataFileWriter {
     this.#stopLimit.begin()
   }
 
-  /** The write at a clean stop, if there is time. Call it in turn. */
+  /** The write at a clean stop, if there is time. The caller holds `exclusive`. */
   async finish(): Promise<void> {
     if (!this.isLeftBehind) await this.write(this.#options.settings.write !== 'never')
   }
 
-  /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
+  /** Writes the file if it is due or requested, unless it is current, edited or invalid. The caller holds `exclusive`. */
   async write(isDemanded = false): Promise<void> {
     const { files, path, views } = this.#options
     const onDisk = this.#onDisk
@@ -103,7 +98,7 @@ export class DataFileWriter {
     this.#schedule.begin()
     let isWritten = false
     try {
-      if ((await this.#isFileEdited()) || (await this.#isKeptEdited())) return
+      if ((await this.#noticeEdit()) || (await this.#putBackIfEdited())) return
       await this.#forgetPending()
       const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
@@ -111,7 +106,7 @@ export class DataFileWriter {
         this.#succeeded()
       } else if (isDemanded || this.#isDue(isThere)) {
         this.#stopLimit.check(this.#expectedMs())
-        await this.#write()
+        await this.#writeSnapshot()
         isWritten = true
       } else {
         onDisk.trouble = undefined
@@ -119,13 +114,26 @@ export class DataFileWriter {
       }
     } catch (error) {
       if (error instanceof LeftBehind) await this.#leaveBehind(error.message)
-      else if (!(error instanceof EditedMeanwhile)) this.#fails(error)
+      else if (!(error instanceof EditedMeanwhile)) this.#failed(error)
     } finally {
       this.#schedule.end(isWritten && !onDisk.trouble && views.position > onDisk.position)
     }
   }
 
-  async #write(): Promise<void> {
+  /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
+  async confirm(mark: ContentMark): Promise<void> {
+    this.#onDisk.lastExact = mark
+    this.#onDisk.addVersion(mark.position)
+    try {
+      // A kept file may be an edit. Without the pending content it would be taken for the beginning of a new file.
+      await this.#recordMarks(mark, this.#onDisk.replacedFile ? this.#onDisk.state?.pending : undefined)
+      if (this.#isUpToDate()) this.#schedule.clearDeadline()
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  async #writeSnapshot(): Promise<void> {
     const { views } = this.#options
     const onDisk = this.#onDisk
     const snapshot = views.snapshot()
@@ -139,14 +147,14 @@ export class DataFileWriter {
     }
     const { hash = '', signature = '', size = 0 } = onDisk.content ?? {}
     this.#bytesPerMs = size / Math.max(1, this.#schedule.writingMs)
-    onDisk.settle()
+    onDisk.forgetEdit()
     onDisk.known = { position, hash, signature }
     this.#succeeded()
-    onDisk.origin = onDisk.known
+    onDisk.lastExact = onDisk.known
     onDisk.addVersion(position)
     // Somebody may have saved between the last look at the file and its replacement.
-    if (await this.#isKeptEdited()) return
-    onDisk.forgetKept()
+    if (await this.#putBackIfEdited()) return
+    onDisk.replacedFile = undefined
     await this.confirm(onDisk.known)
     await removeTemporary(this.#options.files, this.#options.path)
   }
@@ -159,14 +167,17 @@ export class DataFileWriter {
   }
 
   /** Bytes of the journal that the file does not show. */
-  get #appended(): number {
+  get #bytesBehind(): number {
     return this.#options.journal().bytesAfter(this.#onDisk.position)
   }
 
-  /** How many bytes the journal must grow before the file is written: so at most two are written for each of them. */
+  /**
+   * How many bytes the journal must still grow before the file is written. A large file waits for as many as it has, so
+   * that at most two bytes of it are written for each byte of the journal.
+   */
   get #missingBytes(): number {
     const size = this.#onDisk.content?.size ?? 0
-    return size < SMALL_BYTES ? 0 : size - this.#appended
+    return size < SMALL_BYTES ? 0 : size - this.#bytesBehind
   }
 
   /**
@@ -174,15 +185,15 @@ export class DataFileWriter {
    * would be added again by the next edit. The same holds for the remains of a write in place after a crash.
    */
   #isDue(isThere: boolean): boolean {
-    const { isOff, isTorn } = this.#onDisk
-    if (this.#isOverdue || (isThere && isOff) || isTorn) return true
+    const { isInexact, isTorn } = this.#onDisk
+    if (this.#isOverdue || (isThere && isInexact) || isTorn) return true
     return this.#options.settings.write === 'auto' && (!isThere || this.#missingBytes <= 0)
   }
 
   #nextWrite(): WriteLag['nextWrite'] {
     const { settings, views } = this.#options
     const { content } = this.#onDisk
-    const { state } = this.#onDisk.stateAt(views.position)
+    const { state } = this.#onDisk.statusAt(views.position)
     if (this.#schedule.isClosed || (state !== 'behind' && state !== 'failing')) return null
     const at = this.#isDue(content !== undefined) ? this.#schedule.earliest : this.#schedule.deadline
     if (at !== undefined) return { at }
@@ -205,7 +216,7 @@ export class DataFileWriter {
       { path, position, of: views.position },
       `The data file stays behind the journal, which has everything: ${why}.`,
     )
-    await this.#forgetPending().catch((error) => this.#fails(error))
+    await this.#forgetPending().catch((error) => this.#failed(error))
   }
 
   /**
@@ -213,30 +224,17 @@ export class DataFileWriter {
    * in place must be recognized, and neither may be edited.
    */
   async #forgetPending(): Promise<void> {
-    const { origin, state, isTorn } = this.#onDisk
-    this.#onDisk.forgetKept()
-    if (state?.pending && !isTorn) await this.#note(origin, undefined)
+    const { lastExact, state, isTorn } = this.#onDisk
+    this.#onDisk.replacedFile = undefined
+    if (state?.pending && !isTorn) await this.#recordMarks(lastExact, undefined)
     await removeTemporary(this.#options.files, this.#options.path)
   }
 
-  /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
-  async confirm(mark: ContentMark): Promise<void> {
-    this.#onDisk.origin = mark
-    this.#onDisk.addVersion(mark.position)
-    try {
-      // A kept file may be an edit. Without the pending content it would be taken for the beginning of a new file.
-      await this.#note(mark, this.#onDisk.isKept ? this.#onDisk.state?.pending : undefined)
-      if (this.#isUpToDate()) this.#schedule.clearDeadline()
-    } catch (error) {
-      this.#fails(error)
-    }
-  }
-
-  /** Whether the file has content that the server neither wrote nor imported. */
-  async #isFileEdited(): Promise<boolean> {
+  /** Returns whether the file has content that the server neither wrote nor imported. It is merged, or reported. */
+  async #noticeEdit(): Promise<boolean> {
     const { files, path, log, edited, onDisk } = this.#options
     const found = (await onDisk.isTouched()) ? await contentOf(files, path) : undefined
-    if (!found || onDisk.isAccountedFor(found)) {
+    if (!found || onDisk.acceptIfKnown(found)) {
       if (onDisk.trouble?.state === 'edited') onDisk.trouble = undefined
       return false
     }
@@ -247,23 +245,23 @@ export class DataFileWriter {
     return true
   }
 
-  /** Whether the replaced file was edited after the last look at it. Then it is put back, and merged as any edit. */
-  async #isKeptEdited(): Promise<boolean> {
+  /** Puts the replaced file back if it was edited after the last look at it; returns whether. It is merged as any edit. */
+  async #putBackIfEdited(): Promise<boolean> {
     const onDisk = this.#onDisk
-    if (!(await onDisk.isKeptEdited())) return false
+    if (!(await onDisk.isReplacedEdited())) return false
     const { pending } = onDisk.state ?? {}
     // After a crash, the file that is replaced now is recognized by this hash.
-    if (pending) await this.#note(onDisk.origin, { ...pending, replaces: onDisk.content?.hash })
+    if (pending) await this.#recordMarks(onDisk.lastExact, { ...pending, replaces: onDisk.content?.hash })
     await onDisk.putBack()
-    await this.#isFileEdited()
+    await this.#noticeEdit()
     return true
   }
 
-  #note(confirmed: ContentMark | undefined, pending: ContentMark | undefined): Promise<void> {
-    return this.#onDisk.note(this.#options.journal().id, { confirmed, pending })
+  #recordMarks(confirmed: ContentMark | undefined, pending: ContentMark | undefined): Promise<void> {
+    return this.#onDisk.writeState(this.#options.journal().id, { confirmed, pending })
   }
 
-  #fails(error: unknown): void {
+  #failed(error: unknown): void {
     this.#log.error({ err: error, path: this.#options.path }, CANNOT_WRITE)
     this.failure = error as Error
     this.#onDisk.trouble = { state: 'failing', detail: this.failure.message }
@@ -272,21 +270,30 @@ export class DataFileWriter {
   }
 
   #isUpToDate(): boolean {
-    const { known, state, isOff } = this.#onDisk
-    const isNoted = known !== undefined && known === state?.confirmed
-    return isNoted && !isOff && known.position === this.#options.views.position
+    const { known, state, isInexact } = this.#onDisk
+    const isRecorded = known !== undefined && known === state?.confirmed
+    return isRecorded && !isInexact && known.position === this.#options.views.position
   }
 
   /** The last check before the file is replaced, after recording the pending content. */
   async #beforeReplace(pending: ContentMark): Promise<void> {
-    await this.#note(this.#onDisk.origin, pending)
-    if (!(await this.#isFileEdited())) return
-    await this.#note(this.#onDisk.origin, undefined)
+    await this.#recordMarks(this.#onDisk.lastExact, pending)
+    if (!(await this.#noticeEdit())) return
+    await this.#recordMarks(this.#onDisk.lastExact, undefined)
     if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()
   }
+
+  #beforeOverwrite(): void {
+    const { log, path, onDisk } = this.#options
+    // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
+    this.#stopLimit.check(this.#schedule.writingMs)
+    if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
+    onDisk.isInPlace = true
+  }
 }
 
+/** The file was edited since the write began. */
 class EditedMeanwhile extends Error {}
 
 /** How long a clean stop may take for the file. */

@@ -3,23 +3,19 @@ import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Ended, JournalMismatch, Refusal } from '../runtime/errors.ts'
-import type { Schedule } from '../runtime/turns.ts'
+import { type Schedule, Semaphore } from '../runtime/turns.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
 import { EditImport } from './edit-import.ts'
-import { contentOf } from './file-content.ts'
+import { contentOf, type FileContent } from './file-content.ts'
 import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
 import { NotJson } from './file-reader.ts'
 import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import { mismatchOf } from './state-file.ts'
+import { type ContentMark, mismatchOf } from './state-file.ts'
 
 /** Delay before a start retries while the disk is full. */
-const FULL_MS = 1000
-
-function unfinished(path: string): string {
-  return `The first items of ${path} are not imported completely: mend that and start again, and the import continues.`
-}
+const RETRY_MS = 1000
 
 /** The data file: the source of the first items, then a projection of the journal that people may edit. */
 export class DataFile implements Projection {
@@ -30,7 +26,8 @@ export class DataFile implements Projection {
   readonly #watcher: FileWatcher
   #connection: JournalConnection | undefined
   #beginTimer: ReturnType<Schedule> | undefined
-  #turn: Promise<unknown> = Promise.resolve()
+  /** Only one task at a time uses the file. */
+  readonly #exclusive = new Semaphore(1)
   #closed = false
   /** Why the file was not imported at the last attempt, which may be repeated. */
   #refusal = ''
@@ -45,7 +42,7 @@ export class DataFile implements Projection {
       ...options,
       onDisk: this.#onDisk,
       journal: () => this.#connected.journal,
-      inTurn: (work) => this.#inTurn(work),
+      exclusive: this.#exclusive,
       edited: () => {
         if (eager && !this.#watcher.isChanging) this.#watcher.changed()
         return eager
@@ -63,7 +60,7 @@ export class DataFile implements Projection {
     const { position } = this.#options.views
     // Nothing is known about the journal until the start.
     const lag = this.#connection ? this.#writer.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
-    const state = this.#onDisk.stateAt(position)
+    const state = this.#onDisk.statusAt(position)
     const { progress } = this.#import
     if (!progress) return { ...state, ...lag }
     const { bytes, of } = progress
@@ -73,77 +70,10 @@ export class DataFile implements Projection {
   /** Imports edits made while no server ran, and from now on keeps the file up to date. */
   start(connection: JournalConnection): Promise<void> {
     this.#connection = connection
-    return this.#inTurn(async () => {
+    return this.#exclusive.run(async () => {
       await this.#onDisk.prepare()
-      await this.#begin(connection.journal)
+      await this.#beginWhenRoom(connection.journal)
     })
-  }
-
-  /** While the disk is full, leaves the file alone and retries later. */
-  async #begin(journal: JournalConnection['journal']): Promise<void> {
-    const { log, schedule, path } = this.#options
-    try {
-      await this.#settle(journal)
-      if (this.#beginTimer) log.info({ path }, 'the disk has room for the data file again')
-    } catch (error) {
-      const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
-      const { isFirst } = this.#import
-      if (isFull && isFirst) throw new Refusal('DiskFull', `The disk is full. ${unfinished(path)}`)
-      if (!isFull || isFirst) throw error
-      const { message: detail } = error as Error
-      if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
-      this.#onDisk.trouble = { state: 'failing', detail }
-      this.#beginTimer = schedule(() => {
-        this.#inTurn(async () => {
-          if (!this.#closed) await this.#begin(journal)
-        }).catch((error) => log.error({ err: error }, 'the data file could not be read'))
-      }, FULL_MS)
-    }
-  }
-
-  /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
-  async #settle(journal: JournalConnection['journal']): Promise<void> {
-    const { files, path, eager, readOnly, log, acceptJournal, views, checked } = this.#options
-    const onDisk = this.#onDisk
-    const mismatch = onDisk.state && mismatchOf(path, onDisk.state, journal)
-    if (mismatch) {
-      if (!acceptJournal) throw mismatch
-      log.warn(`${mismatch.message} It is accepted.`)
-      onDisk.state = undefined
-      onDisk.base = views.snapshot()
-      onDisk.versions = []
-    }
-    const content = (await onDisk.untouched(checked?.content)) ?? (await contentOf(files, path))
-    await onDisk.recognize(content?.hash)
-    const { known, state } = onDisk
-    if (content && known) {
-      onDisk.content = content
-      const isPending = known === state?.pending
-      if (!isPending) onDisk.isMerged = known !== state?.confirmed
-      // With its signature the file need not be read at the next start.
-      const isToBeSigned = !readOnly && !onDisk.isMerged && known.signature !== content.signature
-      if (isToBeSigned) onDisk.known = { ...known, signature: content.signature }
-      if (isPending || isToBeSigned) await this.#writer.confirm(onDisk.known ?? known)
-    } else if (content) {
-      try {
-        await this.#import.run(true)
-      } catch (error) {
-        if (this.#import.isFirst) throw error
-        if (!(error instanceof Refusal) || error.code === 'DiskFull') throw error
-        // A write in place leaves the beginning of its content or zero bytes in it, and neither is JSON.
-        if (error instanceof NotJson && state?.pending?.inPlace) onDisk.tear(content)
-        else log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
-      }
-    }
-    if (!content && onDisk.isFirstUnfinished && !acceptJournal) {
-      throw new JournalMismatch(`${path} is missing. ${unfinished(path)}`)
-    }
-    // A large file is written in the background.
-    const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
-    if ((!content || onDisk.isOff) && isSmall) await this.#writer.write()
-    else this.#writer.soon(0)
-    if (eager && !readOnly) this.#watcher.changed()
-    if (eager || readOnly) await this.#watcher.begin()
   }
 
   apply(): void {
@@ -155,11 +85,11 @@ export class DataFile implements Projection {
    * @throws {Refusal} `Unprocessable` when the file is invalid.
    */
   reload(): Promise<ImportOutcome> {
-    return this.#inTurn(async () => {
+    return this.#exclusive.run(async () => {
       const { files, path, views, log } = this.#options
       try {
         const found = await contentOf(files, path)
-        const imported = found && !this.#onDisk.isAccountedFor(found) ? await this.#import.run() : undefined
+        const imported = found && !this.#onDisk.acceptIfKnown(found) ? await this.#import.run() : undefined
         this.#refusal = ''
         if (imported) return imported
         this.#onDisk.trouble = undefined
@@ -183,7 +113,7 @@ export class DataFile implements Projection {
 
   /** Writes the file now, regardless of the settings; resolves with the position that it shows. */
   snapshot(): Promise<Position> {
-    return this.#inTurn(async () => {
+    return this.#exclusive.run(async () => {
       await this.#writer.write(true)
       const { trouble, known } = this.#onDisk
       const { failure, isLeftBehind } = this.#writer
@@ -206,7 +136,7 @@ export class DataFile implements Projection {
     this.#watcher.close()
     this.#beginTimer?.cancel()
     this.#writer.end()
-    await this.#inTurn(() => this.#writer.finish())
+    await this.#exclusive.run(() => this.#writer.finish())
     this.#closed = true
     const { failure } = this.#writer
     // The directory was removed on purpose, so the file is not written.
@@ -217,15 +147,86 @@ export class DataFile implements Projection {
     )
   }
 
-  get #connected(): JournalConnection {
-    if (!this.#connection) throw new Error('the data file has no journal yet')
-    return this.#connection
+  /** While the disk is full, leaves the file alone and retries later. */
+  async #beginWhenRoom(journal: JournalConnection['journal']): Promise<void> {
+    const { log, schedule, path } = this.#options
+    try {
+      await this.#begin(journal)
+      if (this.#beginTimer) log.info({ path }, 'the disk has room for the data file again')
+    } catch (error) {
+      const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
+      const { isFirst } = this.#import
+      if (isFull && isFirst) throw new Refusal('DiskFull', `The disk is full. ${unfinished(path)}`)
+      if (!isFull || isFirst) throw error
+      const { message: detail } = error as Error
+      if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
+      this.#onDisk.trouble = { state: 'failing', detail }
+      this.#beginTimer = schedule(() => {
+        this.#exclusive
+          .run(async () => {
+            if (!this.#closed) await this.#beginWhenRoom(journal)
+          })
+          .catch((error) => log.error({ err: error }, 'the data file could not be read'))
+      }, RETRY_MS)
+    }
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work)
-    this.#turn = result.catch(() => {})
-    return result
+  /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
+  async #begin(journal: JournalConnection['journal']): Promise<void> {
+    const { files, path, eager, readOnly, acceptJournal, checked } = this.#options
+    const onDisk = this.#onDisk
+    this.#checkJournal(journal)
+    const content = (await onDisk.contentIfUntouched(checked?.content)) ?? (await contentOf(files, path))
+    await onDisk.recognize(content?.hash)
+    if (content && onDisk.known) await this.#beginWithKnown(content, onDisk.known)
+    else if (content) await this.#importAtStart(content)
+    if (!content && onDisk.isFirstUnfinished && !acceptJournal) {
+      throw new JournalMismatch(`${path} is missing. ${unfinished(path)}`)
+    }
+    // A large file is written in the background.
+    const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
+    if ((!content || onDisk.isInexact) && isSmall) await this.#writer.write()
+    else this.#writer.soon(0)
+    if (eager && !readOnly) this.#watcher.changed()
+    if (eager || readOnly) await this.#watcher.begin()
+  }
+
+  /** @throws {JournalMismatch} unless the file was written from this journal, or the journal is accepted anyway. */
+  #checkJournal(journal: JournalConnection['journal']): void {
+    const { path, log, acceptJournal, views } = this.#options
+    const onDisk = this.#onDisk
+    const mismatch = onDisk.state && mismatchOf(path, onDisk.state, journal)
+    if (!mismatch) return
+    if (!acceptJournal) throw mismatch
+    log.warn(`${mismatch.message} It is accepted.`)
+    onDisk.state = undefined
+    onDisk.base = views.snapshot()
+    onDisk.versions = []
+  }
+
+  async #beginWithKnown(content: FileContent, known: ContentMark): Promise<void> {
+    const onDisk = this.#onDisk
+    const { state } = onDisk
+    onDisk.content = content
+    const isPending = known === state?.pending
+    if (!isPending) onDisk.isMerged = known !== state?.confirmed
+    // With its signature the file need not be read at the next start.
+    const isToBeSigned = !this.#options.readOnly && !onDisk.isMerged && known.signature !== content.signature
+    const signed = isToBeSigned ? { ...known, signature: content.signature } : known
+    onDisk.known = signed
+    if (isPending || isToBeSigned) await this.#writer.confirm(signed)
+  }
+
+  async #importAtStart(content: FileContent): Promise<void> {
+    const { path, log } = this.#options
+    try {
+      await this.#import.run(true)
+    } catch (error) {
+      if (this.#import.isFirst || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
+      // A write in place leaves the beginning of its content or zero bytes in it, and neither is JSON.
+      if (error instanceof NotJson && this.#onDisk.state?.pending?.inPlace) this.#onDisk.setTorn(content)
+      else log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
+    }
   }
 
   async #importChanged(): Promise<void> {
@@ -238,4 +239,13 @@ export class DataFile implements Projection {
       if (!(error instanceof Refusal)) log.error({ err: error }, 'the data file could not be imported')
     }
   }
+
+  get #connected(): JournalConnection {
+    if (!this.#connection) throw new Error('the data file has no journal yet')
+    return this.#connection
+  }
+}
+
+function unfinished(path: string): string {
+  return `The first items of ${path} are not imported completely: mend that and start again, and the import continues.`
 }

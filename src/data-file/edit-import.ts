@@ -1,23 +1,25 @@
 import { keyOf } from '../collections/item.ts'
+import type { MergeConflict } from '../commands/decide-edit.ts'
 import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
 import { type Edit, HeldCharacters } from '../commands/edit.ts'
-import type { ImportOutcome, MergeOutcome } from '../commands/handler.ts'
+import type { ImportOutcome } from '../commands/handler.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
-import { BaseSearch, type BaseSearchResult, type DoubtfulItem, LAST, type OpenBase, openBase } from './base.ts'
+import { BaseSearch, type BaseSearchResult, LAST_VERSION, type OpenBase, openBase } from './base.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
-import { type FileContent, type FileVersion, recentVersions } from './file-content.ts'
+import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { type ReadOptions, readDataFile, TooManyChanges } from './file-reader.ts'
+import { type FileVersion, recentVersions } from './file-versions.ts'
 import { type ImportedParts, importParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
 import type { ContentMark } from './state-file.ts'
 
-export interface EditImportOptions extends DataFileOptions {
+interface EditImportOptions extends DataFileOptions {
   readonly onDisk: FileOnDisk
   readonly connection: () => JournalConnection
   /** Records that the file shows a state of the journal. */
@@ -28,10 +30,13 @@ const REPLACED = 'an edit of the data file replaced what was written since; the 
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
+/** The difference of the file from the version from which it was edited. */
 interface FoundEdit extends BaseSearchResult {
   readonly content: FileContent
   readonly edit: Edit
 }
+
+type MergedEdit = ImportedParts & BaseSearchResult
 
 /** Imports edits of the data file: finds the base of an edit, merges it, and records what the file shows then. */
 export class EditImport {
@@ -39,18 +44,14 @@ export class EditImport {
   readonly #turns = new Turns()
   readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
-  #progress: { readonly bytes: number; readonly of: number } | undefined
+  /** How many bytes of the file were read and compared, or merged. */
+  progress: { readonly bytes: number; readonly of: number } | undefined
   #isEnding = false
 
   constructor(options: EditImportOptions) {
     this.#options = options
     this.#log = new LimitedLog(options.log, options.elapsedMs)
     this.#logProgress = progressLog(options.log)
-  }
-
-  /** How many bytes of the file were read and compared, or merged. */
-  get progress(): { readonly bytes: number; readonly of: number } | undefined {
-    return this.#progress
   }
 
   /** Whether the journal is empty, or has only what an interrupted import of first items left. */
@@ -69,7 +70,7 @@ export class EditImport {
    * @throws {Refusal} `Invalid` when the file is invalid.
    */
   async run(isStart = false): Promise<ImportOutcome> {
-    const { views, log, path, onDisk, confirm } = this.#options
+    const { log, path, onDisk } = this.#options
     const merged = await this.#merge(isStart)
       .catch((error) => {
         if (error instanceof Refusal) {
@@ -78,12 +79,26 @@ export class EditImport {
         throw error
       })
       .finally(() => {
-        this.#progress = undefined
+        this.progress = undefined
       })
-    const { outcomes, content, isShown, doubtful } = merged
-    const { position: basedOn, edits } = merged.origin ?? onDisk.versions.at(-1) ?? EMPTY_VERSION
+    const { outcomes, version, doubtful } = merged
+    const base = version ?? onDisk.versions.at(-1) ?? EMPTY_VERSION
+    const basedOn = base.position
     const basis = outcomes[0]?.basis ?? 0
     const events = outcomes.reduce((sum, outcome) => sum + outcome.events, 0)
+    await this.#record(merged, base, basis, events)
+    const conflicts = eachOnce([...outcomes.flatMap((outcome) => outcome.conflicts), ...doubtful])
+    for (const { collection, id } of conflicts) {
+      this.#log.warn({ collection, id }, REPLACED, TEN_IN_TEN_SECONDS)
+    }
+    if (events > 0 || version) log.info({ events, path, basedOn }, 'the data file was imported')
+    return { basis, events, conflicts, basedOn }
+  }
+
+  /** Records what the file shows after an edit of it was merged: so many events after the position `basis`. */
+  async #record(merged: MergedEdit, base: FileVersion, basis: Position, events: number): Promise<void> {
+    const { outcomes, content, isShown, version } = merged
+    const { views, onDisk, confirm } = this.#options
     // The first and the last position of what each write has from the file.
     const writes = outcomes
       .filter(({ edited }) => edited > 0)
@@ -91,34 +106,21 @@ export class EditImport {
     // If others wrote meanwhile, items had no id, or latest items followed, the written file differs from the edited one.
     const shown = outcomes.reduce((sum, { edited }) => sum + edited, 0)
     const isAlone = (writes.at(-1)?.[1] ?? basis) === basis + events
-    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && isAlone && shown === events
-    const isExact = !onDisk.isOff && !merged.origin && isShown && isUnmixed
+    const isUnmixed = basis === (onDisk.lastExact?.position ?? 0) && isAlone && shown === events
+    const isExact = !onDisk.isInexact && !version && isShown && isUnmixed
     onDisk.content = content
     onDisk.trouble = undefined
     const { hash, signature } = content
     onDisk.known = { position: isExact ? basis + events : views.position, hash, signature }
     if (isExact) await confirm(onDisk.known)
-    else {
-      onDisk.settle()
-      onDisk.isMerged = true
-      if (events > 0) onDisk.showMerged({ position: basedOn, edits: [...edits, ...writes] })
-    }
-    const conflicts = withDoubtful(
-      outcomes.flatMap(({ conflicts }) => conflicts),
-      doubtful,
-    )
-    for (const { collection, id } of conflicts) {
-      this.#log.warn({ collection, id }, REPLACED, TEN_IN_TEN_SECONDS)
-    }
-    if (events > 0 || merged.origin) log.info({ events, path, basedOn }, 'the data file was imported')
-    return { basis, events, conflicts, basedOn }
+    else onDisk.setMerged(events > 0 ? { position: base.position, edits: [...base.edits, ...writes] } : undefined)
   }
 
-  async #merge(isStart: boolean): Promise<ImportedParts & BaseSearchResult> {
+  async #merge(isStart: boolean): Promise<MergedEdit> {
     const { onDisk, files, path, edits, readOnly, connection, checked } = this.#options
     const { journal, merge } = connection()
     const isRefused = readOnly && journal.head > 0
-    const last = await this.#last()
+    const last = await this.#lastContent()
     const opened: OpenBase[] = []
     try {
       const isLarge = ((await files.stat(path))?.size ?? 0) > edits.bytes
@@ -126,7 +128,7 @@ export class EditImport {
         const parts = await this.#turns.run((turn) =>
           importParts(files, path, { ...this.#readOptions(turn), ...connection(), base: last, checked }),
         )
-        return { ...LAST, ...parts }
+        return { ...LAST_VERSION, ...parts }
       }
       const found = await this.#turns.run((turn) => this.#find(last, isLarge, opened, turn))
       // Only now, as the remains of an interrupted write in place are no edit.
@@ -151,10 +153,10 @@ export class EditImport {
     const newDifference = () => this.#difference(last, keeps)
     const { content, visitor } = await readDataFile(files, path, this.#readOptions(turn), newDifference)
     const edit = await visitor.end(turn)
-    if (keeps !== 'items') return { ...LAST, content, edit }
+    if (keeps !== 'items') return { ...LAST_VERSION, content, edit }
     const found = await this.#search(edit, last, versions, turn)
-    if (!found.origin) return { ...found, content, edit }
-    const base = await this.#openBase(found.origin)
+    if (!found.version) return { ...found, content, edit }
+    const base = await this.#openBase(found.version)
     opened.push(base)
     const other = this.#difference(base, 'ids')
     await visitor.copyTo(other, turn)
@@ -175,24 +177,25 @@ export class EditImport {
   }
 
   #readOptions(turn: Turn): ReadOptions {
-    return { idField: this.#options.idField, turn, progress: (left, size) => this.#report(size - left, size) }
+    return { idField: this.#options.idField, turn, progress: (left, size) => this.#reportProgress(size - left, size) }
   }
 
   /** The last content before the edit: a state of the journal, plus any edit merged since. */
-  async #last(): Promise<OpenBase> {
-    const { onDisk, mergedEdits } = this.#options
+  async #lastContent(): Promise<OpenBase> {
+    const { onDisk } = this.#options
     if (onDisk.base) return onDisk.base
-    const position = onDisk.origin?.position ?? 0
-    const found = async () => (mergedEdits.until > position ? await this.#editsSince(position) : [])
-    const last = onDisk.mergedVersion ?? { position, edits: await found() }
+    const position = onDisk.lastExact?.position ?? 0
+    const last = onDisk.mergedVersion ?? { position, edits: await this.#editsSince(position) }
     if (last.edits.length > 0) onDisk.addVersion(last.position, last.edits)
     return this.#openBase(last)
   }
 
+  /** The ranges of positions of edits that were merged after a position. */
   async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {
     const { mergedEdits, connection } = this.#options
     const { journal } = connection()
     const edits: [Position, Position][] = []
+    if (mergedEdits.until <= position) return edits
     for await (const recorded of journal.read(position + 1, journal.head)) {
       if (!isDataFileEdit(recorded, mergedEdits.dataFileId)) continue
       const [first, last] = [recorded.position, lastPosition(recorded)]
@@ -209,10 +212,10 @@ export class EditImport {
     return openBase({ views, ...connection() }, version)
   }
 
-  #report(bytes: number, of: number): void {
+  #reportProgress(bytes: number, of: number): void {
     if (this.#isEnding) throw new Ended()
     if (of < SMALL_BYTES) return
-    this.#progress = { bytes, of }
+    this.progress = { bytes, of }
     this.#logProgress({ bytes, of }, 'the data file is being merged')
   }
 }
@@ -226,11 +229,6 @@ function tooLarge(): TooManyChanges {
   )
 }
 
-/** The conflicts and the doubtful items, each once. */
-function withDoubtful(
-  conflicts: MergeOutcome['conflicts'],
-  doubtful: readonly DoubtfulItem[],
-): MergeOutcome['conflicts'] {
-  const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
-  return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]
+function eachOnce(items: readonly MergeConflict[]): readonly MergeConflict[] {
+  return [...new Map(items.map((item) => [JSON.stringify([item.collection, item.id]), item])).values()]
 }

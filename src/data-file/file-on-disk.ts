@@ -1,7 +1,8 @@
 import type { Position } from '../events/event.ts'
 import { type Files, putInPlace } from '../files/files.ts'
 import type { OpenBase } from './base.ts'
-import { contentOf, type FileContent, type FileVersion, withVersion } from './file-content.ts'
+import { contentOf, type FileContent } from './file-content.ts'
+import { type FileVersion, withVersion } from './file-versions.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import {
   type ContentMark,
@@ -26,7 +27,7 @@ import {
  * | failing | could not be written, or not be read at the start as the disk was full | at the next attempt, a second later |
  */
 
-export interface FileStatus {
+interface FileStatus {
   readonly state: 'current' | 'behind' | 'merging' | 'edited' | 'invalid' | 'failing'
   /** The position whose state the file shows. */
   readonly position: Position
@@ -42,7 +43,7 @@ export interface WriteLag {
 
 export type DataFileStatus = FileStatus & WriteLag
 
-interface KeptFile {
+interface ReplacedFile {
   readonly path: string
   /** The data file that it was. */
   readonly target: string
@@ -53,36 +54,35 @@ interface KeptFile {
 /** Tracks the file on disk: its known contents, the state from which an edit was made, and what prevents writing it. */
 export class FileOnDisk {
   readonly #files: Files
-  readonly #path: string
-  readonly #place: StateFilePaths
+  readonly #statePaths: StateFilePaths
   /** The content last read or written; undefined while there is no file. */
   content: FileContent | undefined
   state: StateFile | undefined
   /** The known content on disk: written from the journal, or imported. */
   known: ContentMark | undefined
-  /** The last content on disk that was a state of the journal, from which an edit was made. */
-  origin: ContentMark | undefined
+  /** The last content on disk that was exactly a state of the journal: an edit was made from it. */
+  lastExact: ContentMark | undefined
   /** The versions that the file had, in order; an edit may have been made from any of them. */
   versions: readonly FileVersion[] = []
   trouble: Pick<FileStatus, 'state' | 'detail'> | undefined
   /** Whether the file is written in place, as it cannot be replaced. Then the state file is beside the journal. */
   isInPlace = false
+  /** Whether a write in place was interrupted, so that the file holds the beginning of a content. */
   isTorn = false
   /** The file that was replaced last: it may have been edited after the last look at it, and is kept for a while. */
-  #kept: KeptFile | undefined
+  replacedFile: ReplacedFile | undefined
   #isStateInJournal = false
-  /** The state with which --accept-journal compares the file; takes precedence over `origin`. */
+  /** The state with which --accept-journal compares the file; takes precedence over `lastExact`. */
   base: OpenBase | undefined
-  /** The file contains a merged edit, and is not a state of the journal. */
+  /** Whether the file contains a merged edit, and is not a state of the journal. */
   isMerged = false
   /** The version that the file shows then; undefined if that is not known exactly. */
   mergedVersion: FileVersion | undefined
   readonly #mergedEdits: MergedEdits
 
-  constructor(files: Files, place: StateFilePaths, mergedEdits: MergedEdits) {
+  constructor(files: Files, statePaths: StateFilePaths, mergedEdits: MergedEdits) {
     this.#files = files
-    this.#path = place.dataFile
-    this.#place = place
+    this.#statePaths = statePaths
     this.#mergedEdits = mergedEdits
   }
 
@@ -92,13 +92,13 @@ export class FileOnDisk {
     return last === undefined && until > (this.state?.confirmed?.position ?? 0)
   }
 
-  /** The file shows no state of the journal. */
-  get isOff(): boolean {
+  /** Whether the file is not exactly a state of the journal. */
+  get isInexact(): boolean {
     return this.isMerged || this.base !== undefined
   }
 
-  /** The file was written, or an exact edit produced the current state. */
-  settle(): void {
+  /** Called when the file was written, or is again what was written last. */
+  forgetEdit(): void {
     this.base?.close()
     this.base = undefined
     this.isMerged = false
@@ -107,34 +107,31 @@ export class FileOnDisk {
 
   /** The last event that the file shows; after a merged edit that was not written yet, the last one before the edit. */
   get position(): Position {
-    return (this.isOff ? this.origin : this.known)?.position ?? 0
+    return (this.isInexact ? this.lastExact : this.known)?.position ?? 0
   }
 
-  stateAt(position: Position): FileStatus {
+  statusAt(position: Position): FileStatus {
     const shown = this.known?.position ?? 0
     if (this.trouble) return { ...this.trouble, position: shown }
-    return { state: shown < position || this.isOff ? 'behind' : 'current', position: shown }
+    return { state: shown < position || this.isInexact ? 'behind' : 'current', position: shown }
   }
 
+  /** Reads the state file. */
   async prepare(): Promise<void> {
-    const stored = await readStateFile(this.#files, this.#place)
+    const stored = await readStateFile(this.#files, this.#statePaths)
     this.state = stored?.state
     this.versions = stored?.state.versions ?? []
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
     if (!this.state?.pending || this.isInPlace) return
-    const target = await this.#files.follow(this.#path)
+    const target = await this.#files.follow(this.#statePaths.dataFile)
     const path = temporaryPath(target)
-    if (await this.#files.stat(path)) this.#kept = { path, target, signature: undefined }
-  }
-
-  get isKept(): boolean {
-    return this.#kept !== undefined
+    if (await this.#files.stat(path)) this.replacedFile = { path, target, signature: undefined }
   }
 
   /** Whether the replaced file is neither of the contents that the state file names: then it was edited. */
-  async isKeptEdited(): Promise<boolean> {
-    const { path, target, signature } = this.#kept ?? {}
-    if (path === undefined || target !== (await this.#files.follow(this.#path))) return false
+  async isReplacedEdited(): Promise<boolean> {
+    const { path, target, signature } = this.replacedFile ?? {}
+    if (path === undefined || target !== (await this.#files.follow(this.#statePaths.dataFile))) return false
     const stat = await this.#files.stat(path)
     if (!stat || stat.signature === signature) return false
     const { hash } = (await contentOf(this.#files, path)) ?? {}
@@ -144,18 +141,18 @@ export class FileOnDisk {
 
   /** Puts the replaced file in its place again. What is there now is replaced, and may be edited meanwhile as well. */
   async putBack(): Promise<void> {
-    const { path, target } = this.#kept as KeptFile
-    this.#kept = (await putInPlace(this.#files, path, target)) ? { path, target, signature: undefined } : undefined
+    const { path, target } = this.replacedFile as ReplacedFile
+    this.replacedFile = (await putInPlace(this.#files, path, target))
+      ? { path, target, signature: undefined }
+      : undefined
   }
 
-  forgetKept(): void {
-    this.#kept = undefined
-  }
-
-  /** The file shows this version, and not the latest items that followed. */
-  showMerged(version: FileVersion): void {
+  /** An edit was merged. The file shows this version, and not the latest items that followed; undefined without events. */
+  setMerged(version: FileVersion | undefined): void {
+    this.forgetEdit()
+    this.isMerged = true
     this.mergedVersion = version
-    this.addVersion(version.position, version.edits)
+    if (version) this.addVersion(version.position, version.edits)
   }
 
   addVersion(position: Position, edits: FileVersion['edits'] = []): void {
@@ -163,69 +160,69 @@ export class FileOnDisk {
   }
 
   /** The content of the file if it is unchanged since it was confirmed, or checked; otherwise it must be read. */
-  async untouched(checked: FileContent | undefined): Promise<FileContent | undefined> {
+  async contentIfUntouched(checked: FileContent | undefined): Promise<FileContent | undefined> {
     const { hash, signature } = this.state?.confirmed ?? checked ?? {}
     if (hash === undefined || signature === undefined) return undefined
-    const stat = await this.#files.stat(this.#path)
+    const stat = await this.#files.stat(this.#statePaths.dataFile)
     return stat?.signature === signature ? { hash, signature, size: stat.size } : undefined
   }
 
   /** Identifies the file found at the start by its hash; undefined if there is none. */
   async recognize(hash: string | undefined): Promise<void> {
     const lastEdit = this.#mergedEdits.last
-    const known = this.#written(hash, lastEdit)
-    this.origin = known && known !== lastEdit ? known : await this.#editedFrom()
-    if (this.origin) this.addVersion(this.origin.position)
+    const known = this.#markOf(hash, lastEdit)
+    this.lastExact = known && known !== lastEdit ? known : await this.#markBeforeEdit()
+    if (this.lastExact) this.addVersion(this.lastExact.position)
     // With --accept-journal the file is compared in any case.
     this.known = this.base ? undefined : known
   }
 
-  /** Whether it is the known content, or the pending one after an interrupted replacement. */
-  isAccountedFor(content: FileContent): boolean {
+  /** Whether it is the known content, or the pending one after an interrupted replacement, which is then the known one. */
+  acceptIfKnown(content: FileContent): boolean {
     const pending = this.state?.pending
     if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false
     if (content.hash !== this.known?.hash) {
-      this.known = this.origin = pending
-      this.settle()
+      this.known = this.lastExact = pending
+      this.forgetEdit()
       if (pending) this.addVersion(pending.position)
     }
     this.content = content
     return true
   }
 
-  overwritten(content: FileContent): void {
+  setOverwritten(content: FileContent): void {
     this.content = content
     this.isInPlace = true
     this.isTorn = false
   }
 
   /** `keptAt` is where the replaced file is now. */
-  replaced(content: FileContent, target: string, keptAt: string | undefined): void {
-    this.#kept = keptAt === undefined ? undefined : { path: keptAt, target, signature: this.content?.signature }
+  setReplaced(content: FileContent, target: string, keptAt: string | undefined): void {
+    this.replacedFile = keptAt === undefined ? undefined : { path: keptAt, target, signature: this.content?.signature }
     this.content = content
     this.isInPlace = false
     this.isTorn = false
   }
 
   /** The file holds the beginning of a content, because a write in place was interrupted; it must be written again. */
-  tear(content: FileContent): void {
+  setTorn(content: FileContent): void {
     this.content = content
     this.known = { position: 0, hash: content.hash }
     this.trouble = undefined
-    this.settle()
+    this.forgetEdit()
     this.isTorn = true
   }
 
   /** Whether another program may have changed or removed the file. */
   async isTouched(): Promise<boolean> {
-    const stat = await this.#files.stat(this.#path)
+    const stat = await this.#files.stat(this.#statePaths.dataFile)
     return stat?.signature !== this.content?.signature
   }
 
-  async note(journal: string, marks: Pick<StateFile, 'confirmed' | 'pending'>): Promise<void> {
+  async writeState(journal: string, marks: Pick<StateFile, 'confirmed' | 'pending'>): Promise<void> {
     const state = { journal, ...marks, versions: this.versions }
-    await writeStateFile(this.#files, this.#place, state, this.isInPlace)
-    if (!this.isInPlace && this.#isStateInJournal) await removeInPlaceState(this.#files, this.#place)
+    await writeStateFile(this.#files, this.#statePaths, state, this.isInPlace)
+    if (!this.isInPlace && this.#isStateInJournal) await removeInPlaceState(this.#files, this.#statePaths)
     this.#isStateInJournal = this.isInPlace
     this.state = state
   }
@@ -234,7 +231,7 @@ export class FileOnDisk {
    * The mark of a content. If a crash lost an imported edit from the state file, that edit is newer than the contents
    * in the state file: a file with one of these was edited again.
    */
-  #written(hash: string | undefined, lastEdit: ContentMark | undefined): ContentMark | undefined {
+  #markOf(hash: string | undefined, lastEdit: ContentMark | undefined): ContentMark | undefined {
     const { confirmed, pending } = this.state ?? {}
     if (!lastEdit || lastEdit.position <= (confirmed?.position ?? 0)) {
       return [confirmed, pending].find((mark) => mark?.hash === hash)
@@ -245,10 +242,10 @@ export class FileOnDisk {
   }
 
   /** A pending content was put in place unless its temporary file still exists. */
-  async #editedFrom(): Promise<ContentMark | undefined> {
+  async #markBeforeEdit(): Promise<ContentMark | undefined> {
     const { confirmed, pending } = this.state ?? {}
     if (!pending || pending.position < (confirmed?.position ?? 0)) return confirmed
-    const waiting = await contentOf(this.#files, temporaryPath(await this.#files.follow(this.#path)))
+    const waiting = await contentOf(this.#files, temporaryPath(await this.#files.follow(this.#statePaths.dataFile)))
     return waiting?.hash === pending.hash ? confirmed : pending
   }
 }

@@ -55,7 +55,7 @@ export class FileParser {
   readonly #turn: Turn
   readonly #scan = new JsonScanner()
   readonly #mistakes = new FileMistakes()
-  #place: Tokens = []
+  #tokens: Tokens = []
 
   constructor(read: ReadBytes, options: FileParserOptions, turn: Turn) {
     this.#read = read
@@ -63,40 +63,40 @@ export class FileParser {
     this.#turn = turn
   }
 
-  /** The current place as a JSON Pointer. */
-  get place(): string {
-    return pointer(this.#place)
+  /** The value that is parsed, as a JSON Pointer. */
+  get pointer(): string {
+    return pointer(this.#tokens)
   }
 
   async parse(): Promise<void> {
     const scan = this.#scan
-    await this.#whole(() => scan.begin())
-    const first = await this.#whole(() => scan.peek())
+    await this.#complete(() => scan.begin())
+    const first = await this.#complete(() => scan.peek())
     if (first !== CODE.OPEN_BRACE) throw noObject(kindOf(first))
     const names = new Set<string>()
-    for (let isFirst = true; await this.#whole(() => scan.member(isFirst)); isFirst = false) {
+    for (let isFirst = true; await this.#complete(() => scan.member(isFirst)); isFirst = false) {
       if (this.#turn.isOver) await this.#turn.next()
-      const name = await this.#whole(() => scan.name())
+      const name = await this.#complete(() => scan.name())
       const badName = faultOfCollection(name)
       if (badName) this.#mistakes.add(badName)
       if (names.has(name)) this.#mistakes.add(sameNameTwice(name))
       names.add(name)
-      this.#place = [name]
+      this.#tokens = [name]
       const kind = scan.peek()
       if (kind === CODE.OPEN_BRACE) await this.#object(name)
       else if (kind === CODE.OPEN_BRACKET) await this.#items(name)
       else {
-        await this.#whole(() => scan.skip())
+        await this.#complete(() => scan.skip())
         this.#mistakes.add(noCollection(name, kindOf(kind)))
       }
-      this.#place = []
+      this.#tokens = []
     }
-    if ((await this.#whole(() => scan.peek())) !== END) throw new Malformed()
+    if ((await this.#complete(() => scan.peek())) !== END) throw new Malformed()
     this.#mistakes.throwAny()
   }
 
   async #object(name: string): Promise<void> {
-    const source = await this.#whole(() => this.#scan.object())
+    const source = await this.#complete(() => this.#scan.object())
     this.#add(name, 0, source, this.#options.visitor.collection(name, true), () => OBJECT_ID)
   }
 
@@ -109,18 +109,18 @@ export class FileParser {
     for (let index = 0; ; index++) {
       if (turn.isOver) await turn.next()
       const isFirst = index === 0
-      this.#place = [name, index]
+      this.#tokens = [name, index]
       // Without a promise for each item.
-      if (!(scan.element(isFirst) ?? (await this.#whole(() => scan.element(isFirst))))) return
+      if (!(scan.element(isFirst) ?? (await this.#complete(() => scan.element(isFirst))))) return
       if (scan.peek() === CODE.OPEN_BRACE) {
-        const source = scan.object() ?? (await this.#whole(() => scan.object()))
+        const source = scan.object() ?? (await this.#complete(() => scan.object()))
         this.#add(name, index, source, items, (value) => idIn(value, [name, index], idField))
         continue
       }
       // One mistake for a list of numbers is enough.
       if (!isMixed) this.#mistakes.add(noItem(name, index, kindOf(scan.peek())))
       isMixed = true
-      await this.#whole(() => scan.skip())
+      await this.#complete(() => scan.skip())
     }
   }
 
@@ -143,19 +143,19 @@ export class FileParser {
 
   #parsed(source: string, idOf: (value: ReturnType<typeof parseObject>) => ItemId | undefined): FileItem {
     const { mostValues = Number.POSITIVE_INFINITY } = this.#options
-    checkItemValues(source, mostValues, this.#place)
-    const value = parseObject(source, this.#place)
+    checkItemValues(source, mostValues, this.#tokens)
+    const value = parseObject(source, this.#tokens)
     return { id: idOf(value), text: JSON.stringify(value) }
   }
 
-  /** The result of a scan, for which the file is read on if necessary. */
-  async #whole<Result>(scan: () => Result | undefined): Promise<Result> {
+  /** The result of a scan, which is repeated with further bytes of the file until it has one. */
+  async #complete<Result>(scan: () => Result | undefined): Promise<Result> {
     for (;;) {
       const result = scan()
       if (result !== undefined) return result
-      const room = this.#scan.allocate()
-      if (!room) throw invalid(this.place, 'a value may have at most 64 MiB: divide it, or shorten it')
-      this.#scan.commit(await this.#read(room))
+      const buffer = this.#scan.allocate()
+      if (!buffer) throw invalid(this.pointer, 'a value may have at most 64 MiB: divide it, or shorten it')
+      this.#scan.commit(await this.#read(buffer))
     }
   }
 }

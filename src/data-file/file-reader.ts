@@ -6,7 +6,7 @@ import { Syntax } from '../json/where-malformed.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { bytesReader, contentOf, type FileContent, type ReadBytes, reading } from './file-content.ts'
+import { bytesReader, contentOf, type FileContent, type ReadBytes, withReader } from './file-content.ts'
 import { FileParser, type FileParserOptions, type FileVisitor } from './file-parser.ts'
 
 export interface ReadOptions extends Omit<FileParserOptions, 'visitor'> {
@@ -31,13 +31,13 @@ export async function readDataFile<Visitor extends FileVisitor>(
   const content = await contentOf(files, path, async (read, size) => {
     if (readings++ > 0) visitor = newVisitor()
     let left = size
-    const reported: ReadBytes = async (room) => {
+    const reported: ReadBytes = async (into) => {
       await progress?.(left, size)
-      const bytes = await read(room)
+      const bytes = await read(into)
       left -= bytes
       return bytes
     }
-    await parse(reported, { ...options, visitor }, turn, (use) => reading(files, path, use))
+    await parse(reported, { ...options, visitor }, turn, (use) => withReader(files, path, use))
   })
   if (!content) throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)
   return { content, visitor }
@@ -83,7 +83,7 @@ async function parse(
     })
     if (why === undefined && isInvalid) throw error
     const message = `The data file is not ${why ?? 'well-formed JSON'}`
-    throw new NotJson('Invalid', `${message}.`, [{ pointer: parser.place, message }])
+    throw new NotJson('Invalid', `${message}.`, [{ pointer: parser.pointer, message }])
   }
 }
 
@@ -94,13 +94,13 @@ const CHUNK_BYTES = 32 * 1024
 async function whyMalformed(read: ReadBytes, turn: Turn): Promise<string | undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const syntax = new Syntax()
-  const room = Buffer.allocUnsafe(CHUNK_BYTES)
+  const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
   for (;;) {
     if (turn.isOver) await turn.next()
-    const bytes = await read(room)
+    const bytes = await read(buffer)
     let chunk: string
     try {
-      chunk = decoder.decode(room.subarray(0, bytes), { stream: bytes > 0 })
+      chunk = decoder.decode(buffer.subarray(0, bytes), { stream: bytes > 0 })
     } catch {
       return 'valid UTF-8'
     }

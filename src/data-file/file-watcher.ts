@@ -1,7 +1,7 @@
 import type { Files } from '../files/files.ts'
 import type { Schedule } from '../runtime/turns.ts'
 
-export interface FileWatcherOptions {
+interface FileWatcherOptions {
   readonly files: Pick<Files, 'stat'>
   readonly path: string
   readonly schedule: Schedule

@@ -1,7 +1,7 @@
-import { invalid } from '../collections/file-items.ts'
+import { type FileItem, invalid } from '../collections/file-items.ts'
 import { HIGHEST_ID } from '../collections/item.ts'
 import { assignedId } from '../commands/decide.ts'
-import { type Base, type CollectionDifference, Difference } from '../commands/difference.ts'
+import { type Base, Difference } from '../commands/difference.ts'
 import type { CollectionEdit, Edit } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/handler.ts'
 import type { ItemId } from '../events/event.ts'
@@ -75,7 +75,7 @@ class FileCheck implements FileVisitor {
   }
 }
 
-export interface PartsOptions extends Omit<ReadOptions, 'check'>, Pick<JournalConnection, 'check' | 'merge'> {
+interface PartsOptions extends Omit<ReadOptions, 'check'>, Pick<JournalConnection, 'check' | 'merge'> {
   /** The items that an interrupted import left. */
   readonly base: Base
   /** The result of an earlier check, which is repeated if the file has changed. */
@@ -95,91 +95,113 @@ export interface ImportedParts {
  * @throws {Refusal} `Unavailable` if the file changes, before anything that was not checked is merged; `Invalid` if it is
  * invalid, or if ids beyond HIGHEST_ID would have to be assigned.
  */
-export async function importParts(
-  files: Files,
-  path: string,
-  { base, checked: before, check, merge, ...options }: PartsOptions,
-): Promise<ImportedParts> {
-  const { idField, progress } = options
+export async function importParts(files: Files, path: string, options: PartsOptions): Promise<ImportedParts> {
+  const { base, checked: before, check, merge, ...readOptions } = options
+  const { idField } = options
   const isChecked = before && before.content.signature === (await files.stat(path))?.signature
-  const { content, collections } = isChecked ? before : await checkFile(files, path, { ...options, check })
-  for (const [name, { nextId, hasUnnamed }] of collections) {
+  const checked = isChecked ? before : await checkFile(files, path, { ...readOptions, check })
+  for (const [name, { nextId, hasUnnamed }] of checked.collections) {
     // Texts of the file may spell the integers that would be assigned.
     if (hasUnnamed && nextId > HIGHEST_ID) throw invalid(pointer([name]), `write an "${idField}" in each item: ${USED}`)
   }
-  const difference = new Difference({ base, idField, kind: 'first items', keeps: 'nothing', hasUniqueIds: true })
-  let characters = 0
-  const added = (length: number): void => {
-    characters += length
-  }
-  const visitor: FileVisitor = {
-    collection(name, isObject) {
-      const checked = collections.get(name)
-      if (!checked) throw changed(path)
-      return namedItems(difference.collection(name, isObject), { checked, idField, added })
-    },
-  }
-  const latestWritten = new Set<string>()
-  const outcomes: MergeOutcome[] = []
-  const mergePart = async (part: Edit, key: string): Promise<void> => {
-    outcomes.push(await merge(part, key, latestWritten))
-  }
-  // Reading continues while a part is being written.
-  let merging = Promise.resolve()
-  const mergeRead = async (left: number, size: number): Promise<void> => {
-    await progress?.(left, size)
-    if (characters <= PART_CHARACTERS) return
-    characters = 0
-    if ((await files.stat(path))?.signature !== content.signature) throw changed(path)
-    await merging
-    merging = mergePart(difference.take(), partKey(content.hash))
-    merging.catch(() => {})
-  }
-  let readings = 0
-  const newVisitor = (): FileVisitor => {
-    if (readings++ > 0) throw changed(path)
-    return visitor
-  }
-  try {
-    const again = await readDataFile(files, path, { ...options, progress: mergeRead }, newVisitor)
-    if (again.content.hash !== content.hash) throw changed(path)
-  } finally {
-    await merging.catch(() => {})
-  }
-  await merging
-  const rest = await difference.end(options.turn)
-  await mergePart(rest, content.hash)
-  const hasAllIds = [...collections.values()].every(({ hasUnnamed }) => !hasUnnamed)
-  return { outcomes, content, isShown: hasAllIds && rest.collections.every(({ isReordered }) => !isReordered) }
+  const parts = new PartsImport(files, path, options, checked)
+  const outcomes = await parts.run(readOptions)
+  const hasAllIds = [...checked.collections.values()].every(({ hasUnnamed }) => !hasUnnamed)
+  return { outcomes, content: checked.content, isShown: hasAllIds && !parts.isReordered }
 }
 
-interface NamedItemsOptions {
-  readonly checked: CheckedCollection
-  readonly idField: string
-  readonly added: (length: number) => void
+/** The second reading of a file that was checked. Reading goes on while a part is being merged. */
+class PartsImport implements FileVisitor {
+  readonly #files: Files
+  readonly #path: string
+  readonly #options: PartsOptions
+  readonly #checked: CheckedFile
+  readonly #difference: Difference
+  readonly #outcomes: MergeOutcome[] = []
+  readonly #latestWritten = new Set<string>()
+  /** Total length of the items since the last part. */
+  #characters = 0
+  #merging: Promise<void> = Promise.resolve()
+  /** Whether the order of an earlier import differs from that of the file. */
+  isReordered = false
+
+  constructor(files: Files, path: string, options: PartsOptions, checked: CheckedFile) {
+    this.#files = files
+    this.#path = path
+    this.#options = options
+    this.#checked = checked
+    const { base, idField } = options
+    this.#difference = new Difference({ base, idField, kind: 'first items', keeps: 'nothing', hasUniqueIds: true })
+  }
+
+  async run(options: ReadOptions): Promise<readonly MergeOutcome[]> {
+    const { hash } = this.#checked.content
+    const progress: ReadOptions['progress'] = async (left, size) => {
+      await options.progress?.(left, size)
+      await this.#mergeRead()
+    }
+    let readings = 0
+    const onlyOnce = (): this => {
+      if (readings++ > 0) throw changed(this.#path)
+      return this
+    }
+    try {
+      const { content } = await readDataFile(this.#files, this.#path, { ...options, progress }, onlyOnce)
+      if (content.hash !== hash) throw changed(this.#path)
+    } finally {
+      await this.#merging.catch(() => {})
+    }
+    await this.#merging
+    const rest = await this.#difference.end(options.turn)
+    await this.#merge(rest, hash)
+    this.isReordered = rest.collections.some(({ isReordered }) => isReordered)
+    return this.#outcomes
+  }
+
+  /** Begins to merge the items that were read, if they are enough for a part and the previous part was merged. */
+  async #mergeRead(): Promise<void> {
+    if (this.#characters <= PART_CHARACTERS) return
+    this.#characters = 0
+    const { hash, signature } = this.#checked.content
+    if ((await this.#files.stat(this.#path))?.signature !== signature) throw changed(this.#path)
+    await this.#merging
+    this.#merging = this.#merge(this.#difference.take(), partKey(hash))
+    this.#merging.catch(() => {})
+  }
+
+  async #merge(part: Edit, key: string): Promise<void> {
+    this.#outcomes.push(await this.#options.merge(part, key, this.#latestWritten))
+  }
+
+  collection(name: string, isObject: boolean): ItemVisitor {
+    const checked = this.#checked.collections.get(name)
+    if (!checked) throw changed(this.#path)
+    const { isCanonical } = checked
+    let { nextId } = checked
+    const { idField } = this.#options
+    const prefix = `{${JSON.stringify(idField)}:`
+    const items = this.#difference.collection(name, isObject)
+    return {
+      // An item was checked, so it need not be parsed if its id comes first.
+      known: (text) => (isCanonical && text.startsWith(prefix) ? withFirstId(text, prefix.length) : undefined),
+      add: (id, text) => {
+        this.#characters += text.length
+        if (id !== undefined) return items.add(id, text)
+        const assigned = assignedId(nextId++)
+        const item = { [idField]: assigned, ...(parseText(text) as JsonObject) }
+        return items.add(assigned, JSON.stringify(item))
+      },
+    }
+  }
 }
 
 const ID = /(?:\d{1,15}|"[^"\\]*")(?=[,}])/y
 
-function namedItems(items: CollectionDifference, { checked, idField, added }: NamedItemsOptions): ItemVisitor {
-  const prefix = `{${JSON.stringify(idField)}:`
-  let { nextId } = checked
-  return {
-    // An item was checked, so it need not be parsed if its id comes first.
-    known(text) {
-      if (!checked.isCanonical || !text.startsWith(prefix)) return undefined
-      ID.lastIndex = prefix.length
-      const [id] = ID.exec(text) ?? []
-      return id === undefined ? undefined : { id: JSON.parse(id) as ItemId, text }
-    },
-    add(id, text) {
-      added(text.length)
-      if (id !== undefined) return items.add(id, text)
-      const assigned = assignedId(nextId++)
-      const item = { [idField]: assigned, ...(parseText(text) as JsonObject) }
-      return items.add(assigned, JSON.stringify(item))
-    },
-  }
+/** The item with the id at an offset of its text; undefined if that may be spelt in another way. */
+function withFirstId(text: string, offset: number): FileItem | undefined {
+  ID.lastIndex = offset
+  const [id] = ID.exec(text) ?? []
+  return id === undefined ? undefined : { id: JSON.parse(id) as ItemId, text }
 }
 
 function changed(path: string): Refusal {

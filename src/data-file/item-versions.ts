@@ -1,7 +1,7 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
-import { type FileVersion, showsEvent } from './file-content.ts'
+import { type FileVersion, showsEvent } from './file-versions.ts'
 
 /** How an item differs from that in the edited file. */
 export interface ItemDifference {
@@ -18,7 +18,7 @@ export interface ItemDifference {
 export interface ItemVersion extends ItemDifference {
   /** Position of the event; 0 for the version before the first event that was read. */
   readonly at: Position
-  readonly isByHand: boolean
+  readonly isFromFile: boolean
 }
 
 /** An item with events since the oldest version of the file. */
@@ -30,7 +30,7 @@ export interface ChangedItem {
 }
 
 /** The version of an item that a version of the file shows. */
-export function versionIn(versions: readonly ItemVersion[], fileVersion: FileVersion): ItemVersion {
+export function shownVersion(versions: readonly ItemVersion[], fileVersion: FileVersion): ItemVersion {
   return versions.findLast(({ at }) => at === 0 || showsEvent(fileVersion, at)) as ItemVersion
 }
 
@@ -42,7 +42,7 @@ export function versionIn(versions: readonly ItemVersion[], fileVersion: FileVer
 export function ignoreReverts(versions: ItemVersion[]): void {
   const from = Math.max(
     0,
-    versions.findLastIndex(({ isByHand }) => !isByHand),
+    versions.findLastIndex(({ isFromFile }) => !isFromFile),
   )
   const members = Math.min(...versions.slice(from).map((version) => version.members))
   for (let index = from; index < versions.length; index++) {

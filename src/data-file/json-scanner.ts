@@ -23,15 +23,15 @@ export const END = -1
  * these were put where `allocate` says and reported with `commit`; no bytes mean the end of the file.
  */
 export class JsonScanner {
-  /** The current part of the file, and room for further bytes. */
+  /** The current part of the file, and space for further bytes. */
   #window: Buffer = Buffer.allocUnsafeSlow(WINDOW_BYTES)
   /** Where the part ends in the window. */
   #end = 0
   /** The current offset in the window. */
   #at = 0
-  #isWhole = false
+  #isAllRead = false
   /** The bytes of the last object, combined by "or". */
-  #all = 0
+  #allBits = 0
 
   /** Space for the next bytes. Discards scanned ones. Undefined if a value is too long. */
   allocate(): Buffer | undefined {
@@ -50,12 +50,12 @@ export class JsonScanner {
 
   commit(bytes: number): void {
     this.#end += bytes
-    if (bytes === 0) this.#isWhole = true
+    if (bytes === 0) this.#isAllRead = true
   }
 
   /** Skips a byte order mark. */
   begin(): true | undefined {
-    if (this.#end < BYTE_ORDER_MARK.length && !this.#isWhole) return undefined
+    if (this.#end < BYTE_ORDER_MARK.length && !this.#isAllRead) return undefined
     const first = this.#window.subarray(0, Math.min(this.#end, BYTE_ORDER_MARK.length))
     if (first.equals(BYTE_ORDER_MARK)) this.#at = BYTE_ORDER_MARK.length
     return true
@@ -65,7 +65,7 @@ export class JsonScanner {
   peek(): number | undefined {
     while (this.#at < this.#end && CODE.isBlank(this.#window[this.#at])) this.#at++
     if (this.#at < this.#end) return this.#window[this.#at]
-    return this.#isWhole ? END : undefined
+    return this.#isAllRead ? END : undefined
   }
 
   /** Whether the object has another member (`isFirst`: the first of the object that begins here); moves to its name. */
@@ -103,7 +103,7 @@ export class JsonScanner {
     const begin = this.#at
     if (this.peek() !== CODE.QUOTE) throw new Malformed()
     const end = this.#endOfString(this.#at)
-    if (end === undefined) return this.#more()
+    if (end === undefined) return this.#needMore()
     const bytes = this.#window.subarray(this.#at, end)
     this.#at = end
     const colon = this.peek()
@@ -123,9 +123,9 @@ export class JsonScanner {
   /** The text of the object that begins here. */
   object(): string | undefined {
     const end = this.#endOfContainer()
-    if (end === undefined) return this.#more()
+    if (end === undefined) return this.#needMore()
     const bytes = this.#window.subarray(this.#at, end)
-    const isAscii = this.#all < 0x80
+    const isAscii = this.#allBits < 0x80
     if (!isAscii && !isUtf8(bytes)) throw new Malformed()
     this.#at = end
     return bytes.toString(isAscii ? 'latin1' : 'utf8')
@@ -137,13 +137,14 @@ export class JsonScanner {
     const isContainer = first === CODE.OPEN_BRACE || first === CODE.OPEN_BRACKET
     const isText = first === CODE.QUOTE
     const end = isContainer ? this.#endOfContainer() : isText ? this.#endOfString(this.#at) : this.#endOfWord()
-    if (end === undefined) return this.#more()
+    if (end === undefined) return this.#needMore()
     this.#at = end
     return true
   }
 
-  #more(): undefined {
-    if (this.#isWhole) throw new Malformed()
+  /** The value goes on behind the window, unless the file ends there. */
+  #needMore(): undefined {
+    if (this.#isAllRead) throw new Malformed()
   }
 
   #endOfString(begin: number): number | undefined {
@@ -158,7 +159,7 @@ export class JsonScanner {
   #endOfWord(): number | undefined {
     let at = this.#at
     while (at < this.#end && IS_WORD[this.#window[at] as number]) at++
-    if (at === this.#end && !this.#isWhole) return undefined
+    if (at === this.#end && !this.#isAllRead) return undefined
     if (at === this.#at) throw new Malformed()
     return at
   }
@@ -166,19 +167,19 @@ export class JsonScanner {
   #endOfContainer(): number | undefined {
     const bytes = this.#window
     const end = this.#end
-    let all = 0
+    let allBits = 0
     let depth = 0
     for (let at = this.#at; at < end; at++) {
       const byte = bytes[at] as number
-      all |= byte
+      allBits |= byte
       if (byte === CODE.QUOTE) {
         for (at++; at < end && bytes[at] !== CODE.QUOTE; at++) {
-          all |= bytes[at] as number
+          allBits |= bytes[at] as number
           if (bytes[at] === CODE.BACKSLASH) at++
         }
       } else if (byte === CODE.OPEN_BRACE || byte === CODE.OPEN_BRACKET) depth++
       else if ((byte === CODE.CLOSE_BRACE || byte === CODE.CLOSE_BRACKET) && --depth === 0) {
-        this.#all = all
+        this.#allBits = allBits
         return at + 1
       }
     }

@@ -3,7 +3,7 @@ import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { JsonFile } from '../files/json-file.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
-import { type FileVersion, numbersOf, versionOf } from './file-content.ts'
+import type { FileVersion } from './file-versions.ts'
 
 /** A content of the data file: the position whose state it shows, and its SHA-256. */
 export interface ContentMark {
@@ -18,9 +18,10 @@ export interface ContentMark {
 }
 
 /**
- * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
- * file is replaced, and until the replaced file was found to be unedited. So at any moment until then the data file and the temporary file are
- * either of the two, or edited. Without a pending content the temporary file is the beginning of a new one.
+ * The known contents of the data file, stored in a small file beside it. A pending content is recorded before the file is
+ * replaced, and kept until the replaced file was found to be unedited. Until then the data file and the temporary file each
+ * have the confirmed content, the pending one, or an edit. Without a pending content the temporary file is the beginning of
+ * a new one.
  */
 export interface StateFile {
   /** The UUID of the journal of which the file is a projection. */
@@ -37,15 +38,35 @@ export interface StateFilePaths {
   readonly journal: string
 }
 
-async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
-  return isInPlace ? `${journal}/data-file.recollect` : statePath(await files.follow(dataFile))
+/** `isInPlace`: found in the journal's directory, which takes precedence over the place beside the data file. */
+interface StoredStateFile {
+  readonly state: StateFile
+  readonly isInPlace: boolean
 }
 
-/** `dataFile` has no symbolic links. */
-function statePath(dataFile: string): string {
-  const directory = directoryOf(dataFile)
-  const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
-  return `${directory}/.${name}.recollect`
+export async function readStateFile(files: Files, paths: StateFilePaths): Promise<StoredStateFile | undefined> {
+  for (const isInPlace of [true, false]) {
+    const state = await readState(files, await statePathOf(files, paths, isInPlace))
+    if (state) return { state, isInPlace }
+  }
+  return undefined
+}
+
+export async function writeStateFile(
+  files: Files,
+  paths: StateFilePaths,
+  state: StateFile,
+  isInPlace = false,
+): Promise<void> {
+  const { versions, ...rest } = state
+  const text: StateText = { ...rest, shown: versions.map(formatVersion) }
+  await new Low(new JsonFile<StateText>(files, await statePathOf(files, paths, isInPlace)), text).write()
+}
+
+/** Removes the state from the journal's directory once it is beside the data file again. */
+export async function removeInPlaceState(files: Files, paths: StateFilePaths): Promise<void> {
+  await files.remove(await statePathOf(files, paths, true))
+  await files.syncDirectory(paths.journal)
 }
 
 /** Where a new content is written first, and where the replaced file is afterwards. `dataFile` has no symbolic links. */
@@ -58,61 +79,10 @@ export async function removeTemporary(files: Files, dataFile: string): Promise<v
   if (await files.stat(path)) await files.remove(path)
 }
 
-/** `isInPlace`: found in the journal's directory, which takes precedence over the place beside the data file. */
-export interface StoredStateFile {
-  readonly state: StateFile
-  readonly isInPlace: boolean
-}
-
-export async function readStateFile(files: Files, place: StateFilePaths): Promise<StoredStateFile | undefined> {
-  for (const isInPlace of [true, false]) {
-    const state = await readState(files, await statePathOf(files, place, isInPlace))
-    if (state) return { state, isInPlace }
-  }
-  return undefined
-}
-
-async function readState(files: Files, path: string): Promise<StateFile | undefined> {
-  const low = new Low<StateText | null>(new JsonFile(files, path), null)
-  try {
-    await low.read()
-    if (!low.data) return undefined
-    const { journal, confirmed, pending, shown = [] } = low.data
-    return { journal, confirmed, pending, versions: shown.map(versionOf) }
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
-    throw new Corruption(
-      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
-    )
-  }
-}
-
-export async function writeStateFile(
-  files: Files,
-  place: StateFilePaths,
-  state: StateFile,
-  isInPlace = false,
-): Promise<void> {
-  const { versions, ...rest } = state
-  const text: StateText = { ...rest, shown: versions.map(numbersOf) }
-  await new Low(new JsonFile<StateText>(files, await statePathOf(files, place, isInPlace)), text).write()
-}
-
-/** Removes the state from the journal's directory once it is beside the data file again. */
-export async function removeInPlaceState(files: Files, place: StateFilePaths): Promise<void> {
-  await files.remove(await statePathOf(files, place, true))
-  await files.syncDirectory(place.journal)
-}
-
-interface StateText extends Pick<StateFile, 'journal' | 'confirmed' | 'pending'> {
-  /** Not written by earlier versions. */
-  readonly shown?: readonly (readonly number[])[]
-}
-
 /** The error for a journal that is missing although the data file was written from it. */
 export function missingJournal(dataFile: string, state: StateFile): JournalMismatch {
   return new JournalMismatch(
-    `${dataFile} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
+    `${dataFile} was written from the journal ${state.journal}, up to position ${lastPositionIn(state)}, and there is no journal. ` +
       'Put it back, or start with --accept-journal to begin a new one from the data file.',
   )
 }
@@ -124,7 +94,7 @@ export function mismatchOf(
   journal: { readonly id: string; readonly head: Position },
 ): JournalMismatch | undefined {
   const isAnother = state.journal !== journal.id
-  const last = lastOf(state)
+  const last = lastPositionIn(state)
   if (!isAnother && last <= journal.head) return undefined
   const why = isAnother
     ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
@@ -134,6 +104,49 @@ export function mismatchOf(
   )
 }
 
-function lastOf({ confirmed, pending }: StateFile): Position {
+function lastPositionIn({ confirmed, pending }: StateFile): Position {
   return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
+}
+
+async function readState(files: Files, path: string): Promise<StateFile | undefined> {
+  const low = new Low<StateText | null>(new JsonFile(files, path), null)
+  try {
+    await low.read()
+    if (!low.data) return undefined
+    const { journal, confirmed, pending, shown = [] } = low.data
+    return { journal, confirmed, pending, versions: shown.map(parseVersion) }
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
+    throw new Corruption(
+      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
+    )
+  }
+}
+
+/** The content of the state file. */
+interface StateText extends Pick<StateFile, 'journal' | 'confirmed' | 'pending'> {
+  /** For each version its position, then the first and last position of each edit. Not written by earlier releases. */
+  readonly shown?: readonly (readonly number[])[]
+}
+
+function formatVersion({ position, edits }: FileVersion): readonly number[] {
+  return [position, ...edits.flat()]
+}
+
+function parseVersion([position = 0, ...ends]: readonly number[]): FileVersion {
+  const edits: [Position, Position][] = []
+  for (let index = 0; index + 1 < ends.length; index += 2)
+    edits.push([ends[index] as number, ends[index + 1] as number])
+  return { position, edits }
+}
+
+async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
+  return isInPlace ? `${journal}/data-file.recollect` : statePath(await files.follow(dataFile))
+}
+
+/** `dataFile` has no symbolic links. */
+function statePath(dataFile: string): string {
+  const directory = directoryOf(dataFile)
+  const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
+  return `${directory}/.${name}.recollect`
 }

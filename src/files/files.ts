@@ -1,4 +1,3 @@
-/** Metadata of a file. `signature` changes whenever the file is written or replaced. */
 export interface FileStat {
   readonly size: number
   /** Two equal signatures mean that the file has not been written in between. */
@@ -127,8 +126,8 @@ export async function replace(files: Files, path: string, bytes: Uint8Array): Pr
 }
 
 /**
- * Gives a new file the name of another in one step. Resolves with true if the other one has the name of the new file
- * then. It has not if there was none, or if the file system cannot exchange files: then it is lost.
+ * Moves a new file to a path in one step. Resolves with true if a file that was there has the name of the new one now,
+ * and with false if there was none, or if the file system cannot exchange files: then that file is lost.
  */
 export async function putInPlace(files: Files, from: string, to: string): Promise<boolean> {
   try {

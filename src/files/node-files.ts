@@ -124,20 +124,21 @@ const MOST_LINKS = 40
 /** Reads one link after the other: `realpath` fails for a dangling link. */
 async function follow(path: string): Promise<string> {
   let links = 0
+  // Invariant: `target` has no symbolic links, and `names` lead from it to the file.
   let target = '/'
   const names = resolve(path).split('/')
   for (let name = names.shift(); name !== undefined; name = names.shift()) {
-    const here = join(target, name)
-    const next = name === '' || name === '.' || name === '..' ? undefined : await linkAt(here)
-    if (next === undefined) {
-      target = here
+    const next = join(target, name)
+    const link = name === '' || name === '.' || name === '..' ? undefined : await linkAt(next)
+    if (link === undefined) {
+      target = next
       continue
     }
     if (++links > MOST_LINKS) {
       throw Object.assign(new Error(`ELOOP: too many symbolic links, ${path}`), { code: 'ELOOP' })
     }
-    if (next.startsWith('/')) target = '/'
-    names.unshift(...next.split('/'))
+    if (link.startsWith('/')) target = '/'
+    names.unshift(...link.split('/'))
   }
   return target
 }

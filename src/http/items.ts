@@ -2,7 +2,7 @@ import type { Command } from '../commands/command.ts'
 import type { Outcome } from '../commands/handler.ts'
 import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
-import { formatPath, valueAt } from '../json/paths.ts'
+import { formatPath, pathTo } from '../json/paths.ts'
 import { tagOf } from '../json/tag.ts'
 import { itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
@@ -224,7 +224,7 @@ export class ItemWrites {
 
 /** The text of what a URL's further segments name within a value; undefined when there is nothing. */
 function textAt(whole: string, segments: readonly string[], idField: string): string | undefined {
-  const found = valueAt(parseText(whole), segments, idField)
+  const found = pathTo(parseText(whole), segments, idField)?.value
   return found === undefined ? undefined : JSON.stringify(found)
 }
 

@@ -1,3 +1,4 @@
+import * as CODE from './char-codes.ts'
 import { firstAt, type Path } from './paths.ts'
 import type { JsonObject, JsonValue } from './value.ts'
 
@@ -11,7 +12,6 @@ export function compareInstants(a: Instant, b: Instant): number {
   return a.ms - b.ms || a.micros - b.micros
 }
 
-const SPACE = 0x20
 /** The place of the `T` between date and time. */
 const AFTER_DATE = 10
 
@@ -22,7 +22,7 @@ const AFTER_DATE = 10
 export function instantOf(value: JsonValue | undefined): Instant | undefined {
   if (typeof value === 'number') return instantOfNumber(value)
   if (typeof value !== 'string') return undefined
-  if (value.charCodeAt(AFTER_DATE) === SPACE) {
+  if (value.charCodeAt(AFTER_DATE) === CODE.SPACE) {
     return parseInstant(`${value.slice(0, AFTER_DATE)}T${value.slice(AFTER_DATE + 1).replace(/ (?=[Z+-])/i, '')}`)
   }
   return parseInstant(value) ?? (DIGITS.test(value) ? instantOfNumber(Number(value)) : basicInstant(value))
@@ -44,15 +44,14 @@ export function millisecondsOf(value: JsonValue | undefined): number | undefined
   return instant && instant.ms + instant.micros / 1000
 }
 
-/** Microseconds of a second and of a millisecond. */
-const SECOND = 1e6
-const MILLISECOND = 1e3
+const MICROS_OF_SECOND = 1e6
+const MICROS_OF_MILLISECOND = 1e3
 /** Smaller numbers are seconds, larger ones milliseconds: 10 ** 11 s are the year 5138, as many ms 1973. */
 const LEAST_MILLISECONDS = 1e11
 /** Larger numbers are microseconds. */
 const LEAST_MICROSECONDS = 1e14
 /** The year 5138 in microseconds. */
-const LIMIT = 1e17
+const MOST_MICROSECONDS = 1e17
 
 /** Seconds, milliseconds and microseconds of today have so many digits. */
 const DIGITS = /^(?:\d{10}|\d{13})(?:\.\d+)?$|^\d{16}$/
@@ -68,11 +67,12 @@ function instantOfNumber(number: number): Instant | undefined {
     if (date) return date
   }
   const size = Math.abs(number)
-  if (!(size < LIMIT)) return undefined
-  const unit = size < LEAST_MILLISECONDS ? SECOND : size < LEAST_MICROSECONDS ? MILLISECOND : 1
-  const micros = Math.round(number * unit)
-  const ms = Math.floor(micros / MILLISECOND)
-  return { ms, micros: micros - ms * MILLISECOND }
+  if (!(size < MOST_MICROSECONDS)) return undefined
+  const microsOfUnit =
+    size < LEAST_MILLISECONDS ? MICROS_OF_SECOND : size < LEAST_MICROSECONDS ? MICROS_OF_MILLISECOND : 1
+  const micros = Math.round(number * microsOfUnit)
+  const ms = Math.floor(micros / MICROS_OF_MILLISECOND)
+  return { ms, micros: micros - ms * MICROS_OF_MILLISECOND }
 }
 
 function basicInstant(text: string): Instant | undefined {
@@ -85,7 +85,7 @@ function basicInstant(text: string): Instant | undefined {
 const DATE = /\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])/
 const TIME = /(?:[01]\d|2[0-3]):[0-5]\d(:[0-5]\d(?:[.,](\d+))?)?/
 const ZONE = /Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?/
-const PATTERN = new RegExp(`^${DATE.source}(?:T${TIME.source}(?:${ZONE.source})?)?$`, 'i')
+const DATE_TIME = new RegExp(`^${DATE.source}(?:T${TIME.source}(?:${ZONE.source})?)?$`, 'i')
 
 /** Date.UTC takes the years 0 to 99 as 1900 to 1999, but calendars repeat after 400 years. */
 const CYCLE_YEARS = 400
@@ -97,8 +97,8 @@ const CYCLE_MS = 146_097 * 86_400_000
  */
 export function parseInstant(text: string): Instant | undefined {
   // Most strings are no instants.
-  if (text.length < 10 || text.charCodeAt(4) !== 0x2d) return undefined
-  const match = PATTERN.exec(text)
+  if (text.length < 10 || text.charCodeAt(4) !== CODE.MINUS) return undefined
+  const match = DATE_TIME.exec(text)
   if (!match) return undefined
   const [, seconds, fraction = '', sign, hours, minutes = 0] = match
   const year = twoDigits(text, 0) * 100 + twoDigits(text, 2) + CYCLE_YEARS

@@ -34,7 +34,7 @@ export function parsePatch(document: JsonValue): readonly PatchOperation[] {
 function parseOperation(operation: JsonValue, index: number): PatchOperation {
   if (!isObject(operation)) throw malformed(index, 'it is not an object')
   const op = own(operation, 'op')
-  const path = () => tokens(operation, 'path', index)
+  const path = () => pointerTokens(operation, 'path', index)
   switch (op) {
     case 'add':
     case 'replace':
@@ -47,14 +47,14 @@ function parseOperation(operation: JsonValue, index: number): PatchOperation {
       return { op, path: path() }
     case 'move':
     case 'copy':
-      return { op, path: path(), from: tokens(operation, 'from', index) }
+      return { op, path: path(), from: pointerTokens(operation, 'from', index) }
     default:
       throw malformed(index, '"op" must be one of add, remove, replace, move, copy, test')
   }
 }
 
 /** The leading slash may be missing: `name` is read as `/name`. */
-function tokens(operation: JsonObject, member: 'path' | 'from', index: number): Tokens {
+function pointerTokens(operation: JsonObject, member: 'path' | 'from', index: number): Tokens {
   const text = own(operation, member)
   if (typeof text !== 'string') throw malformed(index, `"${member}" must be a JSON Pointer`)
   if (text === '') return []
@@ -91,17 +91,18 @@ export function applyJsonPatch(target: string, operations: readonly PatchOperati
         remove(document, change.path, index)
         continue
       }
-      addable(document, change.path, index)
+      checkAddable(document, change.path, index)
       const text = JSON.stringify(change.value)
       const size = sizeOf(text)
       if (change.path.length + size.nesting > MAX_NESTING) {
         throw inapplicable(index, `nesting deeper than ${MAX_NESTING} is not accepted`)
       }
+      // A `copy` may double the document, so the sums over all operations are limited.
       bytes += Buffer.byteLength(text)
       if (bytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
       values += size.values
       if (values > limits.values) throw inapplicable(index, `it exceeds ${limits.values} values (Limits.ItemValues)`)
-      document = added(document, change.path, parseText(text), index)
+      document = withAdded(document, change.path, parseText(text), index)
     }
   }
   return document
@@ -122,30 +123,25 @@ function changesOf(document: JsonValue, operation: PatchOperation, index: number
       return [operation]
     case 'replace': {
       const { path, value } = operation
-      existing(document, path, index)
+      valueThere(document, path, index)
       // Replacing a member of an object is one `add`, which keeps the member's place.
-      const isElement = path.length > 0 && isArray(existing(document, path.slice(0, -1), index))
+      const isElement = path.length > 0 && isArray(valueThere(document, path.slice(0, -1), index))
       const add = { op: 'add', path, value } as const
       return isElement ? [{ op: 'remove', path }, add] : [add]
     }
     case 'copy':
-      return [{ op: 'add', path: operation.path, value: existing(document, operation.from, index) }]
+      return [{ op: 'add', path: operation.path, value: valueThere(document, operation.from, index) }]
     case 'move': {
       const { from, path } = operation
-      const value = existing(document, from, index)
-      if (from.length < path.length && from.every((token, at) => token === path[at])) {
-        throw inapplicable(index, 'a value cannot be moved into itself')
-      }
-      const stays = from.length === path.length && from.every((token, at) => token === path[at])
-      return stays
-        ? []
-        : [
-            { op: 'remove', path: from },
-            { op: 'add', path, value },
-          ]
+      const value = valueThere(document, from, index)
+      const isPrefix = from.length <= path.length && from.every((token, at) => token === path[at])
+      const isSame = isPrefix && from.length === path.length
+      if (isPrefix && !isSame) throw inapplicable(index, 'a value cannot be moved into itself')
+      const removal = { op: 'remove', path: from } as const
+      return isSame ? [] : [removal, { op: 'add', path, value }]
     }
     case 'test': {
-      if (equal(existing(document, operation.path, index), operation.value)) return []
+      if (equal(valueThere(document, operation.path, index), operation.value)) return []
       const where = pointer(operation.path)
       const message = `The test of operation ${index} failed: ${where || 'the document'} has another value`
       throw new Refusal('Conflict', `${message}.`, [{ pointer: where, message }])
@@ -158,58 +154,58 @@ function changesOf(document: JsonValue, operation: PatchOperation, index: number
 function remove(document: JsonValue, path: Tokens, index: number): void {
   const last = path.at(-1)
   if (last === undefined) throw inapplicable(index, 'the whole document cannot be removed')
-  existing(document, path, index)
-  const parent = existing(document, path.slice(0, -1), index)
-  applyOne({ parent }, { op: 'remove', path: pointer(['parent', last]) }, index)
+  valueThere(document, path, index)
+  const parent = valueThere(document, path.slice(0, -1), index)
+  applyInParent({ parent }, { op: 'remove', path: pointer(['parent', last]) }, index)
 }
 
 /**
  * Changes a member of `parent`. rfc6902 skips the names `constructor` and `prototype` on its way, so the way to the
  * parent is not in its pointer.
  */
-function applyOne(within: { parent: JsonValue; value?: JsonValue }, operation: Operation, index: number): void {
+function applyInParent(within: { parent: JsonValue; value?: JsonValue }, operation: Operation, index: number): void {
   const [failure] = applyPatch(within, [operation])
   if (failure) throw inapplicable(index, failure.message)
 }
 
-/** The document with a value at a place that is `addable`. */
-function added(document: JsonValue, path: Tokens, value: JsonValue, index: number): JsonValue {
+/** The document with a value at a place that was checked. */
+function withAdded(document: JsonValue, path: Tokens, value: JsonValue, index: number): JsonValue {
   const last = path.at(-1)
   if (last === undefined) return value
-  const parent = existing(document, path.slice(0, -1), index)
+  const parent = valueThere(document, path.slice(0, -1), index)
   // For `add`, rfc6902 would clone the value by its own `constructor` member.
-  applyOne({ parent, value }, { op: 'move', from: '/value', path: pointer(['parent', last]) }, index)
+  applyInParent({ parent, value }, { op: 'move', from: '/value', path: pointer(['parent', last]) }, index)
   return document
 }
 
-function existing(document: JsonValue, path: Tokens, index: number): JsonValue {
+function valueThere(document: JsonValue, path: Tokens, index: number): JsonValue {
   let current: JsonValue | undefined = document
   for (const token of path) {
     if (isArray(current)) {
       const at = arrayIndex(token)
       current = at === undefined ? undefined : current[at]
     } else if (isObject(current)) {
-      current = own(current, safe(token, index))
+      current = own(current, checkedName(token, index))
     } else current = undefined
     if (current === undefined) throw inapplicable(index, `nothing is at ${pointer(path)}`)
   }
   return current
 }
 
-function addable(document: JsonValue, path: Tokens, index: number): void {
+function checkAddable(document: JsonValue, path: Tokens, index: number): void {
   const last = path.at(-1)
   if (last === undefined) return
-  const parent = existing(document, path.slice(0, -1), index)
+  const parent = valueThere(document, path.slice(0, -1), index)
   if (isArray(parent)) {
     const at = last === '-' ? parent.length : arrayIndex(last)
     if (at === undefined || at > parent.length) throw inapplicable(index, `${pointer(path)} is not an index here`)
   } else if (isObject(parent)) {
-    safe(last, index)
+    checkedName(last, index)
   } else throw inapplicable(index, `the parent of ${pointer(path)} is neither an object nor an array`)
 }
 
-/** No member has this name, as in any body. */
-function safe(token: string, index: number): string {
+/** Refuses the name that no member of a body may have. */
+function checkedName(token: string, index: number): string {
   if (token === '__proto__') throw inapplicable(index, `a pointer must not pass through "${token}"`)
   return token
 }

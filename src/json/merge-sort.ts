@@ -5,7 +5,8 @@ export const CHUNK = 4096
 
 type Compare<T> = (a: T, b: T) => number
 
-interface List<T> {
+/** An array or a typed array. */
+interface Sortable<T> {
   readonly length: number
   [index: number]: T
   slice(start?: number, end?: number): this
@@ -13,11 +14,12 @@ interface List<T> {
 }
 
 /** A merge sort with pauses. Without a function, numbers are ascending, and texts in the order of UTF-16 units. */
-export async function mergeSort<T, L extends List<T>>(
-  values: L & List<T>,
+export async function mergeSort<T, L extends Sortable<T>>(
+  values: L & Sortable<T>,
   turn: Turn,
   compare?: Compare<T>,
 ): Promise<L> {
+  /** Consists of runs in order, first of CHUNK elements. */
   let from = values.slice()
   let to = values.slice()
   for (let start = 0; start < values.length; start += CHUNK) {
@@ -25,6 +27,7 @@ export async function mergeSort<T, L extends List<T>>(
     for (let index = 0; index < chunk.length; index++) from[start + index] = chunk[index] as T
     if (turn.isOver) await turn.next()
   }
+  // Each round merges the runs of `from` in pairs into `to`.
   for (let length = CHUNK; length < values.length; length *= 2) {
     for (let start = 0; start < values.length; start += 2 * length) {
       const middle = Math.min(start + length, values.length)

@@ -63,35 +63,13 @@ export function rankOfKey(key: string): number {
   return key.charCodeAt(0)
 }
 
-/** In the order of code points. `<` compares UTF-16 units, whose order is another one only if there are surrogates. */
-function namesOf(object: JsonObject): string[] {
-  const names = Object.keys(object).sort()
-  if (!names.some((name) => SURROGATE.test(name))) return names
-  return names.sort((a, b) => (textKey(a) < textKey(b) ? -1 : 1))
-}
-
-const SURROGATE = /[\ud800-\udfff]/
+/** Ends a number, a text, an array or an object. */
 const END = 0
+/** Begins a name. */
 const NAME = 1
 
 /** Largest buffer in bytes that a writer reuses for its next key. */
 const REUSED_BYTES = 4096
-
-interface NodeBytes extends Uint8Array {
-  toString(encoding?: 'latin1', start?: number, end?: number): string
-}
-/** Undefined in browsers, where the client sorts. */
-declare const Buffer: { allocUnsafe(size: number): NodeBytes } | undefined
-const isNode = typeof Buffer !== 'undefined'
-
-function allocate(size: number): Uint8Array {
-  return isNode ? Buffer.allocUnsafe(size) : new Uint8Array(size)
-}
-
-function latin1(bytes: Uint8Array, length: number): string {
-  if (isNode) return (bytes as NodeBytes).toString('latin1', 0, length)
-  return Array.from(bytes.subarray(0, length), (byte) => String.fromCharCode(byte)).join('')
-}
 
 class KeyWriter {
   #most = 0
@@ -135,7 +113,7 @@ class KeyWriter {
 
   #object(object: JsonObject): void {
     this.byte(RANK.object)
-    for (const name of namesOf(object)) {
+    for (const name of sortedNames(object)) {
       if (this.#isFull) return
       this.byte(NAME)
       this.text(name)
@@ -225,6 +203,31 @@ class KeyWriter {
     larger.set(this.#bytes)
     this.#bytes = larger
   }
+}
+
+interface NodeBytes extends Uint8Array {
+  toString(encoding?: 'latin1', start?: number, end?: number): string
+}
+/** Undefined in browsers, where the client sorts. */
+declare const Buffer: { allocUnsafe(size: number): NodeBytes } | undefined
+const isNode = typeof Buffer !== 'undefined'
+
+function allocate(size: number): Uint8Array {
+  return isNode ? Buffer.allocUnsafe(size) : new Uint8Array(size)
+}
+
+function latin1(bytes: Uint8Array, length: number): string {
+  if (isNode) return (bytes as NodeBytes).toString('latin1', 0, length)
+  return Array.from(bytes.subarray(0, length), (byte) => String.fromCharCode(byte)).join('')
+}
+
+const SURROGATE = /[\ud800-\udfff]/
+
+/** In the order of code points. `<` compares UTF-16 units, whose order is another one only if there are surrogates. */
+function sortedNames(object: JsonObject): string[] {
+  const names = Object.keys(object).sort()
+  if (!names.some((name) => SURROGATE.test(name))) return names
+  return names.sort((a, b) => (textKey(a) < textKey(b) ? -1 : 1))
 }
 
 /** Writes keys that are made at once, reusing its buffer. */

@@ -1,3 +1,16 @@
+/*
+ * JSON text that clients, editors and the journal hold.
+ *
+ * | Function | |
+ * |---|---|
+ * | `parseJson`, `parseJsonText` | parse what a client sent: of limited size, and with the place of a mistake in the error |
+ * | `parseChecked` | parses text of any size; throws `Malformed` or `ViolationError` |
+ * | `parseText` | parses text that was checked before; throws `Malformed` |
+ * | `checkValues` | limits the size, which `sizeOf` counts without parsing |
+ * | `violationOf` | what a value must not contain, such as numbers that a double cannot hold |
+ * | `elementsOf` | splits the text of a list without parsing it |
+ */
+
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import * as CODE from './char-codes.ts'
 import { pathAt, pointer } from './paths.ts'
@@ -6,7 +19,8 @@ import { isArray, type JsonValue, put } from './value.ts'
 import { whereMalformed } from './where-malformed.ts'
 import { mayUnderflow, whereRounded } from './where-rounded.ts'
 
-const decoder = new TextDecoder('utf-8', { fatal: true })
+/** Highest nesting depth; the outermost container counts as 1. */
+export const MAX_NESTING = 100
 
 /**
  * Parses JSON from a client, of at most so many values. Rejects what JavaScript would change silently: bytes that are
@@ -17,6 +31,8 @@ export function parseJson(bytes: Uint8Array, mostValues: number): JsonValue {
   if (text.trim() === '') throw new Refusal('Invalid', 'The body is empty; JSON was expected.')
   return parseJsonText(text, 'The body', mostValues)
 }
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /** Decodes UTF-8 without its byte order mark. Refuses NUL, which UTF-16 is full of. */
 function decodeText(bytes: Uint8Array): string {
@@ -57,98 +73,10 @@ export function parseJsonText(text: string, what: string, mostValues: number): J
  */
 export function parseChecked(text: string, depth = 1): JsonValue {
   const value = parseText(text)
-  const violation = violationIn(value, text, depth)
+  const search = new ViolationSearch()
+  const violation = search.first(value, depth) ?? roundedIn(text, search)
   if (violation) throw new ViolationError(violation)
   return value
-}
-
-/** JSON whose value would be changed silently, or is nested too deeply. */
-export class ViolationError extends Refusal {
-  readonly violation: Violation
-
-  constructor(violation: Violation) {
-    const { code, ...fault } = violation
-    super(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
-    this.violation = violation
-  }
-}
-
-interface Violation extends Fault {
-  readonly code: 'Invalid' | 'Unprocessable'
-}
-
-/** Highest nesting depth; the outermost container counts as 1. */
-export const MAX_NESTING = 100
-
-const NESTED = `Nesting deeper than ${MAX_NESTING} is not accepted`
-
-const TOO_DEEP = { code: 'Invalid', message: NESTED } as const
-const TOO_LARGE = { code: 'Invalid', message: 'A number is too large' } as const
-const TOO_SMALL = { code: 'Invalid', message: 'A number is too small, it would become 0' } as const
-const BEYOND_2_TO_53 = {
-  code: 'Unprocessable',
-  message: 'A number beyond 2^53 would be rounded; send it as text',
-} as const
-const PROTO = { code: 'Invalid', message: 'A member must not be named __proto__' } as const
-
-/** The first violation that the parsed value shows. */
-export function violationOf(value: JsonValue): Violation | undefined {
-  return new Walk().violationOf(value, 1)
-}
-
-/** The first violation that the value or its text shows. */
-function violationIn(value: JsonValue, text: string, depth: number): Violation | undefined {
-  const walk = new Walk()
-  return walk.violationOf(value, depth) ?? roundedIn(text, walk)
-}
-
-function roundedIn(text: string, { has2to53, hasZero }: Walk): Violation | undefined {
-  const rounded = has2to53 || (hasZero && mayUnderflow(text)) ? whereRounded(text) : undefined
-  return rounded && { ...(rounded.value === 0 ? TOO_SMALL : BEYOND_2_TO_53), pointer: pointer(rounded.path) }
-}
-
-class Walk {
-  /** The value has a number that may have been rounded to ±2^53. */
-  has2to53 = false
-  hasZero = false
-
-  violationOf(value: JsonValue, depth: number): Violation | undefined {
-    if (typeof value === 'number') return this.#violationOfNumber(value)
-    if (typeof value !== 'object' || value === null) return undefined
-    if (depth > MAX_NESTING) return { ...TOO_DEEP, pointer: '' }
-    if (isArray(value)) {
-      for (let index = 0; index < value.length; index++) {
-        const violation = this.violationOf(value[index] as JsonValue, depth + 1)
-        if (violation) return inside(index, violation)
-      }
-      return undefined
-    }
-    for (const name in value) {
-      if (name === '__proto__') return { ...PROTO, pointer: pointer([name]) }
-      const violation = this.violationOf(value[name] as JsonValue, depth + 1)
-      if (violation) return inside(name, violation)
-    }
-    return undefined
-  }
-
-  #violationOfNumber(value: number): Violation | undefined {
-    const size = Math.abs(value)
-    if (size > 2 ** 53) return { ...(size === Number.POSITIVE_INFINITY ? TOO_LARGE : BEYOND_2_TO_53), pointer: '' }
-    if (size === 2 ** 53) this.has2to53 = true
-    else if (size === 0) this.hasZero = true
-    return undefined
-  }
-}
-
-function inside(token: string | number, violation: Violation): Violation {
-  return { ...violation, pointer: pointer([token]) + violation.pointer }
-}
-
-/** Text that is not JSON. `whereMalformed` finds the place. */
-export class Malformed extends Error {
-  constructor() {
-    super('malformed JSON')
-  }
 }
 
 /**
@@ -168,7 +96,7 @@ export function parseText(text: string): JsonValue {
   } catch {
     throw new Malformed()
   }
-  return hasEscapedName(text) ? read(text) : value
+  return hasEscapedName(text) ? parseWellFormed(text) : value
 }
 
 function hasEscapedName(json: string): boolean {
@@ -179,8 +107,15 @@ function hasEscapedName(json: string): boolean {
   return false
 }
 
+/** Text that is not JSON. `whereMalformed` finds the place. */
+export class Malformed extends Error {
+  constructor() {
+    super('malformed JSON')
+  }
+}
+
 /** Parses JSON that is known to be well-formed. */
-function read(json: string): JsonValue {
+function parseWellFormed(json: string): JsonValue {
   const tokens = new JsonTokens(json)
   /** The open containers, each with its name in the one around it. */
   const open: { readonly container: JsonValue[] | Record<string, JsonValue>; readonly name: string }[] = []
@@ -216,16 +151,35 @@ export const DEFAULT_ITEM_VALUES = 20_000
 /** A member of an object takes as long as about four elements of an array, as its name takes time as well. */
 export const MEMBER_VALUES = 4
 
+/**
+ * Refuses a JSON text with more values than `most`: parsing, comparing and writing it would block the event loop for too
+ * long. Each value takes at least a character. The id is not counted: `idValues` are its values, undefined for a text that
+ * may have one.
+ * @throws {Refusal} `Unprocessable` with the place of the largest container; `Invalid` if it is nested too deeply.
+ */
+export function checkValues(json: string, most: number, what: string, idValues?: number): void {
+  if (json.length <= most) return
+  const size = sizeOf(json)
+  const counted = size.values - (idValues ?? 0)
+  const isTooDeep = size.nesting > MAX_NESTING
+  if (!isTooDeep && counted <= most + (idValues === undefined ? MEMBER_VALUES : 0)) return
+  const place = pointer(pathAt(json, size.largestAt))
+  if (isTooDeep) throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
+  const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
+  throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])
+}
+
 interface Size {
   /** Elements of arrays, and members of objects as MEMBER_VALUES each: how long the value takes. */
   readonly values: number
   readonly nesting: number
   /** Offset of the container with the most values of its own, or of the first one deeper than MAX_NESTING. */
-  readonly place: number
+  readonly largestAt: number
 }
 
 interface Container {
-  readonly place: number
+  readonly at: number
+  /** How much each of its values counts. */
   readonly weight: number
   values: number
 }
@@ -236,7 +190,7 @@ interface Container {
  */
 export function sizeOf(json: string): Size {
   const around: Container[] = []
-  let innermost: Container = { place: 0, weight: 0, values: 0 }
+  let innermost: Container = { at: 0, weight: 0, values: 0 }
   let largest = innermost
   let nesting = 0
   let values = 0
@@ -251,8 +205,8 @@ export function sizeOf(json: string): Size {
     } else if (code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET) {
       around.push(innermost)
       nesting = Math.max(nesting, around.length)
-      if (nesting > MAX_NESTING) return { values, nesting, place: at }
-      innermost = { place: at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
+      if (nesting > MAX_NESTING) return { values, nesting, largestAt: at }
+      innermost = { at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
       isEmpty = true
       continue
     } else if (code === CODE.COMMA || isEnd(code)) {
@@ -265,30 +219,86 @@ export function sizeOf(json: string): Size {
     }
     isEmpty = false
   }
-  return { values, nesting, place: largest.place }
+  return { values, nesting, largestAt: largest.at }
 }
 
 function isEnd(code: number): boolean {
   return code === CODE.CLOSE_BRACE || code === CODE.CLOSE_BRACKET
 }
 
-/**
- * Refuses a JSON text with more values than `most`: parsing, comparing and writing it would block the event loop for too
- * long. Each value takes at least a character. The id is not counted: `idValues` are its values, undefined for a text that
- * may have one.
- * @throws {Refusal} `Unprocessable` with the place of the largest container; `Invalid` if it is nested too deeply.
- */
-export function checkValues(json: string, most: number, what: string, idValues?: number): void {
-  if (json.length <= most) return
-  const size = sizeOf(json)
-  const counted = size.values - (idValues ?? 0)
-  const isTooDeep = size.nesting > MAX_NESTING
-  if (!isTooDeep && counted <= most + (idValues === undefined ? MEMBER_VALUES : 0)) return
-  const place = pointer(pathAt(json, size.place))
-  if (isTooDeep) throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
-  const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
-  throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])
+/** The first violation that the parsed value shows. */
+export function violationOf(value: JsonValue): Violation | undefined {
+  return new ViolationSearch().first(value, 1)
 }
+
+/** The first number of the text that was rounded. The value shows only that there may be one. */
+function roundedIn(text: string, { has2to53, hasZero }: ViolationSearch): Violation | undefined {
+  const rounded = has2to53 || (hasZero && mayUnderflow(text)) ? whereRounded(text) : undefined
+  return rounded && { ...(rounded.value === 0 ? TOO_SMALL : BEYOND_2_TO_53), pointer: pointer(rounded.path) }
+}
+
+class ViolationSearch {
+  /** The value has a number that may have been rounded to ±2^53. */
+  has2to53 = false
+  hasZero = false
+
+  first(value: JsonValue, depth: number): Violation | undefined {
+    if (typeof value === 'number') return this.#inNumber(value)
+    if (typeof value !== 'object' || value === null) return undefined
+    if (depth > MAX_NESTING) return { ...TOO_DEEP, pointer: '' }
+    if (isArray(value)) {
+      for (let index = 0; index < value.length; index++) {
+        const violation = this.first(value[index] as JsonValue, depth + 1)
+        if (violation) return withParent(index, violation)
+      }
+      return undefined
+    }
+    for (const name in value) {
+      if (name === '__proto__') return { ...PROTO, pointer: pointer([name]) }
+      const violation = this.first(value[name] as JsonValue, depth + 1)
+      if (violation) return withParent(name, violation)
+    }
+    return undefined
+  }
+
+  #inNumber(value: number): Violation | undefined {
+    const size = Math.abs(value)
+    if (size > 2 ** 53) return { ...(size === Number.POSITIVE_INFINITY ? TOO_LARGE : BEYOND_2_TO_53), pointer: '' }
+    if (size === 2 ** 53) this.has2to53 = true
+    else if (size === 0) this.hasZero = true
+    return undefined
+  }
+}
+
+function withParent(token: string | number, violation: Violation): Violation {
+  return { ...violation, pointer: pointer([token]) + violation.pointer }
+}
+
+/** JSON whose value would be changed silently, or is nested too deeply. */
+export class ViolationError extends Refusal {
+  readonly violation: Violation
+
+  constructor(violation: Violation) {
+    const { code, ...fault } = violation
+    super(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
+    this.violation = violation
+  }
+}
+
+interface Violation extends Fault {
+  readonly code: 'Invalid' | 'Unprocessable'
+}
+
+const NESTED = `Nesting deeper than ${MAX_NESTING} is not accepted`
+
+const TOO_DEEP = { code: 'Invalid', message: NESTED } as const
+const TOO_LARGE = { code: 'Invalid', message: 'A number is too large' } as const
+const TOO_SMALL = { code: 'Invalid', message: 'A number is too small, it would become 0' } as const
+const BEYOND_2_TO_53 = {
+  code: 'Unprocessable',
+  message: 'A number beyond 2^53 would be rounded; send it as text',
+} as const
+const PROTO = { code: 'Invalid', message: 'A member must not be named __proto__' } as const
 
 /** Characters between two pauses. */
 const PART_CHARACTERS = 64 * 1024

@@ -120,14 +120,9 @@ export function arrayIndex(token: string): number | undefined {
 }
 
 /**
- * The nested value that the remaining segments of a URL name. In an array whose elements have ids a segment is an id,
- * otherwise an index.
+ * The nested value that the remaining segments of a URL name, with the tokens that lead to it, and whether it is an element
+ * of an array. In an array whose elements have ids a segment is an id, otherwise an index.
  */
-export function valueAt(value: JsonValue, segments: readonly string[], idField: string): JsonValue | undefined {
-  return pathTo(value, segments, idField)?.value
-}
-
-/** The same with the tokens that lead to it, those of array elements being indexes, and whether it is such an element. */
 export function pathTo(
   value: JsonValue,
   segments: readonly string[],

@@ -23,14 +23,14 @@ export function mostSimilar(name: string, candidates: readonly string[]): string
 function distance(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)
+  // Invariant: `last[n]` is the distance of the first `row - 1` characters of `a` from the first n of `b`.
   for (let row = 1; row <= a.length; row++) {
     const current = [row]
     for (let column = 1; column <= b.length; column++) {
-      const cost = a[row - 1] === b[column - 1] ? 0 : 1
-      const at = (costs: readonly number[], index: number): number => costs[index] as number
-      let least = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + cost)
+      const replaced = (last[column - 1] as number) + (a[row - 1] === b[column - 1] ? 0 : 1)
+      let least = Math.min((last[column] as number) + 1, (current[column - 1] as number) + 1, replaced)
       const isSwap = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
-      if (isSwap) least = Math.min(least, at(beforeLast, column - 2) + 1)
+      if (isSwap) least = Math.min(least, (beforeLast[column - 2] as number) + 1)
       current.push(least)
     }
     beforeLast = last

@@ -110,8 +110,8 @@ export class Syntax {
       if (word.charCodeAt(at) === CODE.SLASH) {
         return /[/*]/.test(word.charAt(at + 1)) ? this.#message(ERRORS.comment, begin) : this.#unexpected(begin)
       }
-      if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#message(ERRORS.number, begin)
-      const length = lengthAt(NUMBER, word, at) || lengthAt(LITERAL, word, at)
+      if (matchLength(UNFINISHED_NUMBER, word, at) > 0) return this.#message(ERRORS.number, begin)
+      const length = matchLength(NUMBER, word, at) || matchLength(LITERAL, word, at)
       if (length === 0 || !this.#takesValue) return this.#unexpected(begin)
       this.#expected = this.#afterValue
       at += length
@@ -190,7 +190,7 @@ function isDelimiter(code: number): boolean {
 }
 
 /** Length of the match of a sticky expression at an offset; 0 without a match. */
-function lengthAt(expression: RegExp, text: string, at: number): number {
+function matchLength(expression: RegExp, text: string, at: number): number {
   expression.lastIndex = at
   return expression.test(text) ? expression.lastIndex - at : 0
 }

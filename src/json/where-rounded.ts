@@ -4,12 +4,16 @@ import { END, JsonTokens } from './tokens.ts'
 
 /** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6
-/** A number that becomes 0 has an exponent of three digits or very many zeros. */
-const MAY_UNDERFLOW = /[eE]-0*[1-9]\d\d|(?<!0)0{200}/
 
-/** Whether the text may contain a number other than 0 that becomes 0. False positives are possible. */
-export function mayUnderflow(json: string): boolean {
-  return MAY_UNDERFLOW.test(json)
+/** The first number in well-formed JSON that is rounded to 0 or to 2^53. The parsed value cannot show that. */
+export function whereRounded(json: string): Rounded | undefined {
+  const tokens = new JsonTokens(json)
+  for (let code = tokens.next(); code !== END; code = tokens.next()) {
+    if (tokens.end - tokens.begin < LEAST_CHARACTERS || (code !== CODE.MINUS && !CODE.isDigit(code))) continue
+    const value = roundedValue(json.slice(tokens.begin, tokens.end))
+    if (value !== undefined) return { value, path: pathAt(json, tokens.begin) }
+  }
+  return undefined
 }
 
 interface Rounded {
@@ -18,19 +22,8 @@ interface Rounded {
   readonly value: number
 }
 
-/** The first number in well-formed JSON that is rounded to 0 or to 2^53. The parsed value cannot show that. */
-export function whereRounded(json: string): Rounded | undefined {
-  const tokens = new JsonTokens(json)
-  for (let code = tokens.next(); code !== END; code = tokens.next()) {
-    if (tokens.end - tokens.begin < LEAST_CHARACTERS || (code !== CODE.MINUS && !CODE.isDigit(code))) continue
-    const value = roundedTo(json.slice(tokens.begin, tokens.end))
-    if (value !== undefined) return { value, path: pathAt(json, tokens.begin) }
-  }
-  return undefined
-}
-
 /** Undefined if the number is not rounded. */
-function roundedTo(number: string): number | undefined {
+function roundedValue(number: string): number | undefined {
   const value = Math.abs(Number(number))
   if (value === 0) return /^-?[0.]*[1-9]/.test(number) ? 0 : undefined
   return value === 2 ** 53 && !is2to53(number) ? 2 ** 53 : undefined
@@ -47,4 +40,12 @@ function is2to53(number: string): boolean {
   return (
     digits.slice(begin, end) === '9007199254740992' && Number(exponent) - fraction.length + digits.length - end === 0
   )
+}
+
+/** A number that becomes 0 has an exponent of three digits or very many zeros. */
+const MAY_UNDERFLOW = /[eE]-0*[1-9]\d\d|(?<!0)0{200}/
+
+/** Whether the text may contain a number other than 0 that becomes 0. False positives are possible. */
+export function mayUnderflow(json: string): boolean {
+  return MAY_UNDERFLOW.test(json)
 }

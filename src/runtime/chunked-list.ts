@@ -23,7 +23,7 @@ export abstract class IndexedList<Thing> implements List<Thing> {
   }
 }
 
-const CHUNK = 4096
+const CHUNK_LENGTH = 4096
 
 /**
  * A list in chunks for very many elements. An array of a million is allocated in one piece, and copied when it grows:
@@ -38,13 +38,13 @@ export class ChunkedList<Thing> extends IndexedList<Thing> {
   }
 
   push(thing: Thing): void {
-    if (this.#length++ % CHUNK === 0) this.#chunks.push([thing])
+    if (this.#length++ % CHUNK_LENGTH === 0) this.#chunks.push([thing])
     else this.#chunks.at(-1)?.push(thing)
   }
 
   at(index: number): Thing | undefined {
-    const place = index < 0 ? this.#length + index : index
-    return this.#chunks[Math.floor(place / CHUNK)]?.[place % CHUNK]
+    const offset = index < 0 ? this.#length + index : index
+    return this.#chunks[Math.floor(offset / CHUNK_LENGTH)]?.[offset % CHUNK_LENGTH]
   }
 
   override *[Symbol.iterator](): Generator<Thing> {
@@ -54,6 +54,7 @@ export class ChunkedList<Thing> extends IndexedList<Thing> {
 
 /** The index of the first of some ascending numbers that is not less than `number`; their count if all are less. */
 export function lowerBound(numbers: readonly number[], number: number): number {
+  // Invariant: the numbers before `low` are less, and those from `high` on are not.
   let low = 0
   let high = numbers.length
   while (low < high) {

@@ -46,7 +46,7 @@ export class LimitedLog {
   }
 
   /**
-   * Logs that the trouble is over which lines of `kind` reported. It does so only when a line of new trouble could be
+   * Logs that the trouble which lines of `kind` reported is over. It does so only when a line of new trouble could be
    * logged at once, so that the last line is always true.
    */
   recovered(kind: string, facts: object, message: string): void {

@@ -36,38 +36,40 @@ export interface Turn {
 }
 
 /**
- * Runs long tasks with turns of the event loop in between. The next turn goes to the shortest of those that wait, and every
- * other one to the first that came. So short tasks pass long ones and take at most twice as long, long ones are not passed
- * for ever, and tasks of the same length run one after the other.
+ * Runs long tasks with iterations of the event loop in between. Every other turn goes to the shortest task that waits, and
+ * the others to the one that came first. So short tasks pass long ones and take at most twice as long, long ones are not
+ * passed for ever, and tasks of the same length run one after the other.
  */
 export class Turns {
   readonly #now: () => number
-  readonly #later: (turn: () => void) => void
+  readonly #later: (work: () => void) => void
   readonly #waiting: TaskTurn[] = []
   #isScheduled = false
   #isForShortest = false
-  /** Time spent on new tasks in this turn of the event loop. */
+  /** Time spent on new tasks in this iteration of the event loop. */
   #spentMs = 0
 
-  constructor(now: () => number = () => performance.now(), later: (turn: () => void) => void = setImmediate) {
+  constructor(now: () => number = () => performance.now(), later: (work: () => void) => void = setImmediate) {
     this.#now = now
     this.#later = later
   }
 
-  /** Resolves with the result of a task. A short one is completed before the event loop continues, if the turn has room. */
+  /** Resolves with the result of a task. A short one is completed in this iteration of the event loop, if that has time left. */
   async run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
     while (this.#spentMs >= TURN_MS) await new Promise<void>((resolve) => this.#later(resolve))
     if (asker?.isGone()) throw new Abandoned()
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
-    const turn = new TaskTurn(this.#now, firstMs, asker, (isNew) => {
-      if (isNew) this.#spentMs += turn.takeUncounted()
-      this.#waiting.push(turn)
-      this.#schedule()
-    })
+    const turn = new TaskTurn(this.#now, firstMs, asker, (isNew) => this.#wait(turn, isNew))
     const result = task(turn)
     this.#spentMs += turn.takeUncounted()
     this.#schedule()
     return result
+  }
+
+  #wait(turn: TaskTurn, isNew: boolean): void {
+    if (isNew) this.#spentMs += turn.takeUncounted()
+    this.#waiting.push(turn)
+    this.#schedule()
   }
 
   #schedule(): void {
@@ -76,18 +78,21 @@ export class Turns {
     this.#later(() => this.#continue())
   }
 
+  /** Gives the next turn to one of the tasks that wait. */
   #continue(): void {
     this.#isScheduled = false
     this.#spentMs = 0
     if (this.#waiting.length === 0) return
     this.#isForShortest = !this.#isForShortest
-    const rank = (turn: TaskTurn): number => (this.#isForShortest ? turn.estimatedMs : turn.arrivedMs)
-    const next = this.#waiting.reduce((best, turn) =>
-      rank(turn) < rank(best) || (rank(turn) === rank(best) && turn.arrivedMs < best.arrivedMs) ? turn : best,
-    )
+    const next = this.#waiting.reduce((best, turn) => (this.#isBefore(turn, best) ? turn : best))
     this.#waiting.splice(this.#waiting.indexOf(next), 1)
     next.begin(TURN_MS)
     this.#schedule()
+  }
+
+  #isBefore(one: TaskTurn, other: TaskTurn): boolean {
+    const byLength = this.#isForShortest ? one.estimatedMs - other.estimatedMs : 0
+    return (byLength || one.arrivedMs - other.arrivedMs) < 0
   }
 }
 
@@ -98,10 +103,11 @@ class TaskTurn implements Turn {
   spentMs = 0
   readonly #now: () => number
   readonly #asker: Asker | undefined
+  /** Called when the turn is over; `isNew` after the first one. */
   readonly #wait: (isNew: boolean) => void
-  #began: number
-  #countedTo: number
-  #end: number
+  #beganMs: number
+  #countedToMs: number
+  #endMs: number
   #settle: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined
 
   constructor(now: () => number, ms: number, asker: Asker | undefined, wait: (isNew: boolean) => void) {
@@ -109,17 +115,17 @@ class TaskTurn implements Turn {
     this.#asker = asker
     this.#wait = wait
     this.arrivedMs = now()
-    this.#began = this.#countedTo = this.arrivedMs
-    this.#end = this.arrivedMs + ms
+    this.#beganMs = this.#countedToMs = this.arrivedMs
+    this.#endMs = this.arrivedMs + ms
   }
 
   get isOver(): boolean {
-    return this.#now() >= this.#end
+    return this.#now() >= this.#endMs
   }
 
   next(): Promise<void> {
     const isNew = this.#settle === undefined
-    this.spentMs += this.#now() - this.#began
+    this.spentMs += this.#now() - this.#beganMs
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
       this.#wait(isNew)
@@ -128,15 +134,15 @@ class TaskTurn implements Turn {
 
   /** How long the task has taken since the last call. */
   takeUncounted(): number {
-    const from = this.#countedTo
-    this.#countedTo = this.#now()
-    return this.#countedTo - from
+    const fromMs = this.#countedToMs
+    this.#countedToMs = this.#now()
+    return this.#countedToMs - fromMs
   }
 
   begin(ms: number): void {
     const { limit } = this.#asker ?? {}
-    this.#began = this.#now()
-    this.#end = this.#began + ms
+    this.#beganMs = this.#now()
+    this.#endMs = this.#beganMs + ms
     if (this.#asker?.isGone()) this.#settle?.reject(new Abandoned())
     else if (limit && this.spentMs >= limit.seconds * 1000) this.#settle?.reject(limit.refusal())
     else this.#settle?.resolve()

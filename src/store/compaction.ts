@@ -9,15 +9,15 @@ const ROWS_AT_ONCE = 256
 const BEHIND_ALL = Buffer.from([0xff])
 
 /**
- * Copies a store into an empty one while it is being written to. Awaits `rest` between slices with the duration of the
- * last one; if it resolves with false, the copy is abandoned. Calls `finish` synchronously once the copy has all rows.
+ * Copies a store into an empty one while it is being written to. Calls `finish` synchronously once the copy has all rows.
+ * Awaits `rest` between slices with the duration of the last one; if it resolves with false, the copy is abandoned.
  */
 export async function copyStore(
   from: Store,
   to: Store,
   rest: (sliceMs: number) => Promise<boolean>,
   finish: () => void,
-): Promise<boolean> {
+): Promise<void> {
   const copy = new StoreCopy(from, to)
   try {
     for (;;) {
@@ -25,9 +25,9 @@ export async function copyStore(
       while (performance.now() - began < SLICE_MS) {
         if (copy.step()) continue
         finish()
-        return true
+        return
       }
-      if (!(await rest(performance.now() - began))) return false
+      if (!(await rest(performance.now() - began))) return
     }
   } finally {
     copy.end()
@@ -38,8 +38,9 @@ export async function copyStore(
 class StoreCopy {
   readonly #from: Store
   readonly #to: Store
-  /** All rows before this key were copied; changes to them are copied again. */
+  /** All rows before this key were copied. */
   #next = Buffer.alloc(1)
+  /** The keys of copied rows that were changed since, as `latin1`: these are copied again. */
   readonly #changed = new Set<string>()
 
   constructor(from: Store, to: Store) {

@@ -4,8 +4,8 @@ import { isOutOfSpace } from '../files/files.ts'
 
 const PAGE_BYTES = 4096
 /** Overhead of a transaction besides its rows: the list of free pages and the roots of the trees. */
-const LEAST_BYTES = 64 * 1024
-/** With this much free space, the disk is checked at most once in LOOK_MS. */
+const OVERHEAD_BYTES = 64 * 1024
+/** With this much space left over, the disk is checked at most once in LOOK_MS. */
 const MUCH_BYTES = 2 ** 30
 const LOOK_MS = 1000
 const SHORT_BYTES = 16 * 1024 * 1024
@@ -38,28 +38,29 @@ export class DiskSpace {
     this.#bytes += bytes
   }
 
-  /** Whether a failed write is taken for a full disk. */
+  /** Whether so little space is free that a failed write is taken for a full disk. */
   get isShort(): boolean {
     return freeBytes(this.#directory) < SHORT_BYTES
   }
 
   /** @throws ENOSPC */
   check(): void {
-    if (!this.has(this.#rows, this.#bytes)) {
+    if (!this.hasRoom(this.#rows, this.#bytes)) {
       throw Object.assign(new Error(`There is no room for the store in ${this.#directory}.`), { code: 'ENOSPC' })
     }
   }
 
   /** Whether so many rows of so many bytes fit. */
-  has(rows: number, bytes: number): boolean {
-    const most = LEAST_BYTES + 2 * bytes + 2 * rows * PAGE_BYTES
-    if (this.#left > MUCH_BYTES + most && performance.now() - this.#lookedMs < LOOK_MS) return true
+  hasRoom(rows: number, bytes: number): boolean {
+    const written = OVERHEAD_BYTES + 2 * bytes
+    // Pages are copied before they are changed.
+    const copied = 2 * rows * PAGE_BYTES
+    if (this.#left > MUCH_BYTES + written + copied && performance.now() - this.#lookedMs < LOOK_MS) return true
     this.#left = freeBytes(this.#directory)
     this.#lookedMs = performance.now()
-    if (this.#left >= most) return true
-    // Pages are copied before they are changed, at most as many as the file has.
-    const copied = statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0
-    return this.#left >= LEAST_BYTES + 2 * bytes + Math.min(copied, 2 * rows * PAGE_BYTES)
+    if (this.#left >= written + copied) return true
+    // No more pages are copied than the file has.
+    return this.#left >= written + Math.min(copied, statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0)
   }
 }
 
@@ -71,7 +72,7 @@ function freeBytes(directory: string): number {
 }
 
 /** Delay before the next attempt. */
-const FULL_MS = 500
+const RETRY_MS = 500
 
 /** Repeats work that fails because the disk is full. */
 export class SpaceRetry {
@@ -95,7 +96,7 @@ export class SpaceRetry {
     for (let isAgain = hasFailed; ; isAgain = true) {
       if (isAgain) {
         this.#isFull = true
-        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
+        await new Promise<void>((resolve) => setTimeout(resolve, RETRY_MS))
         if (this.#isEnded) return false
       }
       try {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { isOutOfSpace } from '../files/files.ts'
+import type { Schedule } from '../runtime/turns.ts'
 import type { Store } from './store.ts'
 import type { StoreDirectory } from './store-directory.ts'
 
@@ -14,7 +15,7 @@ interface IdleCompactionOptions {
   readonly store: Store
   readonly hours: Hours
   readonly now: () => Date
-  readonly schedule: (work: () => void, delayMs: number) => { cancel(): void }
+  readonly schedule: Schedule
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
   /** The store has a new file, which is not synced yet. */
   readonly compacted: () => void
@@ -25,17 +26,17 @@ const LOOK_MS = 60_000
 /** Smaller files are never compacted. */
 const LEAST_BYTES = 16 * 1024 * 1024
 /** A file is compacted when it is this many times larger than its rows. */
-const GROWN = 2
+const GROWN_FACTOR = 2
 /** Allowance for what is written to the copy meanwhile. */
-const SPARE = 1.25
+const SPARE_FACTOR = 1.25
 /** Rest after a slice as a multiple of its duration: copying takes a quarter of the time. */
 const REST_FACTOR = 3
 
 /** Compacts a store that has grown, in the hours of `Store.CompactAt`, slowly enough not to disturb requests. */
 export class IdleCompaction {
   readonly #options: IdleCompactionOptions
-  #timer: { cancel(): void } | undefined
-  #going: Promise<void> | undefined
+  #timer: ReturnType<Schedule> | undefined
+  #compacting: Promise<void> | undefined
   /** Ends the current rest. */
   #wake = (): void => {}
   #isEnding = false
@@ -47,9 +48,9 @@ export class IdleCompaction {
   /** Checks now and once in a minute. */
   begin(): void {
     this.#timer = this.#options.schedule(() => this.begin(), LOOK_MS)
-    if (this.#going || !this.#isTime() || !this.#isGrown()) return
-    this.#going = this.#compact().finally(() => {
-      this.#going = undefined
+    if (this.#compacting || !this.#isTime() || !this.#isGrown()) return
+    this.#compacting = this.#compact().finally(() => {
+      this.#compacting = undefined
     })
   }
 
@@ -58,7 +59,7 @@ export class IdleCompaction {
     this.#isEnding = true
     this.#timer?.cancel()
     this.#wake()
-    await this.#going
+    await this.#compacting
   }
 
   async #compact(): Promise<void> {
@@ -97,6 +98,6 @@ export class IdleCompaction {
     const { directory, store } = this.#options
     const { bytes } = directory
     const used = bytes < LEAST_BYTES ? bytes : store.usedBytes
-    return bytes >= GROWN * used && bytes >= LEAST_BYTES && store.hasRoom(0, (SPARE * used) / 2)
+    return bytes >= GROWN_FACTOR * used && bytes >= LEAST_BYTES && store.hasRoom(0, (SPARE_FACTOR * used) / 2)
   }
 }

@@ -1,5 +1,37 @@
+/*
+ * The keys of the store's rows. All begin with a tag (1 byte) and the number of a table (4 bytes), except those of versions.
+ *
+ * | Function | After tag and table |
+ * |---|---|
+ * | `tableKey` | nothing: the prefix of a table, or its single row |
+ * | `numberedKey` | a number (6 bytes) |
+ * | `keyedKey` | the key of an item: 0 and an integer (6 bytes), or 1 (its text) or 2 (its hash), the length (2 bytes), the bytes |
+ *
+ * A `versionKey` is a tag, the length (2 bytes) and the bytes of another row's key, and a position (6 bytes).
+ * All numbers are big-endian, so that keys sort like them.
+ */
+
 import { hash } from 'node:crypto'
 import type { Position } from '../events/event.ts'
+
+export interface Row {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+export interface RowsOptions {
+  readonly limit?: number
+  /** Stops after so many bytes of values. */
+  readonly bytes?: number
+  readonly reverse?: boolean
+}
+
+/**
+ * Bytes in the buffer of the store, which its next read overwrites. They are no Buffer, so that they cannot be kept
+ * without a copy (`Buffer.from`): copying each value makes a page take 6 % longer, and a scan of all items a quarter.
+ */
+export type ScratchBytes = ArrayLike<number> &
+  Pick<Buffer, 'toString' | 'copy' | 'readUInt16BE' | 'readUInt32BE' | 'readDoubleBE'>
 
 /** The kind of a row: the first byte of its key. Items sort last, as LMDB fills pages only at the end of all keys. */
 export const TAG = {
@@ -31,16 +63,16 @@ const MOST_ID_BYTES = 256
 const KIND = { integer: 0, text: 1, hashed: 2 } as const
 /** Before a text: its kind and its length. */
 const KIND_BYTES = 3
+/** Before the key inside a version's key: its tag and its length. */
+const VERSION_BYTES = 3
+
+/** Size of a position, or of another integer below 2 ** 48. */
+export const POSITION_BYTES = 6
+/** Greater than or equal to all positions and places. */
+export const HIGHEST = 2 ** 48 - 1
 
 export function tableKey(tag: Tag, table: number): Buffer {
   return newKey(tag, table, 0)
-}
-
-function newKey(tag: Tag, table: number, bytes: number): Buffer {
-  const key = Buffer.allocUnsafe(PREFIX_BYTES + bytes)
-  key[0] = tag
-  key.writeUInt32BE(table, 1)
-  return key
 }
 
 /** The key of a row that has a number in a table. */
@@ -68,29 +100,13 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   return row
 }
 
-/** The integer if the key is a canonical integer of up to 14 digits; -1 for other keys. */
-function shortInteger(key: string): number {
-  const { length } = key
-  if (length === 0 || length > 14) return -1
-  let integer = 0
-  for (let at = 0; at < length; at++) {
-    const digit = key.charCodeAt(at) - 48
-    if (digit < 0 || digit > 9) return -1
-    integer = integer * 10 + digit
-  }
-  return length > 1 && key.charCodeAt(0) === 48 ? -1 : integer
-}
-
-/**
- * The key of an old version of a row, which was valid from a position on. The length comes first, so that no key is a
- * prefix of another.
- */
+/** The key of an old version of a row, which was valid from a position on. No such key is a prefix of another. */
 export function versionKey(key: Buffer, since: Position): Buffer {
-  const version = Buffer.allocUnsafe(3 + key.length + POSITION_BYTES)
+  const version = Buffer.allocUnsafe(VERSION_BYTES + key.length + POSITION_BYTES)
   version[0] = TAG.version
   version.writeUInt16BE(key.length, 1)
-  key.copy(version, 3)
-  putPosition(version, 3 + key.length, since)
+  key.copy(version, VERSION_BYTES)
+  putPosition(version, VERSION_BYTES + key.length, since)
   return version
 }
 
@@ -107,10 +123,25 @@ export function prefixEnd(prefix: Buffer): Buffer {
   throw new Error('no key is behind these')
 }
 
-/** Size of a position, or of another integer below 2 ** 48. Big-endian, so that bytes sort like numbers. */
-export const POSITION_BYTES = 6
-/** Greater than or equal to all positions and places. */
-export const HIGHEST = 2 ** 48 - 1
+function newKey(tag: Tag, table: number, bytes: number): Buffer {
+  const key = Buffer.allocUnsafe(PREFIX_BYTES + bytes)
+  key[0] = tag
+  key.writeUInt32BE(table, 1)
+  return key
+}
+
+/** The integer if the key is a canonical integer of up to 14 digits; -1 for other keys. */
+function shortInteger(key: string): number {
+  const { length } = key
+  if (length === 0 || length > 14) return -1
+  let integer = 0
+  for (let at = 0; at < length; at++) {
+    const digit = key.charCodeAt(at) - 48
+    if (digit < 0 || digit > 9) return -1
+    integer = integer * 10 + digit
+  }
+  return length > 1 && key.charCodeAt(0) === 48 ? -1 : integer
+}
 
 export function positionOf(bytes: ArrayLike<number>, offset = 0): Position {
   // The result of `readUIntBE`, which is several times slower.
@@ -123,23 +154,4 @@ export function positionOf(bytes: ArrayLike<number>, offset = 0): Position {
 export function putPosition(bytes: Buffer, offset: number, position: Position): void {
   bytes.writeUInt16BE(Math.floor(position / 2 ** 32), offset)
   bytes.writeUInt32BE(position >>> 0, offset + 2)
-}
-
-/**
- * Bytes in the buffer of the store, which its next read overwrites. They are no Buffer, so that they cannot be kept
- * without a copy (`Buffer.from`): copying each value makes a page take 6 % longer, and a scan of all items a quarter.
- */
-export type ScratchBytes = ArrayLike<number> &
-  Pick<Buffer, 'toString' | 'copy' | 'readUInt16BE' | 'readUInt32BE' | 'readDoubleBE'>
-
-export interface Row {
-  readonly key: Buffer
-  readonly value: Buffer
-}
-
-export interface RowsOptions {
-  readonly limit?: number
-  /** Stops after so many bytes of values. */
-  readonly bytes?: number
-  readonly reverse?: boolean
 }

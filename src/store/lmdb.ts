@@ -43,17 +43,6 @@ export function openLmdb(path: string): Lmdb {
   }
 }
 
-/** Puts a row after all others, in a transaction. Without `append`, LMDB splits full pages in half. */
-export function append(db: Lmdb, key: Buffer, value: Buffer): void {
-  db.putSync(key, value, { append: true })
-}
-
-/** Puts a row in a transaction unless one has its key; returns whether it was put. */
-export function putNew(db: Lmdb, key: Buffer, value: Buffer): boolean {
-  // The types of lmdb have a result only for puts without options.
-  return (db.putSync(key, value, { noOverwrite: true }) as unknown) === true
-}
-
 /** The last key; empty if there are no rows. */
 export function lastKey(db: Lmdb): Buffer {
   for (const key of db.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key)
@@ -83,90 +72,11 @@ export function withNodeCode(error: unknown): NodeJS.ErrnoException {
  * `test/store/lmdb.test.ts` compares both with what its public functions say, so that it fails if an upgrade changes them.
  */
 
-/**
- * Offsets of the fields of LMDB's meta pages, the first two pages of its file (`MDB_page_header` and `MDB_meta` in mdb.c).
- * LMDB verifies little of them: if one is damaged or refers to pages beyond the file, the process ends with SIGSEGV or
- * SIGBUS.
- */
-export const META = {
-  pageFlags: 18,
-  magic: 24,
-  pageBytes: 48,
-  freeFlags: 52,
-  freeRoot: 88,
-  mainFlags: 100,
-  mainRoot: 136,
-  lastPage: 144,
-  transaction: 152,
-} as const
-const BYTES = 160
-const META_PAGE = 8
-const MAGIC = Buffer.from('dec0efbe02000000', 'hex')
-const NO_ROOT = 2n ** 64n - 1n
-const PAGE_BYTES = { least: 512, most: 65536 } as const
-
-/** A summary of LMDB's meta pages. */
-export interface Meta {
-  /** The minimum size of a file that holds all pages in use. */
-  readonly bytes: number
-  readonly crc: number
-}
-
-interface MetaPage {
-  readonly noted: Buffer
-  readonly pageBytes: number
-  readonly freeFlags: number
-  readonly roots: readonly bigint[]
-  readonly lastPage: bigint
-  readonly transaction: bigint
-}
-
-/** Undefined if the file is not a database, or its meta pages are so damaged that LMDB cannot open it. */
-export function metaOf(path: string): Meta | undefined {
-  const file = openSync(path, 'r')
-  try {
-    const first = metaPageAt(file, 0)
-    const second = first && metaPageAt(file, first.pageBytes)
-    if (!first || !second || first.pageBytes !== second.pageBytes || first.freeFlags !== second.freeFlags)
-      return undefined
-    const { roots, lastPage, pageBytes } = first.transaction > second.transaction ? first : second
-    if (roots.some((root) => root !== NO_ROOT && (root < 2n || root > lastPage))) return undefined
-    return { bytes: Number(lastPage + 1n) * pageBytes, crc: crc32(second.noted, crc32(first.noted)) }
-  } finally {
-    closeSync(file)
-  }
-}
-
-/**
- * Extends the file to the size that LMDB expects: pages at its end that a transaction allocated and freed again are not
- * written. After that, a shorter file must have been truncated.
- */
-function lengthen(path: string): void {
-  try {
-    const bytes = metaOf(path)?.bytes ?? 0
-    if (statSync(path).size < bytes) truncateSync(path, bytes)
-  } catch {
-    // If it stays short, the next start rebuilds the store.
-  }
-}
-
-function metaPageAt(file: number, offset: number): MetaPage | undefined {
-  const page = Buffer.alloc(BYTES)
-  if (readSync(file, page, 0, BYTES, offset) < BYTES) return undefined
-  const pageBytes = page.readUInt32LE(META.pageBytes)
-  const isMeta =
-    page.readUInt16LE(META.pageFlags) === META_PAGE &&
-    page.subarray(META.magic, META.magic + MAGIC.length).equals(MAGIC)
-  if (!isMeta || pageBytes < PAGE_BYTES.least || pageBytes > PAGE_BYTES.most) return undefined
-  if (page.readUInt16LE(META.mainFlags) !== 0) return undefined
-  return {
-    noted: page,
-    pageBytes,
-    freeFlags: page.readUInt16LE(META.freeFlags),
-    roots: [page.readBigUInt64LE(META.freeRoot), page.readBigUInt64LE(META.mainRoot)],
-    lastPage: page.readBigUInt64LE(META.lastPage),
-    transaction: page.readBigUInt64LE(META.transaction),
-  }
+/** Resolves when all commits are on the disk. */
+export function synced(db: Lmdb): Promise<void> {
+  // The types lack it.
+  const { env } = db as unknown as { readonly env: { sync(done: (error?: Error) => void): void } }
+  return new Promise((resolve, reject) => env.sync((error) => (error ? reject(error) : resolve())))
 }
 
 /** Larger values get overflow pages of their own. */
@@ -208,20 +118,101 @@ export class FileLength {
     if (!this.#hasRemoved && this.#largeValues < 2) return
     const last = lastPage(db)
     if (last === this.#checkedTo) return
-    lengthen(this.#path)
+    extendFile(this.#path)
     this.#checkedTo = last
   }
-}
-
-/** Resolves when all commits are on the disk. */
-export function synced(db: Lmdb): Promise<void> {
-  // The types lack it.
-  const { env } = db as unknown as { readonly env: { sync(done: (error?: Error) => void): void } }
-  return new Promise((resolve, reject) => env.sync((error) => (error ? reject(error) : resolve())))
 }
 
 /** The number of the last page that the last transaction knows. */
 function lastPage(db: Lmdb): number {
   const { env } = db as unknown as { readonly env: { info(): { readonly lastPageNumber: number } } }
   return env.info().lastPageNumber
+}
+
+/**
+ * Extends the file to the size that LMDB expects: pages at its end that a transaction allocated and freed again are not
+ * written. After that, a shorter file must have been truncated.
+ */
+function extendFile(path: string): void {
+  try {
+    const bytes = metaOf(path)?.bytes ?? 0
+    if (statSync(path).size < bytes) truncateSync(path, bytes)
+  } catch {
+    // If it stays short, the next start rebuilds the store.
+  }
+}
+
+/** A summary of LMDB's meta pages. */
+interface Meta {
+  /** The minimum size of a file that holds all pages in use. */
+  readonly bytes: number
+  readonly crc: number
+}
+
+/** Undefined if the file is not a database, or its meta pages are so damaged that LMDB cannot open it. */
+export function metaOf(path: string): Meta | undefined {
+  const file = openSync(path, 'r')
+  try {
+    const first = metaPageAt(file, 0)
+    const second = first && metaPageAt(file, first.pageBytes)
+    if (!first || !second || first.pageBytes !== second.pageBytes || first.freeFlags !== second.freeFlags)
+      return undefined
+    const { roots, lastPage, pageBytes } = first.transaction > second.transaction ? first : second
+    // LMDB would read beyond the file.
+    if (roots.some((root) => root !== NO_ROOT && (root < 2n || root > lastPage))) return undefined
+    return { bytes: Number(lastPage + 1n) * pageBytes, crc: crc32(second.bytes, crc32(first.bytes)) }
+  } finally {
+    closeSync(file)
+  }
+}
+
+interface MetaPage {
+  readonly bytes: Buffer
+  readonly pageBytes: number
+  readonly freeFlags: number
+  readonly roots: readonly bigint[]
+  readonly lastPage: bigint
+  readonly transaction: bigint
+}
+
+/**
+ * Offsets of the fields of LMDB's meta pages, the first two pages of its file (`MDB_page_header` and `MDB_meta` in mdb.c).
+ * LMDB verifies little of them: if one is damaged or refers to pages beyond the file, the process ends with SIGSEGV or
+ * SIGBUS.
+ */
+export const META = {
+  pageFlags: 18,
+  magic: 24,
+  pageBytes: 48,
+  freeFlags: 52,
+  freeRoot: 88,
+  mainFlags: 100,
+  mainRoot: 136,
+  lastPage: 144,
+  transaction: 152,
+} as const
+const META_BYTES = 160
+/** The flag of a meta page. */
+const IS_META = 8
+const MAGIC = Buffer.from('dec0efbe02000000', 'hex')
+/** The root of an empty tree. */
+const NO_ROOT = 2n ** 64n - 1n
+const PAGE_BYTES = { least: 512, most: 65536 } as const
+
+function metaPageAt(file: number, offset: number): MetaPage | undefined {
+  const page = Buffer.alloc(META_BYTES)
+  if (readSync(file, page, 0, META_BYTES, offset) < META_BYTES) return undefined
+  const pageBytes = page.readUInt32LE(META.pageBytes)
+  const isMeta =
+    page.readUInt16LE(META.pageFlags) === IS_META && page.subarray(META.magic, META.magic + MAGIC.length).equals(MAGIC)
+  if (!isMeta || pageBytes < PAGE_BYTES.least || pageBytes > PAGE_BYTES.most) return undefined
+  if (page.readUInt16LE(META.mainFlags) !== 0) return undefined
+  return {
+    bytes: page,
+    pageBytes,
+    freeFlags: page.readUInt16LE(META.freeFlags),
+    roots: [page.readBigUInt64LE(META.freeRoot), page.readBigUInt64LE(META.mainRoot)],
+    lastPage: page.readBigUInt64LE(META.lastPage),
+    transaction: page.readBigUInt64LE(META.transaction),
+  }
 }

@@ -46,25 +46,6 @@ export function entryCount(node: Buffer): number {
   return shortAt(node, AT.size)
 }
 
-function startOf(node: Buffer, size: number, index: number): number {
-  const base = AT.ends + END_BYTES * size
-  return index === 0 ? base : base + shortAt(node, AT.ends + END_BYTES * (index - 1))
-}
-
-function endOf(node: Buffer, size: number, index: number): number {
-  return AT.ends + END_BYTES * size + shortAt(node, AT.ends + END_BYTES * index)
-}
-
-/** The result of `readUInt16BE`, which is several times slower. */
-function shortAt(node: Buffer, at: number): number {
-  return ((node[at] as number) << 8) | (node[at + 1] as number)
-}
-
-function putShort(node: Buffer, at: number, value: number): void {
-  node[at] = value >>> 8
-  node[at + 1] = value & 0xff
-}
-
 /** Bytes of an entry in a node. */
 export function entryBytes(entry: Buffer): number {
   return END_BYTES + entry.length
@@ -76,12 +57,12 @@ export function entryAt(node: Buffer, index: number): Buffer {
   return node.subarray(startOf(node, size, index), endOf(node, size, index))
 }
 
-/** Whether two entries are equal without their last `last` bytes. */
-export function isEntry(node: Buffer, index: number, other: Buffer, last: number): boolean {
+/** Whether an entry equals `other`, both without the `omitted` bytes at their ends. */
+export function isEntry(node: Buffer, index: number, other: Buffer, omitted: number): boolean {
   const size = entryCount(node)
   const start = startOf(node, size, index)
-  const length = endOf(node, size, index) - last - start
-  return length === other.length - last && compareBytes(other, length, node, start, length) === 0
+  const length = endOf(node, size, index) - omitted - start
+  return length === other.length - omitted && compareBytes(other, length, node, start, length) === 0
 }
 
 /** The place at the end of a leaf's key. */
@@ -137,31 +118,6 @@ export function lowerBound(node: Buffer, key: Buffer): number {
 /** The child that contains a key, or would. */
 export function childFor(node: Buffer, key: Buffer): number {
   return firstAbove(node, 1, CHILD_BYTES, key, false) - 1
-}
-
-/** The first entry from `from` on that is above a key (or equal, with `orEqual`), without the last `last` bytes. */
-function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqual: boolean): number {
-  const size = entryCount(node)
-  let low = from
-  let high = size
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    const start = startOf(node, size, middle)
-    const order = compareBytes(key, key.length, node, start, endOf(node, size, middle) - last - start)
-    if (order > 0 || (order === 0 && !orEqual)) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-/** Compares byte ranges like `Buffer.compare`; for short keys a loop is faster than that call. */
-function compareBytes(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
-  const both = Math.min(keyLength, length)
-  for (let at = 0; at < both; at++) {
-    const difference = (key[at] as number) - (node[start + at] as number)
-    if (difference !== 0) return difference
-  }
-  return keyLength - length
 }
 
 /** A copy with one more entry. */
@@ -227,18 +183,18 @@ export function withoutEntries(node: Buffer, from: number, to: number): Buffer {
 
 /** A new node with the entries of both. */
 export function joinNodes(left: Buffer, right: Buffer): Buffer {
-  const [l, r] = [entryCount(left), entryCount(right)]
-  const [leftBase, rightBase] = [AT.ends + END_BYTES * l, AT.ends + END_BYTES * r]
+  const [leftSize, rightSize] = [entryCount(left), entryCount(right)]
+  const [leftBase, rightBase] = [AT.ends + END_BYTES * leftSize, AT.ends + END_BYTES * rightSize]
   const made = Buffer.allocUnsafeSlow(left.length + right.length - AT.ends)
   left.copy(made, 0, 0, leftBase)
-  putShort(made, AT.size, l + r)
-  const bytes = left.length - leftBase
-  for (let at = 0; at < r; at++) {
-    putShort(made, leftBase + END_BYTES * at, bytes + shortAt(right, AT.ends + END_BYTES * at))
+  putShort(made, AT.size, leftSize + rightSize)
+  const leftBytes = left.length - leftBase
+  for (let at = 0; at < rightSize; at++) {
+    putShort(made, leftBase + END_BYTES * at, leftBytes + shortAt(right, AT.ends + END_BYTES * at))
   }
-  const base = AT.ends + END_BYTES * (l + r)
+  const base = leftBase + END_BYTES * rightSize
   left.copy(made, base, leftBase)
-  right.copy(made, base + bytes, rightBase)
+  right.copy(made, base + leftBytes, rightBase)
   return made
 }
 
@@ -257,4 +213,52 @@ export function summaryOf(node: Buffer): Omit<Child, 'node'> {
     high = Math.max(high, child?.high ?? place)
   }
   return { count, low: Math.min(low, HIGHEST), high }
+}
+
+/**
+ * Index of the first entry from `from` on that, without the `omitted` bytes at its end, is above a key (or equal, with
+ * `orEqual`).
+ */
+function firstAbove(node: Buffer, from: number, omitted: number, key: Buffer, orEqual: boolean): number {
+  const size = entryCount(node)
+  let low = from
+  let high = size
+  // Invariant: entries before `low` are not above the key, and those from `high` on are.
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const start = startOf(node, size, middle)
+    const order = compareBytes(key, key.length, node, start, endOf(node, size, middle) - omitted - start)
+    if (order > 0 || (order === 0 && !orEqual)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Compares byte ranges like `Buffer.compare`; for short keys a loop is faster than that call. */
+function compareBytes(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
+  const both = Math.min(keyLength, length)
+  for (let at = 0; at < both; at++) {
+    const difference = (key[at] as number) - (node[start + at] as number)
+    if (difference !== 0) return difference
+  }
+  return keyLength - length
+}
+
+function startOf(node: Buffer, size: number, index: number): number {
+  const base = AT.ends + END_BYTES * size
+  return index === 0 ? base : base + shortAt(node, AT.ends + END_BYTES * (index - 1))
+}
+
+function endOf(node: Buffer, size: number, index: number): number {
+  return AT.ends + END_BYTES * size + shortAt(node, AT.ends + END_BYTES * index)
+}
+
+/** The result of `readUInt16BE`, which is several times slower. */
+function shortAt(node: Buffer, at: number): number {
+  return ((node[at] as number) << 8) | (node[at + 1] as number)
+}
+
+function putShort(node: Buffer, at: number, value: number): void {
+  node[at] = value >>> 8
+  node[at + 1] = value & 0xff
 }

@@ -1,3 +1,18 @@
+/*
+ * The directory of a journal's store holds the database and the state file. The state tells the next start whether it can
+ * use the database. It is written durably before the database is opened, and after it is closed.
+ *
+ * | State of the store | In the state file | The next start after a crash |
+ * |---|---|---|
+ * | opened | `isOpen`, `ended` | uses it, unless the system was rebooted, or MOST_ENDED processes in a row ended so early |
+ * | settled: in use for a while | `isOpen` | uses it, unless the system was rebooted |
+ * | doubtful: damaged, or not synced | `doubt` | sets it aside |
+ * | closed | `bytes`, `writtenMs`, `meta` | uses it, unless the file differs from these |
+ *
+ * A store that is set aside is renamed, and a new one is built from the journal. The next start goes on with a store that
+ * is not complete yet. When the new one is complete and synced, or when the disk is full, the one set aside is removed.
+ */
+
 import {
   chmodSync,
   closeSync,
@@ -21,14 +36,14 @@ import { Store } from './store.ts'
 
 /** Stores of another format are not opened. */
 const FORMAT = 4
-const STORE = 'store.mdb'
-const STATE = 'store.json'
+const DATABASE_NAME = 'store.mdb'
+const STATE_NAME = 'store.json'
 /** Fixed size of the state file: one sector, padded with blanks. */
-const NOTED_BYTES = 512
+const STATE_BYTES = 512
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
-/** The content of store.json, written durably before the store is opened and after it is closed. */
-interface Noted {
+/** The content of the state file. */
+interface StoreState {
   readonly format: number
   /** True while a process has the store open, and after one has ended without closing it. */
   readonly isOpen: boolean
@@ -46,7 +61,7 @@ interface Noted {
   readonly doubt?: string
 }
 
-type NewlyNoted = Pick<Noted, 'isOpen' | 'ended'> & { readonly bytes?: number }
+type StateChange = Pick<StoreState, 'isOpen' | 'ended'> & { readonly bytes?: number }
 
 /** Damage that crashes the process can only be detected by counting crashes. */
 const MOST_ENDED = 2
@@ -60,14 +75,13 @@ export interface Compacted {
   readonly after: number
 }
 
-/** The directory of a journal's store. */
 export class StoreDirectory {
   readonly path: string
   /** The reason why an existing store was not used; undefined if it was used or did not exist. */
   whyNot: string | undefined
   /** The reason why the next start must not use the store. */
   #doubt: string | undefined
-  #removing: Promise<unknown> = Promise.resolve()
+  #removal: Promise<unknown> = Promise.resolve()
 
   constructor(path: string) {
     this.path = path
@@ -79,7 +93,7 @@ export class StoreDirectory {
    */
   open(): Store {
     this.whyNot = fileBytes(this.#file) === undefined ? undefined : this.whyNotUsable()
-    const { isOpen = false, ended = 0 } = this.#noted() ?? {}
+    const { isOpen = false, ended = 0 } = this.#readState() ?? {}
     if (this.whyNot !== undefined) this.setAside()
     this.#removeCopy()
     try {
@@ -92,29 +106,9 @@ export class StoreDirectory {
     }
   }
 
-  #open(ended: number): Store {
-    const store = Store.open(this.#file, () => {
-      mkdirSync(this.path, { recursive: true, mode: 0o700 })
-      this.#noteDurably({ isOpen: true, ended })
-    })
-    store.full = () => this.#makeRoom()
-    return store
-  }
-
-  /** Removes what an interrupted compaction left. */
-  #removeCopy(): void {
-    const removed = [this.#copy, `${this.#copy}-lock`].map((path) => rm(path, { force: true }).catch(() => {}))
-    this.#removing = Promise.all(removed)
-  }
-
-  /** A store that was set aside is removed when the disk is full. */
-  #makeRoom(): void {
-    rmSync(this.#aside, { force: true })
-  }
-
   /** Called some time after the start, or by a command: a crash from now on is not attributed to the store. */
   settle(): void {
-    this.#note({ isOpen: true })
+    this.#writeState({ isOpen: true })
   }
 
   /** Renames the store to `.aside`, replacing an earlier one of that name. */
@@ -133,8 +127,8 @@ export class StoreDirectory {
     await store.end()
     await this.sync(store)
     await store.close()
-    await this.#removing
-    this.#note({ isOpen: false })
+    await this.#removal
+    this.#writeState({ isOpen: false })
   }
 
   /** A store that cannot be synced must not be used by the next start. */
@@ -151,11 +145,11 @@ export class StoreDirectory {
    * @throws {Refusal} when it could not be copied; it is unchanged.
    */
   async compact(): Promise<Compacted> {
-    const before = fileBytes(this.#file) ?? 0
+    const before = this.bytes
     const copy = this.#copy
     const store = this.open()
     this.settle()
-    await this.#removing
+    await this.#removal
     try {
       await store.copyTo(copy)
     } catch (error) {
@@ -172,13 +166,13 @@ export class StoreDirectory {
     fsyncSync(file)
     closeSync(file)
     this.#putCopy()
-    this.#note({ isOpen: false })
-    return { before, after: fileBytes(this.#file) ?? 0 }
+    this.#writeState({ isOpen: false })
+    return { before, after: this.bytes }
   }
 
   /** Compacts an open store; `rest` is that of `copyStore`. Undefined if it was abandoned without changes. */
   async compactOpen(store: Store, rest: (sliceMs: number) => Promise<boolean>): Promise<Compacted | undefined> {
-    await this.#removing
+    await this.#removal
     const before = this.bytes
     const copy = Store.open(this.#copy)
     let closing: Promise<void> | undefined
@@ -195,25 +189,67 @@ export class StoreDirectory {
       await (closing ?? copy.close())
       await old.close()
       this.#removeCopy()
-      await this.#removing
+      await this.#removal
     }
     return closing && { before, after: this.bytes }
   }
 
-  /** Replaces the file by the copy. After a kill the next start uses either, whatever its size. */
-  #putCopy(): void {
-    this.#note({ isOpen: true, bytes: 0 })
-    renameSync(this.#copy, this.#file)
-  }
-
   /** Makes the next start rebuild the store. */
   doubt(why: string): void {
-    this.#doubt ??= why.slice(0, NOTED_BYTES / 4)
-    this.#note({ isOpen: true })
+    this.#doubt ??= why.slice(0, STATE_BYTES / 4)
+    this.#writeState({ isOpen: true })
+  }
+
+  /** The reason why the store is not reliable; undefined if it is. */
+  whyNotUsable(): string | undefined {
+    const bytes = fileBytes(this.#file)
+    if (bytes === undefined) return 'it is missing'
+    const state = this.#readState()
+    if (!state) return 'nothing is noted about it'
+    if (state.format !== FORMAT) return `it has format ${state.format}`
+    if (state.doubt !== undefined) return state.doubt
+    if (bytes < state.bytes) return `it has ${bytes} bytes, and had ${state.bytes}`
+    if (!state.isOpen && !isAboutEqual(state.writtenMs, writtenMs(this.#file)))
+      return 'it was changed after it was closed'
+    if (state.isOpen && (state.boot === undefined || state.boot !== bootId())) {
+      return 'the system ended while it was open'
+    }
+    if (state.isOpen && (state.ended ?? 0) >= MOST_ENDED)
+      return `${state.ended} processes ended soon after they opened it`
+    const meta = metaOf(this.#file)
+    if (!meta || (!state.isOpen && meta.crc !== state.meta)) return 'its first pages are damaged'
+    if (bytes < meta.bytes) return `it has ${bytes} bytes, and should have ${meta.bytes}`
+    return undefined
   }
 
   get bytes(): number {
     return fileBytes(this.#file) ?? 0
+  }
+
+  #open(ended: number): Store {
+    const store = Store.open(this.#file, () => {
+      mkdirSync(this.path, { recursive: true, mode: 0o700 })
+      this.#writeStateDurably({ isOpen: true, ended })
+    })
+    store.full = () => this.#makeRoom()
+    return store
+  }
+
+  /** A store that was set aside is removed when the disk is full. */
+  #makeRoom(): void {
+    rmSync(this.#aside, { force: true })
+  }
+
+  /** Removes what an interrupted compaction left. */
+  #removeCopy(): void {
+    const removed = [this.#copy, `${this.#copy}-lock`].map((path) => rm(path, { force: true }).catch(() => {}))
+    this.#removal = Promise.all(removed)
+  }
+
+  /** Replaces the file by the copy. After a kill the next start uses either, whatever its size. */
+  #putCopy(): void {
+    this.#writeState({ isOpen: true, bytes: 0 })
+    renameSync(this.#copy, this.#file)
   }
 
   /** The file that a compaction writes. */
@@ -222,7 +258,7 @@ export class StoreDirectory {
   }
 
   get #file(): string {
-    return `${this.path}/${STORE}`
+    return `${this.path}/${DATABASE_NAME}`
   }
 
   /** A store that is not used any more. */
@@ -230,52 +266,31 @@ export class StoreDirectory {
     return `${this.#file}.aside`
   }
 
-  /** The reason why the store is not reliable; undefined if it is. */
-  whyNotUsable(): string | undefined {
-    const bytes = fileBytes(this.#file)
-    if (bytes === undefined) return 'it is missing'
-    const noted = this.#noted()
-    if (!noted) return 'nothing is noted about it'
-    if (noted.format !== FORMAT) return `it has format ${noted.format}`
-    if (noted.doubt !== undefined) return noted.doubt
-    if (bytes < noted.bytes) return `it has ${bytes} bytes, and had ${noted.bytes}`
-    if (!noted.isOpen && !isAbout(noted.writtenMs, writtenMs(this.#file))) return 'it was changed after it was closed'
-    if (noted.isOpen && (noted.boot === undefined || noted.boot !== bootId())) {
-      return 'the system ended while it was open'
-    }
-    if (noted.isOpen && (noted.ended ?? 0) >= MOST_ENDED)
-      return `${noted.ended} processes ended soon after they opened it`
-    const meta = metaOf(this.#file)
-    if (!meta || (!noted.isOpen && meta.crc !== noted.meta)) return 'its first pages are damaged'
-    if (bytes < meta.bytes) return `it has ${bytes} bytes, and should have ${meta.bytes}`
-    return undefined
-  }
-
-  #noted(): Noted | undefined {
+  #readState(): StoreState | undefined {
     try {
-      return JSON.parse(readFileSync(`${this.path}/${STATE}`, 'utf8')) as Noted
+      return JSON.parse(readFileSync(`${this.path}/${STATE_NAME}`, 'utf8')) as StoreState
     } catch {
       return undefined
     }
   }
 
   /** Skipped on a full disk or without a descriptor: the next start may then rebuild a store that was usable. */
-  #note(state: NewlyNoted): void {
+  #writeState(change: StateChange): void {
     try {
-      this.#noteDurably(state)
+      this.#writeStateDurably(change)
     } catch (error) {
       if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error
     }
   }
 
-  #noteDurably(state: NewlyNoted): void {
+  #writeStateDurably(change: StateChange): void {
     // The directory was removed on purpose, or the disk never had room for the store.
-    if (fileBytes(state.isOpen ? this.path : this.#file) === undefined) return
-    const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
+    if (fileBytes(change.isOpen ? this.path : this.#file) === undefined) return
+    const closed = change.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
     const doubt = this.#doubt !== undefined && { doubt: this.#doubt }
-    const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state, ...doubt }
+    const state: StoreState = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...change, ...doubt }
     // A half-written text does not parse.
-    overwriteDurably(`${this.path}/${STATE}`, JSON.stringify(noted).padEnd(NOTED_BYTES))
+    overwriteDurably(`${this.path}/${STATE_NAME}`, JSON.stringify(state).padEnd(STATE_BYTES))
   }
 }
 
@@ -288,8 +303,8 @@ function writtenMs(path: string): number | undefined {
 }
 
 /** Copying a file may round its times to milliseconds. */
-function isAbout(noted = 0, ms = 0): boolean {
-  return Math.abs(noted - ms) < 2
+function isAboutEqual(oneMs = 0, otherMs = 0): boolean {
+  return Math.abs(oneMs - otherMs) < 2
 }
 
 function bootId(): string | undefined {

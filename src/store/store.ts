@@ -8,7 +8,7 @@ import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { DiskSpace, SpaceRetry } from './disk-space.ts'
 import { POSITION_BYTES, positionOf, prefixEnd, type Row, type RowsOptions, type ScratchBytes, TAG } from './keys.ts'
-import { append, FileLength, type Lmdb, lastKey, openLmdb, putNew, synced, usedBytes, withNodeCode } from './lmdb.ts'
+import { FileLength, type Lmdb, lastKey, openLmdb, synced, usedBytes, withNodeCode } from './lmdb.ts'
 import { type Pin, Versions } from './versions.ts'
 
 /** Rows removed in one transaction. */
@@ -22,12 +22,12 @@ const REMOVED_AT_ONCE = 256
 export class Store {
   /** Undefined while the disk has no room for a new file: the store is empty, and each transaction tries to open it. */
   #db: Lmdb | undefined
-  readonly #open: () => Lmdb
+  readonly #openFile: () => Lmdb
   readonly #space: DiskSpace
   /** Undefined for a temporary store, whose file has no name. */
-  readonly #length: FileLength | undefined
+  readonly #fileLength: FileLength | undefined
   /** The last key; undefined if it must be looked up. */
-  #last: Buffer | undefined
+  #lastKey: Buffer | undefined
   readonly #removal = new SpaceRetry()
   #syncing: Promise<void> | undefined
   /** Called once when damage is found: the store is not reliable any more. */
@@ -44,9 +44,9 @@ export class Store {
 
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
     this.directory = dirname(path)
-    this.#length = isTemporary ? undefined : new FileLength(path)
+    this.#fileLength = isTemporary ? undefined : new FileLength(path)
     this.#space = new DiskSpace(path)
-    this.#open = () => {
+    this.#openFile = () => {
       // The lock file is written through a memory map: on a full disk that would end the process with SIGBUS.
       if (!existsSync(`${path}-lock`)) this.#space.check()
       begin()
@@ -118,12 +118,12 @@ export class Store {
   rows(start: Buffer, end: Buffer, { bytes = Number.POSITIVE_INFINITY, ...options }: RowsOptions = {}): Row[] {
     const range = options.reverse ? { start: end, end: start } : { start, end }
     const rows: Row[] = []
-    let left = bytes
+    let bytesLeft = bytes
     try {
       for (const row of this.#db?.getRange({ ...range, ...options }) ?? []) {
         rows.push(row)
-        left -= row.value.length
-        if (left <= 0) break
+        bytesLeft -= row.value.length
+        if (bytesLeft <= 0) break
       }
       return rows
     } catch (error) {
@@ -134,7 +134,7 @@ export class Store {
   /** Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop. */
   transaction<Result>(work: () => Result): Result {
     try {
-      this.#length?.begin()
+      this.#fileLength?.begin()
       const db = this.#opened()
       const result = db.transactionSync(() => {
         this.#space.begin()
@@ -142,10 +142,10 @@ export class Store {
         this.#space.check()
         return result
       })
-      this.#length?.check(db)
+      this.#fileLength?.check(db)
       return result
     } catch (error) {
-      this.#last = undefined
+      this.#lastKey = undefined
       const known = withNodeCode(error)
       // LMDB reports a partial write on a full disk as EIO.
       if (known.code === 'EIO' && this.#space.isShort) known.code = 'ENOSPC'
@@ -156,7 +156,7 @@ export class Store {
 
   /** Whether so many rows of so many bytes fit on the disk. */
   hasRoom(rows: number, bytes: number): boolean {
-    return this.#space.has(rows, bytes)
+    return this.#space.hasRoom(rows, bytes)
   }
 
   /** Puts a versioned row, whose value begins with its position. In a transaction. */
@@ -168,7 +168,7 @@ export class Store {
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#space.add(key.length + value.length)
-    this.#length?.put(value)
+    this.#fileLength?.put(value)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
     this.changed?.(key)
@@ -176,14 +176,15 @@ export class Store {
 
   #isBehindAll(key: Buffer): boolean {
     if (!this.#db || key[0] !== TAG.item) return false
-    this.#last ??= lastKey(this.#db)
-    return key.compare(this.#last) > 0
+    this.#lastKey ??= lastKey(this.#db)
+    return key.compare(this.#lastKey) > 0
   }
 
   /** Puts a row without versions unless one has its key; returns whether it was put. In a transaction. */
   setNew(key: Buffer, value: Buffer): boolean {
     this.#space.add(key.length + value.length)
-    const isNew = this.#db !== undefined && putNew(this.#db, key, value)
+    // The types of lmdb have a result only for puts without options.
+    const isNew = (this.#db?.putSync(key, value, { noOverwrite: true }) as unknown) === true
     if (isNew) this.changed?.(key)
     return isNew
   }
@@ -194,16 +195,17 @@ export class Store {
     this.#append(key, value)
   }
 
+  /** Without the option `append`, LMDB would split full pages in half. */
   #append(key: Buffer, value: Buffer): void {
-    if (this.#db) append(this.#db, key, value)
-    this.#last = Buffer.from(key)
+    this.#db?.putSync(key, value, { append: true })
+    this.#lastKey = Buffer.from(key)
   }
 
   /** In a transaction. */
   remove(key: Buffer): void {
     this.#space.add(key.length)
-    this.#length?.remove()
-    if (key[0] === TAG.item) this.#last = undefined
+    this.#fileLength?.remove()
+    if (key[0] === TAG.item) this.#lastKey = undefined
     this.#db?.remove(key)
     this.changed?.(key)
   }
@@ -249,19 +251,19 @@ export class Store {
     return this.#db ? usedBytes(this.#db) : 0
   }
 
-  /** Takes over the file of a copy with the same rows. Awaits `left`, then closes the previous file. */
-  async become(copy: Store, left: () => Promise<void>): Promise<void> {
-    const own = this.#db
+  /** Takes over the file of a copy with the same rows. Awaits `beforeClose`, then closes the previous file. */
+  async become(copy: Store, beforeClose: () => Promise<void>): Promise<void> {
+    const previous = this.#db
     this.#db = copy.#opened()
-    this.#length?.forget()
+    this.#fileLength?.forget()
     copy.#db = undefined
     copy.#isClosed = true
     forgottenStores.unregister(copy)
     forgottenStores.unregister(this)
     forgottenStores.register(this, this.#db, this)
     await this.#syncing?.catch(() => {})
-    await left()
-    await own?.close()
+    await beforeClose()
+    await previous?.close()
   }
 
   /** Stops background removal: commits after the last sync could be lost in parts. */
@@ -281,7 +283,7 @@ export class Store {
   #opened(): Lmdb {
     if (!this.#db) {
       if (this.#isClosed) throw new Refusal('Unavailable', 'The store is closed.')
-      this.#db = this.#open()
+      this.#db = this.#openFile()
       forgottenStores.register(this, this.#db, this)
     }
     return this.#db

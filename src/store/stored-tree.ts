@@ -26,8 +26,8 @@ export class NodeCache {
   }
 }
 
-/** The allocation state of node numbers. */
-interface Numbers {
+/** Which node numbers are free. */
+interface Allocation {
   /** The lowest number that was never used. */
   readonly next: number
   /** The first of the free list; NONE if it is empty. */
@@ -45,9 +45,9 @@ export class StoredTree implements Nodes {
   readonly #writer = new TreeWriter(this)
   /** Nodes changed by the current transaction. */
   readonly #changed = new Map<number, Buffer>()
-  #numbers: Numbers | undefined
-  /** Whether the current transaction has changed `#numbers`. */
-  #areNumbersChanged = false
+  #allocation: Allocation | undefined
+  /** Whether the current transaction has changed `#allocation`. */
+  #isAllocationChanged = false
 
   constructor(store: Store, number: number, cache: NodeCache) {
     this.#store = store
@@ -62,7 +62,7 @@ export class StoredTree implements Nodes {
 
   /** Makes the tree empty. This and the following methods need a transaction. */
   clear(): void {
-    this.#number({ next: 1, free: NONE })
+    this.#setAllocation({ next: 1, free: NONE })
     this.#writer.clear()
   }
 
@@ -87,22 +87,22 @@ export class StoredTree implements Nodes {
       if (isRead) this.#store.write(key, node)
       else this.#store.set(key, node)
     }
-    if (!this.#areNumbersChanged) return
-    this.#store.set(tableKey(TAG.tree, this.number), Buffer.from(JSON.stringify(this.#numbers)))
+    if (!this.#isAllocationChanged) return
+    this.#store.set(tableKey(TAG.tree, this.number), Buffer.from(JSON.stringify(this.#allocation)))
   }
 
   /** Called after the transaction has committed. */
   commit(): void {
     for (const [number, node] of this.#changed) this.#cache.set(this.number, number, node)
     this.#changed.clear()
-    this.#areNumbersChanged = false
+    this.#isAllocationChanged = false
   }
 
   /** Drops the changes since the last commit. */
   rollBack(): void {
     this.#changed.clear()
-    this.#numbers = undefined
-    this.#areNumbersChanged = false
+    this.#allocation = undefined
+    this.#isAllocationChanged = false
   }
 
   get(number: number): Buffer {
@@ -122,21 +122,21 @@ export class StoredTree implements Nodes {
   }
 
   allocate(): number {
-    const { next, free } = this.#known()
+    const { next, free } = this.#knownAllocation()
     if (free === NONE) {
-      this.#number({ next: next + 1, free })
+      this.#setAllocation({ next: next + 1, free })
       return next
     }
-    this.#number({ next, free: positionOf(this.get(free), NEXT) })
+    this.#setAllocation({ next, free: positionOf(this.get(free), NEXT) })
     return free
   }
 
   free(number: number): void {
-    const { next, free } = this.#known()
+    const { next, free } = this.#knownAllocation()
     const node = Buffer.alloc(NEXT + POSITION_BYTES)
     putPosition(node, NEXT, free)
     this.#changed.set(number, node)
-    this.#number({ next, free: number })
+    this.#setAllocation({ next, free: number })
   }
 
   /** Number of keys. */
@@ -146,25 +146,25 @@ export class StoredTree implements Nodes {
 
   /** Number of nodes including free ones; 0 before `clear`. */
   get nodes(): number {
-    return this.#load()?.next ?? 0
+    return this.#loadAllocation()?.next ?? 0
   }
 
-  #number(numbers: Numbers): void {
-    this.#numbers = numbers
-    this.#areNumbersChanged = true
+  #setAllocation(allocation: Allocation): void {
+    this.#allocation = allocation
+    this.#isAllocationChanged = true
   }
 
-  #known(): Numbers {
-    const numbers = this.#load()
-    if (!numbers) throw this.#damaged()
-    return numbers
+  #knownAllocation(): Allocation {
+    const allocation = this.#loadAllocation()
+    if (!allocation) throw this.#damaged()
+    return allocation
   }
 
-  #load(): Numbers | undefined {
-    if (this.#numbers) return this.#numbers
+  #loadAllocation(): Allocation | undefined {
+    if (this.#allocation) return this.#allocation
     const found = this.#store.newest(tableKey(TAG.tree, this.number))
-    this.#numbers = found && (JSON.parse(found.toString()) as Numbers)
-    return this.#numbers
+    this.#allocation = found && (JSON.parse(found.toString()) as Allocation)
+    return this.#allocation
   }
 
   #nodeAt(number: number, at: Position): Buffer {

@@ -26,10 +26,9 @@ import { ROOT } from './tree.ts'
 
 /** A larger node is split. This is one page of the store. */
 const MOST_BYTES = 4000
-/** A smaller node is merged with its neighbour, */
+/** A smaller node is joined with its neighbour, unless both together would exceed `MOST_JOINED_BYTES`. */
 const FEW_BYTES = 1000
-/** if both together do not exceed this size. */
-const JOINED_BYTES = 3000
+const MOST_JOINED_BYTES = 3000
 
 /** Highest size of a key, so that a full node has at least three. */
 export const MOST_KEY_BYTES = 1000
@@ -47,6 +46,7 @@ export interface Nodes {
   free(number: number): void
 }
 
+/** A node on the path from the root, and the index of the child to which the path goes on. */
 interface Step {
   readonly number: number
   readonly index: number
@@ -142,15 +142,15 @@ export class TreeWriter {
     return { path, leaf: number, end }
   }
 
-  /** Stores a node that got entries, the last of them at index `at`; splits it if it is too large. */
-  #grow(path: Step[], number: number, node: Buffer, at: number): void {
+  /** Stores a node that got entries, the last of them at index `last`; splits it if it is too large. */
+  #grow(path: Step[], number: number, node: Buffer, last: number): void {
     if (node.length <= MOST_BYTES) {
       this.#nodes.put(number, node)
       return
     }
     const size = entryCount(node)
     // Appending keys, as growing times do, leaves full nodes behind.
-    const from = at >= size >>> 1 ? Math.min(at + 1, size - 1) : size >>> 1
+    const from = last >= size >>> 1 ? Math.min(last + 1, size - 1) : size >>> 1
     const left = withoutEntries(node, from, size)
     const right = withoutEntries(node, 0, from)
     const separator = levelOf(node) === 0 ? separatorBetween(left, right) : Buffer.from(separatorAt(right, 0))
@@ -165,11 +165,7 @@ export class TreeWriter {
         childEntry(Buffer.alloc(0), { node: first, ...summaryOf(left) }),
         childEntry(separator, { node: next, ...summaryOf(right) }),
       ]
-      const root = emptyNode(levelOf(node) + 1)
-      this.#nodes.put(
-        ROOT,
-        entries.reduce((made, entry, index) => withEntry(made, index, entry), root),
-      )
+      this.#nodes.put(ROOT, withEntries(emptyNode(levelOf(node) + 1), [0, 0], entries))
       return
     }
     this.#nodes.put(number, left)
@@ -179,7 +175,7 @@ export class TreeWriter {
     this.#grow(path, parent.number, withEntry(above, parent.index + 1, entry), parent.index + 1)
   }
 
-  /** Stores a node that lost an entry. Frees it if it is empty, merges it with its neighbour if it is small. */
+  /** Stores a node that lost an entry. Frees it if it is empty, joins it with its neighbour if it is small. */
   #shrink(path: Step[], number: number, node: Buffer): void {
     this.#nodes.put(number, node)
     const parent = path.pop()
@@ -199,6 +195,7 @@ export class TreeWriter {
     const [left, right] = [childAt(above, index), childAt(above, index + 1)]
     const both = this.#joined(left, right, separatorAt(above, index + 1))
     if (!both) return
+    // The joined node keeps the number of the left one.
     this.#nodes.put(left.node, both)
     this.#nodes.free(right.node)
     const joinedAbove = withoutEntry(above, index + 1)
@@ -206,14 +203,14 @@ export class TreeWriter {
     this.#shrink(path, parent.number, joinedAbove)
   }
 
+  /** A node with the entries of both children; undefined if it would be too large. */
   #joined({ node: left }: Child, { node: right }: Child, separator: Buffer): Buffer | undefined {
-    const [l, r] = [this.#nodes.get(left), this.#nodes.get(right)]
-    // The joined node keeps the number of the left one.
-    if (l.length + r.length + separator.length > JOINED_BYTES) return undefined
-    if (levelOf(r) === 0) return joinNodes(l, r)
+    const [leftNode, rightNode] = [this.#nodes.get(left), this.#nodes.get(right)]
+    if (leftNode.length + rightNode.length + separator.length > MOST_JOINED_BYTES) return undefined
+    if (levelOf(rightNode) === 0) return joinNodes(leftNode, rightNode)
     // The separator of the first child may be too high; the one from the parent is a correct bound.
-    const first = childEntry(separator, childAt(r, 0))
-    return joinNodes(l, withEntry(withoutEntry(r, 0), 0, first))
+    const first = childEntry(separator, childAt(rightNode, 0))
+    return joinNodes(leftNode, withEntry(withoutEntry(rightNode, 0), 0, first))
   }
 
   /** Replaces a root with a single child by that child. */

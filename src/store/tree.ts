@@ -15,7 +15,7 @@
  * | `tree.ts` | counts and finds keys in nodes that it is given by number |
  * | `tree-writer.ts` | inserts and removes keys: splits, joins and frees nodes in a transaction |
  * | `stored-tree.ts` | keeps the nodes in the store: versions, a cache, free numbers. Opens a `Tree` as of a position |
- * | `merged-tree.ts` | a tree with some keys skipped and others added: an index as it was before a few items changed |
+ * | `merged-tree.ts` | a tree with some keys removed and others added: an index as it was before a few items changed |
  */
 
 import type { Turn } from '../runtime/turns.ts'
@@ -62,20 +62,21 @@ export function tupleOf(key: Buffer): Buffer {
 }
 
 /** Added keys, which are counted though they are not in a tree, and removed ones, which are in it and not counted. */
-export interface KeyChanges {
+interface KeyChanges {
   /** The number of added keys minus that of removed ones, from where a search begins to before `key`. */
   shiftAt(key: Buffer): number
   /** The number of removed keys from where the search begins. */
   readonly removed: number
 }
 
-export interface Found {
+interface Found {
   readonly cursor: Cursor
   /** Number of the tree's keys from where the search began to before the cursor. */
   readonly before: number
 }
 
-interface Level {
+/** A node on the path from the root, and the index of an entry in it. */
+interface Step {
   readonly node: Buffer
   index: number
 }
@@ -110,7 +111,7 @@ export class Tree implements OrderedKeys {
    * `changes`; keys that these do not count may be passed over. Takes one path from the root.
    */
   async find(from: Buffer, skipped: number, turn: Turn, changes?: KeyChanges): Promise<Found> {
-    const levels: Level[] = []
+    const path: Step[] = []
     /** Visible keys from `from` to before the node. */
     let before = 0
     /** Whether `from` belongs below the node; otherwise all keys of the node are behind it. */
@@ -126,6 +127,7 @@ export class Tree implements OrderedKeys {
         // Keys that `changes` removes are in the sums, so these are needed up to a higher number.
         const most = skipped + (changes?.removed ?? 0) - before - within
         const sums = await this.#sumsOf(node, start, most, entryCount(node), turn)
+        // `base + sums[n]` keys lie before child n.
         const base = before + within - (sums[start] as number)
         // The last child with at most `skipped` keys before it. Invariant: child `index` has so few, and those above `high` more.
         for (let high = entryCount(node) - 1; index < high; ) {
@@ -140,7 +142,7 @@ export class Tree implements OrderedKeys {
           isAtFrom = false
         }
       }
-      levels.push({ node, index })
+      path.push({ node, index })
       node = this.#nodeOf(childNode(node, index))
     }
     const first = isAtFrom ? lowerBound(node, from) : 0
@@ -153,8 +155,8 @@ export class Tree implements OrderedKeys {
       else high = middle
     }
     before += this.#countKeys(node, first, index)
-    levels.push({ node, index })
-    const cursor = new Cursor(this.#nodeOf, this.#below, levels)
+    path.push({ node, index })
+    const cursor = new Cursor(this.#nodeOf, this.#below, path)
     // The key is in another leaf, or the next visible one.
     if (index === entryCount(node) || placeAt(node, index) >= this.#below) cursor.next()
     return { cursor, before }
@@ -246,28 +248,28 @@ function totalsOf(node: Buffer): Totals {
 export class Cursor implements KeyCursor {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: number
-  readonly #levels: Level[]
+  readonly #path: Step[]
 
-  constructor(nodeOf: (number: number) => Buffer, below: number, levels: Level[]) {
+  constructor(nodeOf: (number: number) => Buffer, below: number, path: Step[]) {
     this.#nodeOf = nodeOf
     this.#below = below
-    this.#levels = levels
+    this.#path = path
   }
 
   /** The bytes do not change. Undefined before the first key and after the last. */
   get key(): Buffer | undefined {
-    const { node, index } = this.#levels.at(-1) as Level
+    const { node, index } = this.#path.at(-1) as Step
     return index >= 0 && index < entryCount(node) ? entryAt(node, index) : undefined
   }
 
   /** The place at the end of the key. */
   get place(): number {
-    const { node, index } = this.#levels.at(-1) as Level
+    const { node, index } = this.#path.at(-1) as Step
     return placeAt(node, index)
   }
 
   hasTupleOf(key: Buffer): boolean {
-    const { node, index } = this.#levels.at(-1) as Level
+    const { node, index } = this.#path.at(-1) as Step
     return index >= 0 && index < entryCount(node) && isEntry(node, index, key, POSITION_BYTES)
   }
 
@@ -280,47 +282,47 @@ export class Cursor implements KeyCursor {
   }
 
   #move(by: 1 | -1): void {
-    let leaf = this.#levels.at(-1) as Level
+    let leaf = this.#path.at(-1) as Step
     // Steps over invisible keys.
     do {
       leaf.index += by
       // The cursor is outside its leaf. Without a further leaf it stays there, and `key` is undefined.
       while (leaf.index < 0 || leaf.index >= entryCount(leaf.node)) {
-        if (!this.#turn(by)) {
+        if (!this.#enterNextLeaf(by)) {
           leaf.index = by > 0 ? entryCount(leaf.node) : -1
           return
         }
-        leaf = this.#levels.at(-1) as Level
+        leaf = this.#path.at(-1) as Step
         leaf.index += by
       }
     } while (placeAt(leaf.node, leaf.index) >= this.#below)
   }
 
   /** Moves to just before the first key of the next leaf, or, backwards, after the last one; false without one. */
-  #turn(by: 1 | -1): boolean {
+  #enterNextLeaf(by: 1 | -1): boolean {
     // Goes up to the lowest node with a further child, and from that down to its first leaf (backwards: the last one).
-    for (let depth = this.#levels.length - 2; depth >= 0; depth--) {
-      const level = this.#levels[depth] as Level
-      const at = this.#nextChild(level, by)
+    for (let depth = this.#path.length - 2; depth >= 0; depth--) {
+      const step = this.#path[depth] as Step
+      const at = this.#nextChild(step, by)
       if (at === undefined) continue
-      level.index = at
-      this.#levels.length = depth + 1
-      let node = this.#nodeOf(childNode(level.node, at))
+      step.index = at
+      this.#path.length = depth + 1
+      let node = this.#nodeOf(childNode(step.node, at))
       while (levelOf(node) > 0) {
         // Without a visible child, any will do: `#move` steps over the keys below it.
         const outside = { node, index: by > 0 ? -1 : entryCount(node) }
         const index = this.#nextChild(outside, by) ?? (by > 0 ? 0 : entryCount(node) - 1)
-        this.#levels.push({ node, index })
+        this.#path.push({ node, index })
         node = this.#nodeOf(childNode(node, index))
       }
-      this.#levels.push({ node, index: by > 0 ? -1 : entryCount(node) })
+      this.#path.push({ node, index: by > 0 ? -1 : entryCount(node) })
       return true
     }
     return false
   }
 
   /** The next child with visible places. */
-  #nextChild({ node, index }: Level, by: 1 | -1): number | undefined {
+  #nextChild({ node, index }: Step, by: 1 | -1): number | undefined {
     const size = entryCount(node)
     for (let at = index + by; at >= 0 && at < size; at += by) {
       if (this.#below === HIGHEST || childAt(node, at).low < this.#below) return at

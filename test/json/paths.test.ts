@@ -5,11 +5,11 @@ import {
   firstAt,
   formatPath,
   parsePath,
+  pathTo,
   pointer,
   select,
   selectionOf,
   splitList,
-  valueAt,
   valuesAt,
 } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
@@ -125,26 +125,26 @@ test('an array index has one canonical spelling', () => {
 
 test('a path inside an item finds an element by its id, and by its index only where no element has an id', () => {
   const item = { list: [{ id: 1, name: 'b' }, { id: '0', name: 'a' }, 'third', { id: '01' }, { id: -1 }, { id: 1.5 }] }
-  assert.deepEqual(valueAt(item, ['list', '0', 'name'], 'id'), 'a')
-  assert.deepEqual(valueAt(item, ['list', '1', 'name'], 'id'), 'b')
-  for (const id of ['01', '-1', '1.5']) assert.deepEqual(String(valueAt(item, ['list', id, 'id'], 'id')), id)
+  assert.deepEqual(pathTo(item, ['list', '0', 'name'], 'id')?.value, 'a')
+  assert.deepEqual(pathTo(item, ['list', '1', 'name'], 'id')?.value, 'b')
+  for (const id of ['01', '-1', '1.5']) assert.deepEqual(String(pathTo(item, ['list', id, 'id'], 'id')?.value), id)
   for (const index of ['2', '3', '4', '5', '00', '-0', '1.0', '']) {
-    assert.equal(valueAt(item, ['list', index], 'id'), undefined, index)
+    assert.equal(pathTo(item, ['list', index], 'id')?.value, undefined, index)
   }
-  assert.deepEqual(valueAt(item, [], 'id'), item)
+  assert.deepEqual(pathTo(item, [], 'id')?.value, item)
   // Another field is the id, so that these elements have none.
-  assert.deepEqual(valueAt(item, ['list', '1', 'name'], 'key'), 'a')
+  assert.deepEqual(pathTo(item, ['list', '1', 'name'], 'key')?.value, 'a')
   const without = { list: [{ id: null }, { id: true }, { n: 1 }, [{ id: 7 }, 'last']] }
-  assert.deepEqual(valueAt(without, ['list', '2', 'n'], 'id'), 1)
-  assert.deepEqual(valueAt(without, ['list', '3', '7', 'id'], 'id'), 7)
-  assert.equal(valueAt(without, ['list', '3', '1'], 'id'), undefined)
+  assert.deepEqual(pathTo(without, ['list', '2', 'n'], 'id')?.value, 1)
+  assert.deepEqual(pathTo(without, ['list', '3', '7', 'id'], 'id')?.value, 7)
+  assert.equal(pathTo(without, ['list', '3', '1'], 'id')?.value, undefined)
 })
 
 test('a path inside an item does not find inherited members', () => {
   for (const path of ['toString', '__proto__', 'constructor', 'hasOwnProperty']) {
-    assert.equal(valueAt({ a: { b: 1 } }, [path], 'id'), undefined, path)
-    assert.equal(valueAt({ a: { b: 1 } }, ['a', path], 'id'), undefined, path)
+    assert.equal(pathTo({ a: { b: 1 } }, [path], 'id')?.value, undefined, path)
+    assert.equal(pathTo({ a: { b: 1 } }, ['a', path], 'id')?.value, undefined, path)
   }
-  assert.equal(valueAt({ list: [1], text: 'abc' }, ['list', 'length'], 'id'), undefined)
-  assert.equal(valueAt({ list: [1], text: 'abc' }, ['text', '0'], 'id'), undefined)
+  assert.equal(pathTo({ list: [1], text: 'abc' }, ['list', 'length'], 'id')?.value, undefined)
+  assert.equal(pathTo({ list: [1], text: 'abc' }, ['text', '0'], 'id')?.value, undefined)
 })
