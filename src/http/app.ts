@@ -8,7 +8,7 @@ import { isOwnPath, publicPath } from './base-path.ts'
 import { allowOf, HttpRequest, type Method, notAllowed, Reply, type Resource, type Step } from './exchange.ts'
 import type { FastFrontOptions } from './fast-front.ts'
 import { securityHeaders } from './headers.ts'
-import { bodyOf, formBody, jsonBody } from './koa-body.ts'
+import { formReader } from './koa-body.ts'
 import { headersOf, inOrder } from './pipeline.ts'
 import { isClientGone } from './problems.ts'
 import { requestIdOf } from './requests.ts'
@@ -103,22 +103,15 @@ interface Exchange {
 
 /** Runs the steps before the route, and the route as their last one: the router's, or a file. */
 function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
-  const readText = jsonBody(bodyBytes)
-  const readForm = formBody()
+  const readForm = formReader()
   return async (ctx, next) => {
     const request = new HttpRequest(ctx.req, {
       path: ctx.path,
       querystring: ctx.querystring,
       base: publicPath(ctx.res, ''),
       requestId: ctx.state.requestId as string,
-      bytes: async () => {
-        await readText(ctx, async () => {})
-        return bodyOf(ctx)
-      },
-      fields: async () => {
-        await readForm(ctx, async () => {})
-        return (ctx.request as { body?: unknown }).body
-      },
+      bodyBytes,
+      fields: () => readForm(ctx),
     })
     const reply = new Reply()
     ctx.state.exchange = { request, reply } satisfies Exchange
