@@ -59,12 +59,12 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
 
 /** The names of all collections, and the replacement of all of them. */
 function everythingSteps(options: ApiOptions): Resource['routes'] {
-  const { views, past, journal, now, limits } = options
+  const { views, past, limits } = options
   return {
     GET: async (request, reply) => {
       const parameters = parametersOf(request, limits)
       refuseMisspelt(parameters, [AS_OF])
-      const at = await readPosition(parameters, reply, journal, now)
+      const at = await readPosition(parameters, reply, options)
       reply.position = at ?? views.position
       const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
       reply.tagged(request, { tag: tagOf(names), text: names })

@@ -73,14 +73,10 @@ export class Batches {
     reply.position = outcome.position
     const hints = new WriteHints(this.#options, collection)
     const results = { outcome, items, collection, hints }
-    if (!isLenient) {
-      const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
-      reply.json(await turns.run((turn) => idsOf(results, turn)), areDuplicates ? 200 : 201)
-      hints.tell(reply)
-      return
-    }
-    reply.set('Preference-Applied', 'handling=lenient')
-    reply.json(await turns.run((turn) => resultsOf(results, turn)))
+    if (isLenient) reply.set('Preference-Applied', 'handling=lenient')
+    const text = await turns.run((turn) => (isLenient ? resultsOf : idsOf)(results, turn))
+    const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
+    reply.json(text, isLenient || areDuplicates ? 200 : 201)
     hints.tell(reply)
   }
 }

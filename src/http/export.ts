@@ -6,11 +6,11 @@ import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import type { RelatedSnapshot } from '../query/embedding.ts'
 import type { PageText } from '../query/page-text.ts'
 import { RECEIVED, withReceived } from '../query/parameter.ts'
-import type { Queries } from '../query/queries.ts'
 import type { Query } from '../query/query.ts'
 import { ResultCursor } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { CsvColumns, columnOfRows } from './formats/csv-columns.ts'
 import { type Form, TYPES } from './formats/forms.ts'
@@ -26,15 +26,8 @@ import {
 } from './formats/writers.ts'
 import { onFirstUse } from './late-modules.ts'
 import type { ExportForm, ListRequest } from './list-request.ts'
-import { linkOf, type TagAt, type Wrapper, type WrapperOf } from './pages.ts'
+import { linkOf, tagAt, type Wrapper, wrapperOf } from './pages.ts'
 import { askerOf } from './requests.ts'
-
-interface ExportsOptions {
-  readonly queries: Queries
-  readonly tagAt: TagAt
-  readonly wrapperOf: WrapperOf
-  readonly scanSeconds: number
-}
 
 interface ExportRequest extends ListRequest {
   readonly exported: ExportForm
@@ -62,12 +55,12 @@ interface ExportContent {
 
 /** Responds with items in other formats than JSON, and with whole results in any format. */
 export class Exports {
-  readonly #options: ExportsOptions
+  readonly #options: ApiOptions
   readonly #turns = new Turns()
   readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
   #open = 0
 
-  constructor(options: ExportsOptions) {
+  constructor(options: ApiOptions) {
     this.#options = options
   }
 
@@ -83,7 +76,7 @@ export class Exports {
       if (isWhole && query.grouping) {
         throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
       }
-      const tag = this.#options.tagAt(list.name, Math.max(...snapshots.map(({ position }) => position)))
+      const tag = tagAt(this.#options, list.name, Math.max(...snapshots.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
       if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
       reply.status = 200
@@ -110,7 +103,7 @@ export class Exports {
       form,
       query: related.length > 0 ? { ...query, fields: undefined } : query,
       open: () => listSource(items),
-      wrapper: form === 'json' ? this.#options.wrapperOf(path, parameters, query, total) : undefined,
+      wrapper: form === 'json' ? wrapperOf(this.#options, path, parameters, query, total) : undefined,
       release,
     })
   }
@@ -119,8 +112,8 @@ export class Exports {
     { request, query, related, exported }: ExportRequest,
     snapshot: CollectionSnapshot,
   ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
-    const { queries, scanSeconds } = this.#options
-    const asker = askerOf(request, scanSeconds)
+    const { queries, limits } = this.#options
+    const asker = askerOf(request, limits.scanSeconds)
     if (query.grouping) {
       const { text, total } = await queries.answer(snapshot, query, asker)
       return { items: await this.#turns.run((turn) => rowsOf(text, exported.form, query, turn), asker), total }
@@ -142,10 +135,10 @@ export class Exports {
       throw new Refusal('TooManyRequests', `The server sends ${MOST_AT_ONCE} whole results at a time; try again later.`)
     }
     this.#open++
-    const end = once(() => {
+    const end = (): void => {
       this.#open--
       release()
-    })
+    }
     try {
       const open: OpenSource = (isOrdered) => resultSource(snapshot, isOrdered ? query : { ...query, sort: [] })
       await this.#send(reply, request, { form, query, open, wrapper: undefined, release: end })
@@ -159,7 +152,7 @@ export class Exports {
     const { form, open, wrapper, release } = content
     const turns = this.#turns
     let body: TextStream | undefined
-    const { limit } = askerOf(request, this.#options.scanSeconds)
+    const { limit } = askerOf(request, this.#options.limits.scanSeconds)
     // Work stops when the client disconnects.
     const asker: Asker = { isGone: () => request.isGone() || body?.destroyed === true, limit }
     const writer = await this.#writer(content, asker)
@@ -181,7 +174,7 @@ export class Exports {
       return part === '' ? undefined : part
     }
     body = new TextStream(next, release)
-    reply.stream(TYPE_HEADERS[form], body)
+    reply.send(TYPE_HEADERS[form], body)
   }
 
   async #writer({ form, query, open }: ExportContent, asker: Asker): Promise<ItemsWriter> {

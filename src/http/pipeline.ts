@@ -24,7 +24,7 @@ import { Histogram } from '../runtime/histogram.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { HttpRequest, Reply, Step } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './media-types.ts'
-import { PROBLEM_TYPE, problemOf } from './problems.ts'
+import { replyProblem } from './problems.ts'
 import { type SimulationSettings, simulate } from './simulation.ts'
 
 interface PipelineOptions {
@@ -51,8 +51,15 @@ export class Pipeline {
 
   /** Runs the steps of a request, and completes the reply. It is synchronous while they are, and never fails. */
   run(steps: readonly Step[], request: HttpRequest, reply: Reply): void | Promise<void> {
-    const respond = (): void => this.#respond(request, reply)
-    const refuse = (error: unknown): void => this.#refuse(error, request, reply)
+    const { log, position } = this.#options
+    const respond = (): void => {
+      const reflectsViews = request.path.startsWith('/api/') || request.path === '/api'
+      if (reflectsViews && request.client) reply.position ??= position()
+    }
+    const refuse = (error: unknown): void => {
+      replyProblem(error, request, reply, log)
+      respond()
+    }
     try {
       const pending = inOrder(steps, request, reply)
       if (pending) return pending.then(respond, refuse)
@@ -60,22 +67,6 @@ export class Pipeline {
     } catch (error) {
       refuse(error)
     }
-  }
-
-  /** Adds `Journal-Position` to every authorized response under `/api`. Writes have set their own. */
-  #respond({ path, client }: HttpRequest, reply: Reply): void {
-    const reflectsViews = path.startsWith('/api/') || path === '/api'
-    if (reflectsViews && client) reply.position ??= this.#options.position()
-  }
-
-  #refuse(error: unknown, request: HttpRequest, reply: Reply): void {
-    const { method, base, path, requestId } = request
-    const problem = problemOf(error, { method, path: base + path }, this.#options.log, requestId)
-    for (const [name, value] of Object.entries(problem.headers)) reply.set(name, value)
-    reply.set('Content-Type', PROBLEM_TYPE)
-    reply.status = problem.status
-    reply.body = problem.text
-    this.#respond(request, reply)
   }
 }
 
@@ -241,24 +232,18 @@ interface ResponseTimes {
 }
 
 /** Called for each response with the pattern of its route. */
-export type Observe = (request: Observed, route: string, status: number, elapsedMs: number) => void
+export type Observe = (
+  request: Pick<HttpRequest, 'method' | 'path' | 'requestId'>,
+  route: string,
+  status: number,
+  elapsedMs: number,
+) => void
 
-interface Observed {
-  readonly method: string
-  readonly path: string
-  readonly requestId: string
-}
-
-interface ObservingOptions {
-  readonly times: RequestTimes
-  readonly log: Logger
-  readonly limitedLog: LimitedLog
-  /** A response that takes longer to begin is logged as a warning; 0: none is. */
-  readonly slowMs: number
-}
-
-/** Counts each response, and logs it at level debug, or if it is slow, without query, headers and body. */
-export function observing({ times, log, limitedLog, slowMs }: ObservingOptions): Observe {
+/**
+ * Counts each response, and logs it at level debug, without query, headers and body. One that takes longer than `slowMs`
+ * to begin is logged as a warning; 0: none is.
+ */
+export function observing(times: RequestTimes, log: Logger, limitedLog: LimitedLog, slowMs: number): Observe {
   return ({ method, path, requestId }, route, status, elapsedMs) => {
     times.observe(method, route, status, elapsedMs / 1000)
     const isSlow = slowMs > 0 && elapsedMs > slowMs
@@ -271,33 +256,22 @@ export function observing({ times, log, limitedLog, slowMs }: ObservingOptions):
 
 /** Durations of requests by method, route and status. */
 export class RequestTimes {
-  readonly #routes = new Map<string, Map<string, Map<number, Histogram>>>()
+  readonly #byRoute = new Map<string, ResponseTimes[]>()
 
-  observe(method: string, route: string, status: number, seconds: number): void {
-    const known = this.#routes.get(route)?.get(method)?.get(status)
-    if (known) known.note(seconds)
-    else this.#begin(method, route, status).note(seconds)
-  }
-
-  *all(): Generator<ResponseTimes> {
-    for (const [route, methods] of this.#routes)
-      for (const [method, statuses] of methods)
-        for (const [status, seconds] of statuses) yield { method, route, status, seconds }
-  }
-
-  /** Unknown methods share one entry, so that clients cannot create entries. */
-  #begin(sent: string, route: string, status: number): Histogram {
+  observe(sent: string, route: string, status: number, seconds: number): void {
+    // Unknown methods share one entry, so that clients cannot create entries.
     const method = METHODS.includes(sent) ? sent : 'other'
-    const methods = within(this.#routes, route, () => new Map<string, Map<number, Histogram>>())
-    const statuses = within(methods, method, () => new Map<number, Histogram>())
-    return within(statuses, status, () => new Histogram(SECONDS))
+    const times = this.#byRoute.get(route) ?? []
+    const known = times.find((one) => one.status === status && one.method === method)
+    if (known) known.seconds.note(seconds)
+    else {
+      const begun = new Histogram(SECONDS)
+      begun.note(seconds)
+      this.#byRoute.set(route, [...times, { method, route, status, seconds: begun }])
+    }
   }
-}
 
-function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const found = map.get(key)
-  if (found !== undefined) return found
-  const made = make()
-  map.set(key, made)
-  return made
+  all(): readonly ResponseTimes[] {
+    return [...this.#byRoute.values()].flat()
+  }
 }

@@ -160,6 +160,11 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
   return parameters.some(({ name }) => name === AS_OF)
 }
 
+interface Timeline {
+  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
+  readonly now: () => Date
+}
+
 /**
  * The position that `asOf` names; undefined without `asOf`. Sets the `Cache-Control` of a past state.
  * @throws {Refusal} when it is beyond the head or in the future.
@@ -167,8 +172,7 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
 export async function readPosition(
   parameters: readonly Parameter[],
   reply: Reply,
-  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
-  now: () => Date,
+  { journal, now }: Timeline,
 ): Promise<Position | undefined> {
   const asked = parameters.filter(({ name }) => name === AS_OF)
   const [first] = asked
@@ -179,14 +183,10 @@ export async function readPosition(
   return at
 }
 
-/** The instant that `asOf` names, in milliseconds since 1970. */
-export async function timeOfAsOf(
-  parameters: readonly Parameter[],
-  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
-  now: () => Date,
-): Promise<number> {
-  const asked = parameters.find(({ name }) => name === AS_OF)
-  return asked ? (await momentOf(asked.value, AS_OF, journal, now)).ms : now().getTime()
+/** The instant that `asOf`, which must be given, names, in milliseconds since 1970. */
+export async function timeOfAsOf(parameters: readonly Parameter[], { journal, now }: Timeline): Promise<number> {
+  const { value } = parameters.find(({ name }) => name === AS_OF) as Parameter
+  return (await momentOf(value, AS_OF, journal, now)).ms
 }
 
 /** The preferences of writes (RFC 7240), for the check and for OpenAPI. */

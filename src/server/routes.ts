@@ -37,7 +37,7 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     pipeline: new Pipeline({ gate, position: () => engine.views.position, log: limitedLog }),
     gate,
     bodyBytes: settings.limits.bodyBytes,
-    observe: observing({ times, log, limitedLog, slowMs: settings.log.slowMs }),
+    observe: observing(times, log, limitedLog, settings.log.slowMs),
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.contentSecurityPolicy,
     wwwroot,
