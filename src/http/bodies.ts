@@ -44,7 +44,7 @@ export async function readBytes(
   limits: BodyLimits = { bytes: bodyBytes, listBytes: bodyBytes },
 ): Promise<Pick<Body, 'bytes' | 'type'>> {
   if (!hasBody(headers)) throw noBody()
-  const type = typeOf(headers['content-type'] ?? '', types)
+  const type = checkedType(headers['content-type'] ?? '', types)
   const bytes = await gatherBody(incoming, limits)
   if (bytes.length === 0) throw noBody()
   return { bytes, type }
@@ -58,7 +58,7 @@ function noBody(): Refusal {
   return new Refusal('Invalid', 'The request has no body; JSON was expected.')
 }
 
-function typeOf(header: string, types: readonly string[]): string {
+function checkedType(header: string, types: readonly string[]): string {
   if (header === JSON_TYPE && types.includes(header)) return header
   const [type = ''] = header.split(';', 1).map((part) => part.trim().toLowerCase())
   const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`

@@ -149,13 +149,6 @@ export class CollectionReads {
   }
 }
 
-/** The items embedded in an item, now or right after an event. */
-interface Embedding {
-  readonly collection: string
-  readonly relations: readonly Relation[]
-  readonly at: Position | undefined
-}
-
 /** Reads the collections whose items `_embed` and `_expand` show in others. The readings are to be released. */
 export class RelatedCollections {
   readonly #options: ApiOptions
@@ -195,8 +188,14 @@ export class RelatedCollections {
     return readings
   }
 
-  /** The text of an item with its related ones in it. */
-  async textOf(item: Item, { collection, relations, at }: Embedding, asker: Asker): Promise<string> {
+  /** The text of an item with its related ones in it, as they were right after an event; undefined: as they are now. */
+  async embedIn(
+    item: Item,
+    collection: string,
+    relations: readonly Relation[],
+    at: Position | undefined,
+    asker: Asker,
+  ): Promise<string> {
     const { queries, limits } = this.#options
     const related = at === undefined ? this.now(collection, relations) : await this.at(collection, relations, at, asker)
     try {

@@ -74,7 +74,7 @@ export class ItemReads {
       const relations = object ? [] : relationsOf(parameters)
       if (relations.length === 0) return reply.tagged(request, item)
       const asker = askerOf(request, limits.scanSeconds)
-      const text = await this.#related.textOf(item, { collection: name, relations, at }, asker)
+      const text = await this.#related.embedIn(item, name, relations, at, asker)
       return reply.tagged(request, { tag: tagOf(text), text })
     }
     const text = textAt(item.text, rest, idField)

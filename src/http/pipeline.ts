@@ -27,21 +27,16 @@ import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './media-types.ts'
 import { replyProblem } from './problems.ts'
 import { type SimulationSettings, simulate } from './simulation.ts'
 
-interface PipelineOptions {
-  readonly gate: Gate
-  /** Position of the last event that readers see. */
-  readonly position: () => Position
-  readonly log: LimitedLog
-}
-
 export class Pipeline {
   /** The steps of all paths, before those of the resource. */
   readonly access: readonly Step[]
-  readonly #options: PipelineOptions
+  readonly #position: () => Position
+  readonly #log: LimitedLog
 
-  constructor(options: PipelineOptions) {
-    this.#options = options
-    const { gate } = options
+  /** `position` is that of the last event that readers see. */
+  constructor(gate: Gate, position: () => Position, log: LimitedLog) {
+    this.#position = position
+    this.#log = log
     this.access = [
       (request) => admit(request, gate),
       (request, reply) => authenticate(request, reply, gate),
@@ -51,13 +46,13 @@ export class Pipeline {
 
   /** Runs the steps of a request, and completes the reply. It is synchronous while they are, and never fails. */
   run(steps: readonly Step[], request: HttpRequest, reply: Reply): void | Promise<void> {
-    const { log, position } = this.#options
     const respond = (): void => {
       const reflectsViews = request.path.startsWith('/api/') || request.path === '/api'
-      if (reflectsViews && request.client) reply.position ??= position()
+      // Writes have set their own.
+      if (reflectsViews && request.client) reply.position ??= this.#position()
     }
     const refuse = (error: unknown): void => {
-      replyProblem(error, request, reply, log)
+      replyProblem(error, request, reply, this.#log)
       respond()
     }
     try {

@@ -198,17 +198,8 @@ export const PREFERENCES = {
 
 export type Preference = keyof typeof PREFERENCES
 
-const PATTERNS = Object.fromEntries(
-  Object.keys(PREFERENCES).map((preference) => [preference, patternOf(preference)]),
-) as Readonly<Record<Preference, RegExp>>
-
-/** Parameters after a semicolon are ignored, and the value may be quoted. */
-function patternOf(preference: string): RegExp {
-  const [name, value] = preference.split('=')
-  // An empty value is none.
-  const assigned = value === undefined ? '(=\\s*(""\\s*)?)?' : `=\\s*"?${value}"?\\s*`
-  return new RegExp(`^\\s*${name}\\s*${assigned}(;|$)`, 'i')
-}
+/** A preference: its name, its value, which may be quoted, and what is wrong before its parameters. */
+const PREFERENCE = /^\s*([^\s=;]*)\s*(?:=\s*"?([^";]*)"?\s*)?([^;]?)/
 
 /** A quoted value, also one without its end, so that the search takes linear time. */
 const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
@@ -216,13 +207,15 @@ const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
 /** Whether the `Prefer` header has the preference; of repeated ones the first counts (RFC 7240 §2). */
 export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): boolean {
   if (prefer === undefined) return false
-  const [name] = wanted.split('=')
+  const [name, value = ''] = wanted.split('=')
   // A comma in a quoted value separates nothing.
   const preferences = String(prefer)
+    .toLowerCase()
     .replace(QUOTED, (quoted) => quoted.replaceAll(',', ' '))
     .split(',')
-  const first = preferences.find((preference) => /^\s*([^\s=;]*)/.exec(preference)?.[1]?.toLowerCase() === name)
-  return first !== undefined && PATTERNS[wanted].test(first)
+  const first = preferences.map((preference) => PREFERENCE.exec(preference)).find((parts) => parts?.[1] === name)
+  const [, , sent = '', wrong] = first ?? []
+  return wrong === '' && sent.trim() === value
 }
 
 export type Missing = 'NotFound' | 'UnknownParent'

@@ -34,7 +34,7 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
   ]
   return {
     resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
-    pipeline: new Pipeline({ gate, position: () => engine.views.position, log: limitedLog }),
+    pipeline: new Pipeline(gate, () => engine.views.position, limitedLog),
     gate,
     bodyBytes: settings.limits.bodyBytes,
     observe: observing(times, log, limitedLog, settings.log.slowMs),
