@@ -23,7 +23,7 @@ export interface Claim {
 /** The principal of every client when authentication is off. */
 export const ANYBODY: Principal = { actor: 'anonymous', role: 'admin' }
 
-export interface AccessOptions {
+interface AccessOptions {
   readonly schemes: readonly Scheme[]
   readonly users: readonly User[]
   readonly apiKeys: readonly ApiKey[]

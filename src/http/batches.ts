@@ -14,12 +14,12 @@ import { WriteHints } from './hints.ts'
 import { onFirstUse } from './late-modules.ts'
 import { JSON_TYPE, NDJSON_TYPE, parameterIn } from './media-types.ts'
 import { problemIn } from './problems.ts'
-import { originOf, prefers, refuseParameters, refuseUnheeded } from './requests.ts'
+import { originOf, prefers, refuseIgnored } from './requests.ts'
 
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
 /** The body of a POST to a collection: one item, or a batch. */
-export type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
+type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
 
 export class Batches {
   readonly #options: ApiOptions
@@ -64,8 +64,7 @@ export class Batches {
     collection: string,
     { bytes, items }: Extract<PostBody, { items: unknown }>,
   ): Promise<void> {
-    refuseUnheeded(request)
-    refuseParameters(request)
+    refuseIgnored(request)
     const { handler, turns } = this.#options
     const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const

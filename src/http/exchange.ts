@@ -38,8 +38,16 @@ export function allowOf(methods: readonly Method[]): string {
   return [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
 }
 
-export function notAllowed(method: string, allow: string): Refusal {
-  return new Refusal('MethodNotAllowed', `${method} is not allowed here; these are: ${allow}.`)
+/** Refuses a method that is not among those of the path. */
+export function refuseMethod(
+  { method }: HttpRequest,
+  reply: Reply,
+  methods: readonly Method[],
+  whyNot?: string,
+): never {
+  const allow = allowOf(methods)
+  reply.set('Allow', allow)
+  throw new Refusal('MethodNotAllowed', whyNot ?? `${method} is not allowed here; these are: ${allow}.`)
 }
 
 /** A request as its steps see it, received through Koa or through the fast front. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { publicPath } from './base-path.ts'
+import { basePathOf } from './base-path.ts'
 import type { Front } from './connections.ts'
 import { HttpRequest, Reply, type Resource, type Step, takesBody } from './exchange.ts'
 import { PATCH_TYPES } from './media-types.ts'
@@ -43,7 +43,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
     const request = new HttpRequest(incoming, {
       path: end < 0 ? url : url.slice(0, end),
       querystring: end < 0 ? '' : url.slice(end + 1),
-      base: publicPath(response, ''),
+      base: basePathOf(response),
       requestId,
       bodyBytes,
       fields: noFields,
@@ -69,18 +69,11 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
   }
 }
 
-interface PlainResource {
-  readonly path: string
-  /** Matches its plain addresses. */
-  readonly pattern: RegExp
-  /** All steps of a request, by method. */
-  readonly steps: ReadonlyMap<string, readonly Step[]>
-}
-
-function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline): PlainResource {
+/** A resource with the pattern of its plain addresses, and all steps of a request by method. */
+function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline) {
   const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
   const all = Object.entries(routes).map(([method, route]) => [method, [...access, ...steps, route]] as const)
-  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), steps: new Map(all) }
+  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), steps: new Map<string, readonly Step[]>(all) }
 }
 
 /** Whether the body is JSON of a known, permitted length without coding. */

@@ -28,9 +28,8 @@ import {
   parametersOf,
   prefers,
   readPosition,
+  refuseIgnored,
   refuseMisspelt,
-  refuseParameters,
-  refuseUnheeded,
 } from './requests.ts'
 
 /** GET of items, and of values inside items and single objects, in the present or past. */
@@ -178,8 +177,7 @@ export class ItemWrites {
 
   async #write(request: HttpRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
     const { handler, isJsonServer } = this.#options
-    refuseUnheeded(request)
-    refuseParameters(request)
+    refuseIgnored(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes))
     reply.position = outcome.position
     if (isJsonServer && !outcome.item) await this.#replyDeleted(request, reply, outcome.position)

@@ -52,10 +52,10 @@ async function loadKoaBody(): Promise<Middleware> {
 }
 
 interface FormError extends NodeJS.ErrnoException {
-  /** Of co-body and raw-body. */
+  /** Set by co-body and raw-body. */
   readonly status?: number
   readonly type?: string
-  /** Of formidable, which reports errors of the client as 500, 501 and others. */
+  /** Set by formidable, which reports errors of the client as 500, 501 and others. */
   readonly httpCode?: number
 }
 

@@ -149,7 +149,11 @@ function tokenInQuery(request: HttpRequest): string | undefined {
   return new URLSearchParams(request.querystring).get(ACCESS_TOKEN) ?? undefined
 }
 
-interface ApiStepsOptions extends WaitingOptions {
+interface ApiStepsOptions {
+  readonly position: () => Position
+  readonly arrivals: Arrivals
+  /** How long a request waits for a position at most. */
+  readonly waitSeconds: number
   readonly building: () => BuildProgress
   readonly simulation: SimulationSettings
 }
@@ -176,15 +180,10 @@ export function checkBuilt(building: BuildProgress): void {
 /** Every event wakes each waiting request, so their number is limited. */
 const MOST_WAITING = 1000
 
-interface WaitingOptions {
-  readonly position: () => Position
-  readonly arrivals: Arrivals
-  /** Highest waiting time. */
-  readonly waitSeconds: number
-}
+type Waiting = Pick<ApiStepsOptions, 'position' | 'arrivals' | 'waitSeconds'>
 
 /** Makes reads wait for `Wait-For-Position`, so that a client reads its own write at any node of a cluster. */
-export function waitForPosition({ position, arrivals, waitSeconds }: WaitingOptions): Step {
+export function waitForPosition({ position, arrivals, waitSeconds }: Waiting): Step {
   let waiting = 0
   return ({ method, headers }) => {
     const header = headers['wait-for-position']

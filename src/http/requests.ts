@@ -78,7 +78,7 @@ export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array
 }
 
 /** Rejects writes with headers that would otherwise be ignored. */
-export function refuseUnheeded({ method, headers }: Pick<HttpRequest, 'method' | 'headers'>): void {
+export function refuseIgnoredHeaders({ method, headers }: HttpRequest): void {
   if (method === 'PUT' && headers['content-range'] !== undefined) {
     throw new Refusal(
       'Invalid',
@@ -102,8 +102,10 @@ export const BULK_PARAMETERS = {
   [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
-/** Rejects writes of items with parameters that would otherwise be ignored, such as a dry run that deletes. */
-export function refuseParameters({ method, querystring }: Pick<HttpRequest, 'method' | 'querystring'>): void {
+/** Rejects writes of items with headers or parameters that would otherwise be ignored, as a dry run that deletes. */
+export function refuseIgnored(request: HttpRequest): void {
+  refuseIgnoredHeaders(request)
+  const { method, querystring } = request
   if (querystring === '') return
   for (const sent of new URLSearchParams(querystring).keys()) {
     const name = parameterName(sent)
