@@ -8,7 +8,7 @@ import { basePathOf, isOwnPath } from './base-path.ts'
 import { HttpRequest, type Method, Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
 import type { FastFrontOptions } from './fast-front.ts'
 import { securityHeaders } from './headers.ts'
-import { formReader } from './koa-body.ts'
+import { bodyOf, formBody, jsonBody } from './koa-body.ts'
 import { headersOf, inOrder } from './pipeline.ts'
 import { isClientGone } from './problems.ts'
 import { requestIdOf } from './requests.ts'
@@ -98,15 +98,22 @@ function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
 
 /** Runs the steps before the route, and the route as their last one: the router's, or a file. */
 function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
-  const readForm = formReader()
+  const readText = jsonBody(bodyBytes)
+  const readForm = formBody()
   return async (ctx, next) => {
     const request = new HttpRequest(ctx.req, {
       path: ctx.path,
       querystring: ctx.querystring,
       base: basePathOf(ctx.res),
       requestId: ctx.state.requestId as string,
-      bodyBytes,
-      fields: () => readForm(ctx),
+      bytes: async () => {
+        await readText(ctx, async () => {})
+        return bodyOf(ctx)
+      },
+      fields: async () => {
+        await readForm(ctx, async () => {})
+        return (ctx.request as { body?: unknown }).body
+      },
     })
     const reply = new Reply()
     ctx.state.exchange = { request, reply }

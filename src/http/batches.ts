@@ -6,7 +6,7 @@ import { parseJson } from '../json/parse.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
-import { type Body, beginsAsList, decodeBatch, readBytes } from './bodies.ts'
+import { type Body, beginsAsList, decodeBatch, gatherBody, readBytes } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
@@ -34,7 +34,8 @@ export class Batches {
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
     const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
-    const { bytes, type } = await readBytes(request, TYPES, limits)
+    const source = { headers, bytes: () => gatherBody(request.incoming, limits) }
+    const { bytes, type } = await readBytes(source, TYPES)
     if (type === JSON_TYPE && !beginsAsList(bytes)) return { bytes, type, json: parseJson(bytes, itemValues) }
     return { bytes, items: await this.#itemsOf(type, bytes, request) }
   }

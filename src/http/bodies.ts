@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { Patch } from '../commands/command.ts'
 import * as CODE from '../json/char-codes.ts'
@@ -32,25 +32,26 @@ export class UnsupportedBody extends Refusal {
  * Parses a JSON body of one of the types, with at most so many values. koa-body's parser is not used: it accepts what
  * JSON does not allow and does not expose the text.
  */
-export async function readBody(request: HttpRequest, types: readonly string[], mostValues: number): Promise<Body> {
-  const { bytes, type } = await readBytes(request, types)
+export async function readBody(source: BodySource, types: readonly string[], mostValues: number): Promise<Body> {
+  const { bytes, type } = await readBytes(source, types)
   return { bytes, type, json: parseJson(bytes, mostValues) }
 }
 
-/** The bytes of a body of one of the types, decompressed; at least one. */
+type BodySource = Pick<HttpRequest, 'headers' | 'bytes'>
+
+/** The bytes of a body of one of the types; at least one. */
 export async function readBytes(
-  { incoming, headers, bodyBytes }: HttpRequest,
+  { headers, bytes }: BodySource,
   types: readonly string[],
-  limits: BodyLimits = { bytes: bodyBytes, listBytes: bodyBytes },
 ): Promise<Pick<Body, 'bytes' | 'type'>> {
   if (!hasBody(headers)) throw noBody()
   const type = checkedType(headers['content-type'] ?? '', types)
-  const bytes = await gatherBody(incoming, limits)
-  if (bytes.length === 0) throw noBody()
-  return { bytes, type }
+  const read = await bytes()
+  if (read.length === 0) throw noBody()
+  return { bytes: read, type }
 }
 
-export function hasBody(headers: IncomingHttpHeaders): boolean {
+export function hasBody(headers: BodySource['headers']): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
@@ -123,10 +124,10 @@ interface BodyLimits {
  * Reads the body of a request, decompressed. Stops as soon as the limit is exceeded, so that a small body that inflates
  * to gigabytes costs no more than the limit.
  */
-function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // User middleware has read it.
-    if (!request.readable) throw unreadable('stream is not readable')
+    if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
     normalizeCoding(request)
     const coding = request.headers['content-encoding']
     const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
@@ -157,7 +158,7 @@ function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits):
       reject(error)
     }
     const gone = (): void => {
-      if (!request.complete) fail(unreadable('the client disconnected'))
+      if (!request.complete) fail(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
     }
     source.on('data', take)
     source.on('end', () => {
@@ -165,7 +166,7 @@ function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits):
       const all = [...parts, ...chunks]
       resolve(all.length === 1 ? (all[0] as Buffer) : Buffer.concat(all, length))
     })
-    source.on('error', (error) => fail(isUnreadable(error) ? unreadable(error.message) : error))
+    source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
     if (decoder) request.on('error', gone)
     request.on('close', gone)
   })
@@ -226,15 +227,37 @@ export function normalizeCoding({ headers }: IncomingMessage): void {
 /** Errors of zlib (gzip, deflate), of Brotli, and of disconnected clients. */
 const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PREMATURE_CLOSE$)/
 
-/** Whether the client caused a failure to read its body. */
-export function isUnreadable({ code }: NodeJS.ErrnoException): boolean {
-  return typeof code === 'string' && UNREADABLE.test(code)
+/** The error response for a failure to read a body; failures that the client did not cause are returned unchanged. */
+export function bodyRefusal(error: Error, limitBytes: number, describe = unreadable): Error {
+  const { code, message } = error as BodyError
+  const status = statusOf(error as BodyError)
+  if (status === 413) return tooLarge(limitBytes)
+  if (status === 415) return new Refusal('UnsupportedMediaType', `The body is not accepted: ${message}.`)
+  if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
+    return new Refusal('Invalid', describe(message))
+  }
+  return error
 }
 
-function unreadable(message: string): Refusal {
-  return new Refusal('Invalid', `The body could not be read: ${message}.`)
+export function unreadable(message: string): string {
+  return `The body could not be read: ${message}.`
 }
 
 export function tooLarge(limitBytes: number): Refusal {
   return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
+}
+
+/** raw-body reports disconnected clients as 500; formidable reports errors of the client as 500, 501 and others. */
+function statusOf({ status, httpCode, type }: BodyError): number | undefined {
+  if (type === 'stream.not.readable') return 400
+  if (httpCode === undefined) return status
+  return httpCode === 413 || httpCode === 415 ? httpCode : 400
+}
+
+interface BodyError {
+  readonly status?: number
+  readonly httpCode?: number
+  readonly type?: string
+  readonly code?: string | number
+  readonly message: string
 }

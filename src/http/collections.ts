@@ -13,7 +13,7 @@ import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } f
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
-import { hasBody, readBytes } from './bodies.ts'
+import { gatherBody, hasBody, readBytes } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
 import {
@@ -216,7 +216,11 @@ export async function replaceAll(request: HttpRequest, reply: Reply, options: Ap
   const parameters = parametersOf(request, limits)
   refuseUnknown(parameters, BULK_PARAMETERS)
   const isDryRun = parseFlag(parameters, DRY_RUN)
-  const { bytes } = await readBytes(request, [JSON_TYPE], { bytes: batchBytes, listBytes: batchBytes })
+  const source = {
+    headers: request.headers,
+    bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
+  }
+  const { bytes } = await readBytes(source, [JSON_TYPE])
   refuseNul(bytes)
   const file = await turns.run((turn) =>
     readDataFileBody(bytes as Buffer, { idField, mostValues: limits.itemValues }, turn),

@@ -59,10 +59,11 @@ export class HttpRequest {
   /** Below which clients see the server: empty, or a path without a slash at its end. */
   readonly base: string
   readonly requestId: string
-  /** Highest size of a body of one item. */
-  readonly bodyBytes: number
+  /** Reads the body, decompressed, up to `Limits.BodyBytes`. */
+  readonly bytes: () => Promise<Uint8Array>
   /** Parses a body of JSON, of a form or multipart, through Koa only; undefined if it is none of them. */
   readonly fields: () => Promise<unknown>
+  /** For routes that read the body themselves. */
   readonly incoming: IncomingMessage
   /** The role that the method and the path need; undefined if they are public. */
   readonly neededRole: Role | undefined
@@ -75,7 +76,7 @@ export class HttpRequest {
     this.querystring = this.method === 'DELETE' ? parts.querystring : withoutCacheBusters(parts.querystring)
     this.base = parts.base
     this.requestId = parts.requestId
-    this.bodyBytes = parts.bodyBytes
+    this.bytes = parts.bytes
     this.fields = parts.fields
     this.neededRole = isPreflight(incoming) ? undefined : neededRole(this.method, this.path)
   }
@@ -119,7 +120,7 @@ export class HttpRequest {
   }
 }
 
-type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'bodyBytes' | 'fields'
+type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'bytes' | 'fields'
 
 /** Preflights carry no credentials. */
 function isPreflight({ method, headers }: IncomingMessage): boolean {

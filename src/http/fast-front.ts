@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { basePathOf } from './base-path.ts'
+import { gatherBody } from './bodies.ts'
 import type { Front } from './connections.ts'
 import { HttpRequest, Reply, type Resource, type Step, takesBody } from './exchange.ts'
 import { PATCH_TYPES } from './media-types.ts'
@@ -45,7 +46,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
       querystring: end < 0 ? '' : url.slice(end + 1),
       base: basePathOf(response),
       requestId,
-      bodyBytes,
+      bytes: () => gatherBody(incoming, { bytes: bodyBytes, listBytes: bodyBytes }),
       fields: noFields,
     })
     const reply = new Reply(headersOf(requestId))

@@ -12,7 +12,7 @@ export function apiRequest(path: string, querystring = '', headers: IncomingHttp
     querystring,
     base: '',
     requestId: 'r',
-    bodyBytes: 0,
+    bytes: () => Promise.reject(new Error('there is no body')),
     fields: () => Promise.reject(new Error('there is no body')),
   })
   asked.client = { actor: 'ada', role: 'admin' }
