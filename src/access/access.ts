@@ -23,7 +23,7 @@ export interface Claim {
 /** The principal of every client when authentication is off. */
 export const ANYBODY: Principal = { actor: 'anonymous', role: 'admin' }
 
-export interface AccessOptions {
+interface AccessOptions {
   readonly schemes: readonly Scheme[]
   readonly users: readonly User[]
   readonly apiKeys: readonly ApiKey[]
@@ -69,29 +69,17 @@ export class Access {
    */
   recognize(credentials: Credentials): Principal | undefined {
     const presented = this.#read(credentials)
-    switch (presented?.scheme) {
-      case 'apikey':
-        return presented.principal
-      case 'basic':
-        return this.#accounts.byVerifiedPassword(presented.name, presented.password)
-      case 'token':
-        return this.#byToken(this.tokens.verified(presented.jwt))
-      default:
-        return undefined
-    }
+    if (presented?.scheme === 'basic') return this.#accounts.byVerifiedPassword(presented.name, presented.password)
+    if (presented?.scheme === 'token') return this.#byToken(this.tokens.verified(presented.jwt))
+    return presented?.principal
   }
 
   /** Undefined if the credentials are wrong for every active scheme. */
   async identify(credentials: Credentials): Promise<Principal | undefined> {
     const presented = this.#read(credentials)
-    switch (presented?.scheme) {
-      case 'basic':
-        return this.byPassword(presented.name, presented.password)
-      case 'token':
-        return this.#byToken(await this.tokens.verify(presented.jwt))
-      default:
-        return this.recognize(credentials)
-    }
+    if (presented?.scheme === 'basic') return this.byPassword(presented.name, presented.password)
+    if (presented?.scheme === 'token') return this.#byToken(await this.tokens.verify(presented.jwt))
+    return presented?.principal
   }
 
   /** The identity that the credentials claim, whether they are right or not. */

@@ -66,13 +66,12 @@ export class Gate {
 
   /** Keys and tokens cannot be guessed and are cheap to check, so failures of others at the address do not block them. */
   async #identify(access: Access, credentials: Credentials, address: () => string): Promise<Principal | RefusedAccess> {
-    return (await access.identify(credentials)) ?? this.#failed(address(), access.claimOf(credentials))
-  }
-
-  #failed(address: string, claim: Claim): RefusedAccess {
-    const waitSeconds = this.#failures.waitSeconds(address)
+    const principal = await access.identify(credentials)
+    if (principal) return principal
+    const from = address()
+    const waitSeconds = this.#failures.waitSeconds(from)
     if (waitSeconds > 0) return tooMany(waitSeconds)
-    this.#count(address, claim)
+    this.#count(from, access.claimOf(credentials))
     return UNAUTHENTICATED
   }
 

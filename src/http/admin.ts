@@ -68,12 +68,14 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
     reply.json(JSON.stringify({ position: reply.position }))
   }
 
+  const resetData: Step | undefined = reset && ((request, reply) => resetAll(request, reply, reset))
+
   const verifyJournal: Step = (_request, reply) => {
-    const { lines, stop } = verification.begin()
-    const body = Readable.from(lines)
-    body.once('close', stop)
+    const check = verification.join()
+    const body = Readable.from(progressOf(check))
+    body.once('close', () => verification.leave(check))
     reply.set('Cache-Control', 'no-store')
-    reply.stream(NDJSON_TYPE, body)
+    reply.send(NDJSON_TYPE, body)
   }
 
   return [
@@ -86,12 +88,8 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
     { path: '/admin/snapshot', steps, routes: { POST: writeDataFile } },
     { path: '/admin/verify', routes: { POST: verifyJournal } },
     { path: '/admin/restore', steps, routes: { POST: (request, reply) => restore(request, reply, options) } },
-    ...(reset ? [{ path: '/admin/reset', steps, routes: { POST: resetWith(reset) } }] : []),
+    ...(resetData ? [{ path: '/admin/reset', steps, routes: { POST: resetData } }] : []),
   ]
-}
-
-function resetWith(reset: Reset): Step {
-  return (request, reply) => resetAll(request, reply, reset)
 }
 
 /** Error details name items and paths, so only admins see them. */
@@ -108,9 +106,7 @@ export interface MetricsOptions {
 /** `/metrics` for Prometheus. */
 export function metricsResource({ text, contentType }: MetricsOptions): Resource {
   const showMetrics: Step = async (_request, reply) => {
-    reply.body = await text()
-    reply.status = 200
-    reply.set('Content-Type', contentType)
+    reply.send(contentType, await text())
     reply.set('Cache-Control', 'no-store')
   }
   return { path: '/metrics', routes: { GET: showMetrics } }
@@ -118,17 +114,6 @@ export function metricsResource({ text, contentType }: MetricsOptions): Resource
 
 /** Checks a journal; reports its progress to `rest` and awaits it. */
 type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>
-
-/** A running check of the journal. */
-interface VerificationRun {
-  /** Progress reports, and finally the result: one JSON text per line. */
-  readonly lines: AsyncIterable<string>
-  /** Called when the client is no longer interested. */
-  stop(): void
-}
-
-/** How often to report progress. */
-const TELL_MS = 100
 
 /** Runs one check of the journal at a time; requests during a check join it. */
 export class Verification {
@@ -141,35 +126,35 @@ export class Verification {
     this.#journal = journal
   }
 
-  begin(): VerificationRun {
+  /** The check in progress, or a new one. It ends early when all readers have left. */
+  join(): SharedCheck {
     const check = this.#check ?? this.#start()
     check.readers++
-    let isReading = true
-    return {
-      lines: told(check),
-      stop: () => {
-        if (isReading) check.readers--
-        isReading = false
-        if (check.readers === 0 && this.#check === check) this.#check = undefined
-      },
-    }
+    return check
+  }
+
+  leave(check: SharedCheck): void {
+    check.readers--
+    if (check.readers === 0) this.#forget(check)
   }
 
   #start(): SharedCheck {
     const { head } = this.#journal
     const check: SharedCheck = { head, position: 0, readers: 0, result: Promise.resolve({}) }
-    const over = () => {
-      if (this.#check === check) this.#check = undefined
-    }
     const verified = this.#verify(async (position) => {
       check.position = Math.min(position, check.head)
       await setImmediate()
       if (check.readers === 0) throw new Error('nobody wants to know any more')
     })
     check.result = resultOf(verified, check)
+    const over = (): void => this.#forget(check)
     check.result.then(over, over)
     this.#check = check
     return check
+  }
+
+  #forget(check: SharedCheck): void {
+    if (this.#check === check) this.#check = undefined
   }
 }
 
@@ -191,7 +176,11 @@ async function resultOf(verified: Promise<void>, check: SharedCheck): Promise<ob
   }
 }
 
-async function* told(check: SharedCheck): AsyncGenerator<string> {
+/** How often to report progress. */
+const TELL_MS = 100
+
+/** Progress reports, and finally the result: one JSON text per line. */
+export async function* progressOf(check: SharedCheck): AsyncGenerator<string> {
   for (;;) {
     yield `${JSON.stringify({ position: check.position, of: check.head })}\n`
     const over = await Promise.race([check.result, new Promise<void>((resolve) => setTimeout(resolve, TELL_MS))])

@@ -3,7 +3,7 @@ import { AS_OF } from '../query/query.ts'
 import type { ApiOptions } from './api-options.ts'
 import { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { createCollection, deleteItems, replaceAll } from './collections.ts'
-import { allowOf, type HttpRequest, notAllowed, type Reply, type Resource, type Step } from './exchange.ts'
+import { type HttpRequest, type Resource, refuseMethod, type Step } from './exchange.ts'
 import { ItemReads, ItemWrites } from './items.ts'
 import { COLLECTION, methodsOf, OBJECT } from './openapi/routes.ts'
 import { apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
@@ -30,7 +30,8 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
         // A single object is written like an item.
         PUT: (request, reply) =>
           isObject(request) ? writes.replace(request, reply) : createCollection(request, reply, options.handler),
-        PATCH: (request, reply) => (isObject(request) ? writes.patch(request, reply) : refusePatch(request, reply)),
+        PATCH: (request, reply) =>
+          isObject(request) ? writes.patch(request, reply) : refuseMethod(request, reply, LIST_METHODS),
         DELETE: (request, reply) =>
           isObject(request) ? writes.deleteObject(request, reply) : deleteItems(request, reply, options),
       },
@@ -59,24 +60,18 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
 
 /** The names of all collections, and the replacement of all of them. */
 function everythingSteps(options: ApiOptions): Resource['routes'] {
-  const { views, past, journal, now, limits } = options
+  const { views, past, limits } = options
   return {
     GET: async (request, reply) => {
       const parameters = parametersOf(request, limits)
       refuseMisspelt(parameters, [AS_OF])
-      const at = await readPosition(parameters, reply, journal, now)
+      const at = await readPosition(parameters, reply, options)
       reply.position = at ?? views.position
       const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
       reply.tagged(request, { tag: tagOf(names), text: names })
     },
     POST: (request, reply) => replaceAll(request, reply, options),
   }
-}
-
-function refusePatch(request: HttpRequest, reply: Reply): never {
-  const allow = allowOf(LIST_METHODS)
-  reply.set('Allow', allow)
-  throw notAllowed(request.method, allow)
 }
 
 /** Whether the path is that of a single object, existing or deleted. */

@@ -6,8 +6,8 @@ import type { Gate } from '../access/gate.ts'
 import { neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { isOwnPath, publicPath } from './base-path.ts'
-import { allowOf, HttpRequest, type Method, notAllowed, Reply, type Resource, type Step } from './exchange.ts'
+import { basePathOf, isOwnPath } from './base-path.ts'
+import { HttpRequest, type Method, Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
 import type { FastFrontOptions } from './fast-front.ts'
 import { securityHeaders } from './headers.ts'
 import { bodyOf, formBody, jsonBody } from './koa-body.ts'
@@ -98,11 +98,6 @@ function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
   }) as unknown as Middleware
 }
 
-interface Exchange {
-  readonly request: HttpRequest
-  readonly reply: Reply
-}
-
 /** Runs the steps before the route, and the route as their last one: the router's, or a file. */
 function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
   const readText = jsonBody(bodyBytes)
@@ -111,7 +106,7 @@ function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
     const request = new HttpRequest(ctx.req, {
       path: ctx.path,
       querystring: ctx.querystring,
-      base: publicPath(ctx.res, ''),
+      base: basePathOf(ctx.res),
       requestId: ctx.state.requestId as string,
       neededRole: isPreflight(ctx.req) ? undefined : neededRole(ctx.method, ctx.path),
       bytes: async () => {
@@ -124,7 +119,7 @@ function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
       },
     })
     const reply = new Reply()
-    ctx.state.exchange = { request, reply } satisfies Exchange
+    ctx.state.exchange = { request, reply }
     const route = async (): Promise<void> => {
       await next()
       if (reply.status === 0 && ctx.status === 404 && ctx.body === undefined) throw nothingAt(request)
@@ -170,7 +165,7 @@ const serverOptions: Middleware = (ctx, next) => {
 
 /** Redirects the base path without a slash at its end: relative addresses in pages need that slash. */
 const slashAfterBasePath: Middleware = (ctx, next) => {
-  const base = publicPath(ctx.res, '')
+  const base = basePathOf(ctx.res)
   if (base === '' || ctx.path !== base || isOwnPath(base)) return next()
   ctx.status = 308
   ctx.redirect(`${base.slice(base.lastIndexOf('/') + 1)}/${ctx.search}`)
@@ -185,19 +180,14 @@ function routerOf(resources: readonly Resource[]): Router {
       router.register(path, method === 'GET' ? ['GET', 'HEAD'] : [method], serving([...steps, route]))
     }
     router.options(path, serving([(request, reply) => reply.options(methodsOf(request.path))]))
-    const refuse: Step = (request, reply) => {
-      const allow = allowOf(methodsOf(request.path))
-      reply.set('Allow', allow)
-      throw whyNot === undefined ? notAllowed(request.method, allow) : new Refusal('MethodNotAllowed', whyNot)
-    }
-    router.all(path, serving([refuse]))
+    router.all(path, serving([(request, reply) => refuseMethod(request, reply, methodsOf(request.path), whyNot)]))
   }
   return router
 }
 
 function serving(steps: readonly Step[]): RouterMiddleware {
   return ((ctx: Context) => {
-    const { request, reply } = ctx.state.exchange as Exchange
+    const { request, reply } = ctx.state.exchange as { request: HttpRequest; reply: Reply }
     return inOrder(steps, request, reply)
   }) as unknown as RouterMiddleware
 }

@@ -88,7 +88,6 @@ function below(basePath: string, name: string, value: string): string {
   return name === 'Link' ? value.replace(/(^|, )<\//g, `$1<${basePath}/`) : value
 }
 
-/** The path as the client sent it to the proxy. */
-export function publicPath(response: ServerResponse, path: string): string {
-  return ((response as Partial<BasedResponse>).basePath ?? '') + path
+export function basePathOf(response: ServerResponse): string {
+  return (response as Partial<BasedResponse>).basePath ?? ''
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { BatchItem, Rejection } from '../commands/command.ts'
+import type { BatchItem } from '../commands/command.ts'
 import type { BulkOutcome } from '../commands/handler.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { parseJson } from '../json/parse.ts'
@@ -14,12 +14,12 @@ import { WriteHints } from './hints.ts'
 import { onFirstUse } from './late-modules.ts'
 import { JSON_TYPE, NDJSON_TYPE, parameterIn } from './media-types.ts'
 import { problemIn } from './problems.ts'
-import { originOf, prefers, refuseParameters, refuseUnheeded } from './requests.ts'
+import { originOf, prefers, refuseIgnored } from './requests.ts'
 
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
 /** The body of a POST to a collection: one item, or a batch. */
-export type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
+type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
 
 export class Batches {
   readonly #options: ApiOptions
@@ -65,23 +65,18 @@ export class Batches {
     collection: string,
     { bytes, items }: Extract<PostBody, { items: unknown }>,
   ): Promise<void> {
-    refuseUnheeded(request)
-    refuseParameters(request)
+    refuseIgnored(request)
     const { handler, turns } = this.#options
     const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const
     const outcome = await handler.bulk(command, originOf(request, await turns.run((turn) => digestOf(bytes, turn))))
     reply.position = outcome.position
     const hints = new WriteHints(this.#options, collection)
-    const results = { outcome, items, collection, hints }
-    if (!isLenient) {
-      const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
-      reply.json(await turns.run((turn) => idsOf(results, turn)), areDuplicates ? 200 : 201)
-      hints.tell(reply)
-      return
-    }
-    reply.set('Preference-Applied', 'handling=lenient')
-    reply.json(await turns.run((turn) => resultsOf(results, turn)))
+    const batch = { outcome, items, collection, hints }
+    if (isLenient) reply.set('Preference-Applied', 'handling=lenient')
+    const text = await turns.run((turn) => resultsOf(batch, isLenient, turn))
+    const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
+    reply.json(text, isLenient || areDuplicates ? 200 : 201)
     hints.tell(reply)
   }
 }
@@ -101,37 +96,40 @@ function hasCsvHeader({ headers }: HttpRequest): boolean {
   throw new Refusal('Invalid', `The parameter header of text/csv is present or absent, and not ${header}.`)
 }
 
-/** The ids of the items of a batch, in its order. */
-async function idsOf(batch: DecidedBatch, turn: Turn): Promise<string> {
-  const ids: ItemId[] = []
+/** As JSON, in the order of the batch: what became of each item, or the ids of all. */
+async function resultsOf(batch: DecidedBatch, isLenient: boolean, turn: Turn): Promise<string> {
+  const texts: string[] = []
   for (const result of resultsIn(batch)) {
     if (turn.isOver) await turn.next()
-    if ('id' in result) ids.push(result.id)
+    texts.push(JSON.stringify(isLenient ? result : result.id))
   }
-  return JSON.stringify({ ids })
+  return `{"${isLenient ? 'results' : 'ids'}":[${texts.join(',')}]}`
 }
 
-type WrittenItem = Extract<DomainEvent, { readonly item: unknown }>
+interface Result {
+  readonly status: 'created' | 'replaced' | 'duplicate' | 'rejected'
+  readonly line: number | undefined
+  readonly problem?: object
+  readonly id?: ItemId
+}
 
-type Result =
-  | { readonly status: 'created' | 'replaced' | 'duplicate'; readonly id: ItemId }
-  | { readonly status: 'rejected'; readonly rejection: Rejection }
-
-/** The results of the items of a batch, in its order. */
 function* resultsIn({ outcome, items, collection, hints }: DecidedBatch): Generator<Result> {
   const made = outcome.events[Symbol.iterator]()
   for (const [index, sent] of items.entries()) {
+    const { line } = sent
     const reason = outcome.notCreated.get(index)
-    if (reason && 'rejection' in reason) yield { status: 'rejected', ...reason }
-    else if (reason) yield { status: 'duplicate', id: reason.duplicateOf }
+    if (reason && 'rejection' in reason) yield { status: 'rejected', line, problem: problemIn(reason.rejection) }
+    else if (reason) yield { status: 'duplicate', line, id: reason.duplicateOf }
     else {
       const event = nextWritten(made, collection)
       if (event.type === 'ItemCreated' && 'item' in sent) hints.created(sent.item, event.id)
       hints.written(event)
-      yield { status: event.type === 'ItemCreated' ? 'created' : 'replaced', id: event.id }
+      yield { status: event.type === 'ItemCreated' ? 'created' : 'replaced', line, id: event.id }
     }
   }
 }
+
+type WrittenItem = Extract<DomainEvent, { readonly item: unknown }>
 
 /** The next event of an item of the collection. */
 function nextWritten(events: Iterator<DomainEvent>, collection: string): WrittenItem {
@@ -140,20 +138,6 @@ function nextWritten(events: Iterator<DomainEvent>, collection: string): Written
     if (event.collection === collection && 'item' in event) return event
   }
   throw new Error('a batch made fewer events than it has items')
-}
-
-/** A result for each item of the batch, in order. */
-async function resultsOf(batch: DecidedBatch, turn: Turn): Promise<string> {
-  const texts: string[] = []
-  for (const result of resultsIn(batch)) {
-    if (turn.isOver) await turn.next()
-    const line = batch.items[texts.length]?.line
-    const at = line === undefined ? {} : { line }
-    if (result.status === 'rejected') {
-      texts.push(JSON.stringify({ status: 'rejected', ...at, problem: problemIn(result.rejection) }))
-    } else texts.push(JSON.stringify({ status: result.status, ...at, id: result.id }))
-  }
-  return `{"results":[${texts.join(',')}]}`
 }
 
 const DIGEST_BYTES = 1024 * 1024

@@ -45,7 +45,7 @@ export async function readBytes(
   types: readonly string[],
 ): Promise<Pick<Body, 'bytes' | 'type'>> {
   if (!hasBody(headers)) throw noBody()
-  const type = typeOf(headers['content-type'] ?? '', types)
+  const type = checkedType(headers['content-type'] ?? '', types)
   const read = await bytes()
   if (read.length === 0) throw noBody()
   return { bytes: read, type }
@@ -59,7 +59,7 @@ function noBody(): Refusal {
   return new Refusal('Invalid', 'The request has no body; JSON was expected.')
 }
 
-function typeOf(header: string, types: readonly string[]): string {
+function checkedType(header: string, types: readonly string[]): string {
   if (header === JSON_TYPE && types.includes(header)) return header
   const [type = ''] = header.split(';', 1).map((part) => part.trim().toLowerCase())
   const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`

@@ -2,7 +2,7 @@ import { OBJECT_ID, type Position } from '../events/event.ts'
 import { collectionPath } from '../projections/address.ts'
 import { type Item, type ItemText, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
 import type { Relation } from '../query/json-server.ts'
-import type { PageTextAt, PresentCollection, QuerySource } from '../query/queries.ts'
+import type { PresentCollection, QuerySource } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { Asker } from '../runtime/turns.ts'
@@ -11,7 +11,7 @@ import type { HttpRequest, Reply } from './exchange.ts'
 import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
 import { type ListRequest, parseList } from './list-request.ts'
-import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped, wrapperFor } from './pages.ts'
+import { linkOf, replyPage, tagAt, wrapped, wrapperOf } from './pages.ts'
 import {
   apiSegments,
   askerOf,
@@ -31,22 +31,12 @@ export class CollectionReads {
   readonly #options: ApiOptions
   readonly #related: RelatedCollections
   readonly #responses = new ResponseCache(CACHED_BYTES)
-  readonly #tagAt: TagAt
-  readonly #wrapperOf: WrapperOf
   readonly #exports: Exports
 
   constructor(options: ApiOptions, related: RelatedCollections) {
     this.#options = options
     this.#related = related
-    this.#tagAt = collectionTags(options)
-    this.#wrapperOf = wrapperFor(options)
-    const { queries, limits } = options
-    this.#exports = new Exports({
-      queries,
-      tagAt: this.#tagAt,
-      wrapperOf: this.#wrapperOf,
-      scanSeconds: limits.scanSeconds,
-    })
+    this.#exports = new Exports(options)
   }
 
   /** GET at the path of a collection or single object. */
@@ -59,53 +49,54 @@ export class CollectionReads {
     const cached = isJson && present && this.#responses.find(request.base + request.url, present.position)
     if (cached) {
       reply.position = views.position
-      if (!reply.isNotModified(request, this.#tagAt(name, present.position))) replyPage(reply, cached)
+      if (!reply.isNotModified(request, tagAt(this.#options, name, present.position))) replyPage(reply, cached)
       return
     }
-    const parameters = parametersOf(request, limits)
-    if (asksForPast(parameters)) return this.getPast(request, reply, name, parameters)
+    return this.list(request, reply, name, parametersOf(request, limits))
+  }
+
+  /** GET of a collection or single object with these parameters. */
+  list(request: HttpRequest, reply: Reply, name: string, parameters: readonly Parameter[]): void | Promise<void> {
+    const { views } = this.#options
+    if (asksForPast(parameters)) return this.#getPast(request, reply, name, parameters)
+    const present = views.find(name)
     reply.position = views.position
     if (!present) throw noCollection(name, 'NotFound')
     if (present.isObject) {
       refuseMisspelt(parameters, [AS_OF])
       return reply.tagged(request, present.item(OBJECT_ID) as Item)
     }
-    return this.getPresent(request, reply, parameters, present)
+    return this.#getPresent(request, reply, parameters, present)
   }
 
   /** A list of items as it is now. */
-  getPresent(
+  async #getPresent(
     request: HttpRequest,
     reply: Reply,
     parameters: readonly Parameter[],
     present: PresentCollection,
-  ): void | Promise<void> {
-    const { views, hints } = this.#options
+  ): Promise<void> {
+    const { views, hints, queries } = this.#options
     const list = this.#parse(request, present.name, parameters)
-    const hasNoHint = hints.check(reply, present, list.query)
-    if (!(hasNoHint instanceof Promise)) return this.#replyPresent(list, reply, present, hasNoHint)
-    return hasNoHint.then((known) => {
-      reply.position = views.position
-      return this.#replyPresent(list, reply, present, known)
-    })
-  }
-
-  #replyPresent(list: ListRequest, reply: Reply, present: PresentCollection, isCached: boolean): Promise<void> {
+    const hint = hints.check(reply, present, list.query)
+    // Without a pause, the query reflects the position at which it arrived.
+    const isCached = hint instanceof Promise ? await hint : hint
+    reply.position = views.position
     const { name, query, exported } = list
     if (!exported) return this.#replyPage(list, reply, present, isCached)
     const related = this.#related.now(name, query.relations ?? [])
-    return this.#exports.reply(reply, { ...list, exported, related }, this.#options.queries.hold(present))
+    return this.#exports.reply(reply, { ...list, exported, related }, queries.hold(present))
   }
 
   /** A list of items, or a single object, as of the parameter `asOf`. */
-  async getPast(request: HttpRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
-    const { past, journal, now } = this.#options
-    const at = (await readPosition(parameters, reply, journal, now)) as Position
+  async #getPast(request: HttpRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
+    const { past } = this.#options
+    const at = (await readPosition(parameters, reply, this.#options)) as Position
     reply.position = at
     if (!past.existed(name, at)) throw noCollection(name, 'NotFound')
     const object = await past.item(name, OBJECT_ID, at)
     if (object) return reply.tagged(request, object)
-    const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
+    const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, this.#options) : undefined
     const list = this.#parse(request, name, parameters, nowMs)
     const { exported } = list
     const snapshot = await past.collection(name, at, request)
@@ -135,16 +126,10 @@ export class CollectionReads {
 
   /** A page of the collection. */
   async #replyPage(list: ListRequest, reply: Reply, source: QuerySource, isCached: boolean): Promise<void> {
-    const { queries, limits } = this.#options
-    const { request, query, isTagged } = list
-    if (isTagged && reply.isNotModified(request, this.#tagAt(list.name, source.position))) return
-    const page = await queries.answer(source, query, askerOf(request, limits.scanSeconds))
-    this.#sendPage(list, reply, source, page, isCached)
-  }
-
-  #sendPage(list: ListRequest, reply: Reply, source: QuerySource, page: PageTextAt, isCached: boolean): void {
-    const { views } = this.#options
+    const { views, queries, limits } = this.#options
     const { request, name, parameters, query, isTagged } = list
+    if (isTagged && reply.isNotModified(request, tagAt(this.#options, name, source.position))) return
+    const page = await queries.answer(source, query, askerOf(request, limits.scanSeconds))
     const { total, position } = page
     reply.position = page.at
     if (!page.exists) {
@@ -152,8 +137,8 @@ export class CollectionReads {
       if (isTagged) reply.remove('ETag')
       throw noCollection(name, 'NotFound')
     }
-    if (isTagged) reply.set('ETag', this.#tagAt(name, position))
-    const wrapper = this.#wrapperOf(request.base + collectionPath(name), parameters, query, total)
+    if (isTagged) reply.set('ETag', tagAt(this.#options, name, position))
+    const wrapper = wrapperOf(this.#options, request.base + collectionPath(name), parameters, query, total)
     const text = wrapped(page.text, wrapper)
     const link = linkOf(name, parameters, query, total)
     replyPage(reply, { total, link, text })
@@ -162,13 +147,6 @@ export class CollectionReads {
       this.#responses.note(request.base + request.url, position, { total, link, text })
     }
   }
-}
-
-/** The items embedded in an item, now or right after an event. */
-interface Embedding {
-  readonly collection: string
-  readonly relations: readonly Relation[]
-  readonly at: Position | undefined
 }
 
 /** Reads the collections whose items `_embed` and `_expand` show in others. The readings are to be released. */
@@ -210,8 +188,14 @@ export class RelatedCollections {
     return readings
   }
 
-  /** The text of an item with its related ones in it. */
-  async textOf(item: Item, { collection, relations, at }: Embedding, asker: Asker): Promise<string> {
+  /** The text of an item with its related ones in it, as they were right after an event; undefined: as they are now. */
+  async embedIn(
+    item: Item,
+    collection: string,
+    relations: readonly Relation[],
+    at: Position | undefined,
+    asker: Asker,
+  ): Promise<string> {
     const { queries, limits } = this.#options
     const related = at === undefined ? this.now(collection, relations) : await this.at(collection, relations, at, asker)
     try {

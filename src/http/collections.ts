@@ -22,9 +22,9 @@ import {
   DRY_RUN,
   originOf,
   parametersOf,
+  refuseIgnored,
+  refuseIgnoredHeaders,
   refuseMisspelt,
-  refuseParameters,
-  refuseUnheeded,
   refuseUnknown,
 } from './requests.ts'
 
@@ -42,8 +42,7 @@ export async function createCollection(
   if (hasBody(request.headers)) {
     throw new Refusal('Invalid', 'A PUT that creates a collection has no body. Items are sent by POST, also as a list.')
   }
-  refuseConditions(request)
-  refuseUnheeded(request)
+  refuseHeaders(request)
   if (request.querystring !== '') throw new Refusal('Invalid', 'A PUT that creates a collection has no query.')
   const command = { type: 'CreateCollection', collection } as const
   const { position, events } = await handler.bulk(command, originOf(request))
@@ -61,8 +60,7 @@ export async function deleteItems(
   { handler, views, hints, queries, now, limits, idField }: ApiOptions,
 ): Promise<void> {
   const [collection] = apiSegments(request.path) as [string]
-  refuseConditions(request)
-  refuseUnheeded(request)
+  refuseHeaders(request)
   refuseUnclear(request, idField)
   const isAdmin = request.principal.role === 'admin'
   const { filters, isWhole, isDryRun } = parseDeletion(parametersOf(request, limits), idField)
@@ -89,8 +87,7 @@ export async function deleteWithDependents(
   names: readonly string[],
   { handler, views, limits }: ApiOptions,
 ): Promise<BulkOutcome> {
-  refuseUnheeded(request)
-  refuseParameters(request)
+  refuseIgnored(request)
   const field = foreignKeyOf(item.collection)
   const dependents = names.map((collection) => {
     if (views.find(collection)?.isObject === false) return { collection, field }
@@ -190,8 +187,9 @@ function emptyFilter(name: string): Refusal {
   return new Refusal('Invalid', `The filter ${name} of a DELETE is empty, so it would match any text.`)
 }
 
-/** Entity tags of collections do not cover items written since, so conditions are rejected. */
-function refuseConditions({ headers }: HttpRequest): void {
+/** Rejects ignored headers, and conditions: the entity tag of a collection does not cover items written since. */
+function refuseHeaders(request: HttpRequest): void {
+  const { headers } = request
   for (const name of ['if-match', 'if-none-match'] as const) {
     if (headers[name] === undefined) continue
     throw new Refusal(
@@ -199,6 +197,7 @@ function refuseConditions({ headers }: HttpRequest): void {
       `Conditions such as ${name} are for single items; a collection is written without them.`,
     )
   }
+  refuseIgnoredHeaders(request)
 }
 
 function deletedIn({ events }: BulkOutcome): number {
@@ -213,8 +212,7 @@ function firstIds({ events }: BulkOutcome): readonly ItemId[] {
 export async function replaceAll(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
   const { handler, views, turns, idField, limits } = options
   const { batchBytes } = limits
-  refuseConditions(request)
-  refuseUnheeded(request)
+  refuseHeaders(request)
   const parameters = parametersOf(request, limits)
   refuseUnknown(parameters, BULK_PARAMETERS)
   const isDryRun = parseFlag(parameters, DRY_RUN)

@@ -6,7 +6,7 @@ import type { LimitedLog } from '../runtime/limited-log.ts'
 import { intercept } from './node-http-internals.ts'
 import { closeLingering, unavailable } from './unread-requests.ts'
 
-export interface ConnectionLimitsOptions {
+interface ConnectionLimitsOptions {
   readonly gate: Gate
   /** Highest number of connections. */
   readonly most: number

@@ -65,6 +65,11 @@ const HALF_CLOSED_MS = 5000
 /** Long polls of Socket.IO are aborted at once, as they may wait for ever. */
 const SOCKET_IO = '/socket.io/'
 
+/** How often to check connections. */
+const CHECK_MS = 1000
+/** How much longer than announced an idle connection stays open: a client may send at the last moment. */
+const GRACE_MS = 4500
+
 /** Tracks all connections of an HTTP server, and controls the order and number of their requests. */
 export class Connections {
   readonly #http: Server
@@ -260,15 +265,33 @@ export class Connections {
     })
   }
 
-  /** Connections with a response to send. */
-  answering(): Iterable<Socket> {
-    return this.#sockets(isAnswering)
-  }
+  /**
+   * Destroys a connection when its client has not read a pending response for so long, or when it is idle for longer than
+   * `keepAliveTimeout`, which `Keep-Alive` announces. Node's socket timeout counts each byte that the kernel accepts, so
+   * slow readers stay connected. So do event streams without events.
+   */
+  limitIdleTime(stallSeconds: number): void {
+    const stallMs = stallSeconds * 1000
+    // A timeout for each response would cost a timer each.
+    const checking = setInterval(() => {
+      for (const socket of this.#sockets(isAnswering)) {
+        if (socket.writableLength > 0 && socket.timeout !== stallMs) socket.setTimeout(stallMs)
+      }
+    }, CHECK_MS).unref()
+    this.#http.once('close', () => clearInterval(checking))
 
-  /** Whether the response to the connection's last request is not completely sent. */
-  isAnswering(socket: Socket): boolean {
-    const connection = this.#all.get(socket)
-    return connection !== undefined && isAnswering(connection)
+    /** Connections in their grace time, with the number of bytes received before it. */
+    const inGrace = new WeakMap<Socket, number>()
+    this.#http.on('timeout', (socket) => {
+      const connection = this.#all.get(socket)
+      if (connection && isAnswering(connection)) {
+        if (socket.writableLength > 0) socket.destroy()
+      } else if (inGrace.get(socket) === socket.bytesRead) socket.destroy()
+      else {
+        inGrace.set(socket, socket.bytesRead)
+        socket.setTimeout(GRACE_MS)
+      }
+    })
   }
 
   /** From now on every response, also to pending requests, closes its connection. */
@@ -346,6 +369,7 @@ function isIdle({ latest }: HttpConnection): boolean {
   return !latest || (latest.writableFinished && latest.shouldKeepAlive)
 }
 
+/** Whether the response to the last request is not completely sent. */
 function isAnswering({ latest }: HttpConnection): boolean {
   return latest !== undefined && !latest.writableFinished
 }
@@ -353,37 +377,4 @@ function isAnswering({ latest }: HttpConnection): boolean {
 /** Whether a response is still to be sent. A request whose body is read is not executed before that is complete. */
 function isPending({ writableFinished, req }: ServerResponse): boolean {
   return !writableFinished && (req.complete || req.readableFlowing === null)
-}
-
-/** How often to check connections. */
-const CHECK_MS = 1000
-/** How much longer than announced an idle connection stays open: a client may send at the last moment. */
-const GRACE_MS = 4500
-
-/**
- * Destroys a connection when its client has not read a pending response for so long, or when it is idle for longer than
- * `keepAliveTimeout`, which `Keep-Alive` announces. Node's socket timeout counts each byte that the kernel accepts, so
- * slow readers stay connected. So do event streams without events.
- */
-export function limitIdleTime(http: Server, connections: Connections, stallSeconds: number): void {
-  const stallMs = stallSeconds * 1000
-  // A timeout for each response would cost a timer each.
-  const checking = setInterval(() => {
-    for (const socket of connections.answering()) {
-      if (socket.writableLength > 0 && socket.timeout !== stallMs) socket.setTimeout(stallMs)
-    }
-  }, CHECK_MS).unref()
-  http.once('close', () => clearInterval(checking))
-
-  /** Connections in their grace time, with the number of bytes received before it. */
-  const inGrace = new WeakMap<Socket, number>()
-  http.on('timeout', (socket) => {
-    if (connections.isAnswering(socket)) {
-      if (socket.writableLength > 0) socket.destroy()
-    } else if (inGrace.get(socket) === socket.bytesRead) socket.destroy()
-    else {
-      inGrace.set(socket, socket.bytesRead)
-      socket.setTimeout(GRACE_MS)
-    }
-  })
 }

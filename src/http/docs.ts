@@ -17,9 +17,14 @@ export function docResources(options: OpenApiOptions): readonly Resource[] {
       isKoaOnly: true,
       routes: {
         GET: async ({ path }, reply) => {
-          if (!path.endsWith('/')) return reply.redirect('swagger/')
+          if (!path.endsWith('/')) {
+            reply.status = 301
+            reply.set('Location', 'swagger/')
+            reply.body = ''
+            return
+          }
           const html = await page()
-          reply.html(html)
+          reply.send('text/html; charset=utf-8', html)
           reply.set('Content-Security-Policy', swaggerPolicy(html))
         },
       },

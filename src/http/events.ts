@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
-import type { Principal } from '../access/accounts.ts'
 import type { PerAddress } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
@@ -8,7 +7,6 @@ import type { Document } from '../json/document.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import {
   checkReadable,
-  type EventFilter,
   type FoundEvent,
   newestFirst,
   type SearchLimits,
@@ -24,7 +22,9 @@ import type { HttpRequest, Reply, Resource } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM, JSON_TYPE, NDJSON_TYPE } from './media-types.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
 
-interface EventsOptions extends StreamOptions {
+interface EventsOptions extends SearchSource {
+  readonly arrivals: Arrivals
+  readonly gate: Gate
   readonly limits: HttpQueryLimits
   /** Counts the open streams by address. */
   readonly streams: PerAddress
@@ -83,9 +83,7 @@ class EventReads {
     const position = parsePosition(request.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
     for await (const found of search(this.#options, { from: position }, position, searchLimitsOf(request))) {
       const text = eventText(found)
-      reply.json(type === NDJSON_TYPE ? `${text}\n` : text)
-      reply.set('Content-Type', type)
-      return
+      return reply.send(type, type === NDJSON_TYPE ? `${text}\n` : text)
     }
     const { head } = this.#options.journal
     throw new Refusal('NotFound', `There is no event at position ${position}; the last one is ${head}.`)
@@ -141,11 +139,9 @@ class EventReads {
         `This address has ${options.streams.most} streams of events open already (Limits.StreamsPerAddress).`,
       )
     }
-    const isGone = (): boolean => body.destroyed || request.isGone()
-    const streamed = { wanted: selected, form: FORMS[type], follows, reader: request.principal, isGone }
-    const body: Readable = Readable.from(stream(options, streamed))
+    const body = Readable.from(stream(options, request, selected, FORMS[type], follows))
     body.once('close', options.streams.enter(address))
-    reply.stream(type, body)
+    reply.send(type, body)
   }
 
   /** Waits for a position that a cluster node may not have yet, and throws if it does not arrive. */
@@ -176,27 +172,12 @@ function searchLimitsOf(request: HttpRequest): SearchLimits {
   return { isGone: () => request.isGone() }
 }
 
-interface StreamOptions extends SearchSource {
-  readonly arrivals: Arrivals
-  readonly gate: Gate
-}
-
 /** The text format of a stream of events. */
 interface StreamFormat {
   readonly begin: string
   readonly event: (position: Position, text: string) => string
   /** Sent while there are no events, so that proxies keep the connection open; undefined: nothing is sent. */
   readonly heartbeat: string | undefined
-}
-
-interface StreamRequest {
-  readonly wanted: EventFilter & { readonly limit?: number }
-  readonly form: StreamFormat
-  /** Whether the stream continues with new events. */
-  readonly follows: boolean
-  readonly reader: Principal
-  /** Whether the client has disconnected. */
-  readonly isGone: () => boolean
 }
 
 /** How often to check that the reader's credentials are still valid. */
@@ -209,10 +190,15 @@ const PART_CHARACTERS = 16 * 1024
  * Yields all matching events, then, if requested, new ones. Reads the journal as fast as the client reads; for a slow
  * client it holds the result of one search turn, and no open file.
  */
-async function* stream(options: StreamOptions, streamed: StreamRequest): AsyncGenerator<string> {
+async function* stream(
+  options: EventsOptions,
+  request: HttpRequest,
+  wanted: EventParameters,
+  form: StreamFormat,
+  follows: boolean,
+): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
-  const { wanted, form, follows, reader, isGone } = streamed
-  const mayRead = (): boolean => gate.isValid(reader)
+  const { principal } = request
   // Even an empty first chunk sends the headers.
   yield form.begin
   let saidAt = performance.now()
@@ -221,14 +207,14 @@ async function* stream(options: StreamOptions, streamed: StreamRequest): AsyncGe
   do {
     const { head } = journal
     const upTo = Math.min(head, last ?? head)
-    const found = search(options, { ...wanted, from }, upTo, { isGone, most: left })
-    for await (const { text, count } of parts(found, form, left)) {
+    const found = search(options, { ...wanted, from }, upTo, { ...searchLimitsOf(request), most: left })
+    for await (const { text, count } of parts(found, form)) {
       yield text
       // A client that reads without delay does not keep the event loop.
       await setImmediate()
       saidAt = performance.now()
       left -= count
-      if (left === 0 || (follows && !mayRead())) return
+      if (left === 0 || (follows && !gate.isValid(principal))) return
     }
     if (!follows) return
     from = Math.max(from, head + 1)
@@ -237,24 +223,21 @@ async function* stream(options: StreamOptions, streamed: StreamRequest): AsyncGe
       yield form.heartbeat
       saidAt = performance.now()
     }
-  } while (!arrivals.ended && !isGone() && mayRead())
+  } while (!arrivals.ended && !request.isGone() && gate.isValid(principal))
 }
 
+/** Joins events to chunks. */
 async function* parts(
   found: AsyncIterable<FoundEvent>,
   form: StreamFormat,
-  most: number,
 ): AsyncGenerator<{ readonly text: string; readonly count: number }> {
   let text = ''
   let count = 0
-  let all = 0
   for await (const one of found) {
     text += form.event(one.position, eventText(one))
     count++
-    all++
-    if (text.length < PART_CHARACTERS && all < most) continue
+    if (text.length < PART_CHARACTERS) continue
     yield { text, count }
-    if (all >= most) return
     text = ''
     count = 0
   }

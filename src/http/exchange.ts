@@ -38,8 +38,16 @@ export function allowOf(methods: readonly Method[]): string {
   return [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
 }
 
-export function notAllowed(method: string, allow: string): Refusal {
-  return new Refusal('MethodNotAllowed', `${method} is not allowed here; these are: ${allow}.`)
+/** Refuses a method that is not among those of the path. */
+export function refuseMethod(
+  { method }: HttpRequest,
+  reply: Reply,
+  methods: readonly Method[],
+  whyNot?: string,
+): never {
+  const allow = allowOf(methods)
+  reply.set('Allow', allow)
+  throw new Refusal('MethodNotAllowed', whyNot ?? `${method} is not allowed here; these are: ${allow}.`)
 }
 
 /** A request as its steps see it, received through Koa or through the fast front. */
@@ -152,36 +160,18 @@ export class Reply {
     this.set('Vary', at < 0 ? name : `${this.headers[at + 1]}, ${name}`)
   }
 
-  /** Responds with existing JSON text. */
-  json(text: string | Buffer | LongText, status = 200): void {
+  /** Responds with a body; a stream is sent as fast as the client reads. */
+  send(type: string, body: string | Buffer | Readable, status = 200): void {
     this.status = status
-    this.set('Content-Type', JSON_TYPE)
-    if (typeof text === 'string' || Buffer.isBuffer(text)) this.body = text
-    else {
-      this.set('Content-Length', String(text.bytes))
-      this.body = Readable.from(text.inTurns())
-    }
-  }
-
-  /** Responds with a page, which is rendered through Koa only. */
-  html(text: string): void {
-    this.status = 200
-    this.set('Content-Type', 'text/html; charset=utf-8')
-    this.body = text
-  }
-
-  /** `to` is relative, so that it is correct below any path. */
-  redirect(to: string): void {
-    this.status = 301
-    this.set('Location', to)
-    this.body = ''
-  }
-
-  /** Responds with a body of any length, sent as fast as the client reads. */
-  stream(type: string, body: Readable): void {
-    this.status = 200
     this.set('Content-Type', type)
     this.body = body
+  }
+
+  /** Responds with existing JSON text. */
+  json(text: string | Buffer | LongText, status = 200): void {
+    const isWhole = typeof text === 'string' || Buffer.isBuffer(text)
+    this.send(JSON_TYPE, isWhole ? text : Readable.from(text.inTurns()), status)
+    if (!isWhole) this.set('Content-Length', String(text.bytes))
   }
 
   /** Responds to OPTIONS. */

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { elementsOf } from '../json/parse.ts'
 import { formatPath, type Path, type Selection } from '../json/paths.ts'
@@ -6,35 +7,20 @@ import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import type { RelatedSnapshot } from '../query/embedding.ts'
 import type { PageText } from '../query/page-text.ts'
 import { RECEIVED, withReceived } from '../query/parameter.ts'
-import type { Queries } from '../query/queries.ts'
 import type { Query } from '../query/query.ts'
 import { ResultCursor } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { CsvColumns, columnOfRows } from './formats/csv-columns.ts'
 import { type Form, TYPES } from './formats/forms.ts'
 import { ItemShapes } from './formats/item-shapes.ts'
-import {
-  csvWriter,
-  type ItemsWriter,
-  type ItemText,
-  jsonWriter,
-  linesWriter,
-  noteColumns,
-  TextStream,
-} from './formats/writers.ts'
+import { csvWriter, type ItemsWriter, type ItemText, jsonWriter, linesWriter, noteColumns } from './formats/writers.ts'
 import { onFirstUse } from './late-modules.ts'
 import type { ExportForm, ListRequest } from './list-request.ts'
-import { linkOf, type TagAt, type Wrapper, type WrapperOf } from './pages.ts'
+import { linkOf, tagAt, type Wrapper, wrapperOf } from './pages.ts'
 import { askerOf } from './requests.ts'
-
-interface ExportsOptions {
-  readonly queries: Queries
-  readonly tagAt: TagAt
-  readonly wrapperOf: WrapperOf
-  readonly scanSeconds: number
-}
 
 interface ExportRequest extends ListRequest {
   readonly exported: ExportForm
@@ -56,18 +42,16 @@ interface ExportContent {
   readonly query: Query
   readonly open: OpenSource
   readonly wrapper: Wrapper | undefined
-  /** Called when the items are sent, or sending is aborted. */
-  readonly release: () => void
 }
 
 /** Responds with items in other formats than JSON, and with whole results in any format. */
 export class Exports {
-  readonly #options: ExportsOptions
+  readonly #options: ApiOptions
   readonly #turns = new Turns()
   readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
   #open = 0
 
-  constructor(options: ExportsOptions) {
+  constructor(options: ApiOptions) {
     this.#options = options
   }
 
@@ -76,31 +60,33 @@ export class Exports {
     const { request, query, isTagged, related } = list
     const { form, isWhole } = list.exported
     const snapshots = [snapshot, ...related.map((one) => one.snapshot)]
-    const release = once(() => {
+    const release = (): void => {
       for (const one of snapshots) one.release()
-    })
+    }
+    let isStreaming = false
     try {
       if (isWhole && query.grouping) {
         throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
       }
-      const tag = this.#options.tagAt(list.name, Math.max(...snapshots.map(({ position }) => position)))
+      const tag = tagAt(this.#options, list.name, Math.max(...snapshots.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
-      if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
+      if (isTagged && reply.isNotModified(request, tagOfForm)) return
       reply.status = 200
       reply.set('Content-Type', TYPE_HEADERS[form])
-      if (isWhole) await this.#sendWhole(reply, list, snapshot, release)
-      else await this.#sendPage(reply, list, snapshot, release)
-    } catch (error) {
-      release()
-      throw error
+      if (!isWhole) await this.#sendPage(reply, list, snapshot)
+      else if (request.method !== 'HEAD') {
+        await this.#sendWhole(reply, list, snapshot, release)
+        isStreaming = true
+      }
+    } finally {
+      if (!isStreaming) release()
     }
   }
 
-  async #sendPage(reply: Reply, list: ExportRequest, snapshot: CollectionSnapshot, release: () => void): Promise<void> {
+  async #sendPage(reply: Reply, list: ExportRequest, snapshot: CollectionSnapshot): Promise<void> {
     const { request, name, parameters, query, related } = list
     const { form } = list.exported
     const { items, total } = await this.#readPage(list, snapshot)
-    release()
     reply.set('X-Total-Count', String(total))
     const link = linkOf(name, parameters, query, total)
     if (link !== undefined) reply.set('Link', link)
@@ -110,8 +96,7 @@ export class Exports {
       form,
       query: related.length > 0 ? { ...query, fields: undefined } : query,
       open: () => listSource(items),
-      wrapper: form === 'json' ? this.#options.wrapperOf(path, parameters, query, total) : undefined,
-      release,
+      wrapper: form === 'json' ? wrapperOf(this.#options, path, parameters, query, total) : undefined,
     })
   }
 
@@ -119,8 +104,8 @@ export class Exports {
     { request, query, related, exported }: ExportRequest,
     snapshot: CollectionSnapshot,
   ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
-    const { queries, scanSeconds } = this.#options
-    const asker = askerOf(request, scanSeconds)
+    const { queries, limits } = this.#options
+    const asker = askerOf(request, limits.scanSeconds)
     if (query.grouping) {
       const { text, total } = await queries.answer(snapshot, query, asker)
       return { items: await this.#turns.run((turn) => rowsOf(text, exported.form, query, turn), asker), total }
@@ -130,58 +115,55 @@ export class Exports {
     return { items: await queries.embed(items, query.fields, related, query.page.largest, asker), total }
   }
 
+  /** Calls `release` when the whole result is sent, or sending is aborted. */
   async #sendWhole(
     reply: Reply,
     { request, query, exported: { form } }: ExportRequest,
     snapshot: CollectionSnapshot,
     release: () => void,
   ): Promise<void> {
-    if (request.method === 'HEAD') return release()
     if (this.#open >= MOST_AT_ONCE) {
       reply.set('Retry-After', String(RETRY_SECONDS))
       throw new Refusal('TooManyRequests', `The server sends ${MOST_AT_ONCE} whole results at a time; try again later.`)
     }
     this.#open++
-    const end = once(() => {
-      this.#open--
-      release()
-    })
     try {
       const open: OpenSource = (isOrdered) => resultSource(snapshot, isOrdered ? query : { ...query, sort: [] })
-      await this.#send(reply, request, { form, query, open, wrapper: undefined, release: end })
+      const body = await this.#send(reply, request, { form, query, open, wrapper: undefined })
+      // A part in progress, which may still read, is complete then.
+      body.once('close', () => {
+        this.#open--
+        release()
+      })
     } catch (error) {
-      end()
+      this.#open--
       throw error
     }
   }
 
-  async #send(reply: Reply, request: HttpRequest, content: ExportContent): Promise<void> {
-    const { form, open, wrapper, release } = content
-    const turns = this.#turns
-    let body: TextStream | undefined
-    const { limit } = askerOf(request, this.#options.scanSeconds)
-    // Work stops when the client disconnects.
-    const asker: Asker = { isGone: () => request.isGone() || body?.destroyed === true, limit }
+  async #send(reply: Reply, request: HttpRequest, content: ExportContent): Promise<Readable> {
+    const asker = askerOf(request, this.#options.limits.scanSeconds)
     const writer = await this.#writer(content, asker)
+    const body = Readable.from(this.#parts(content, writer, asker))
+    reply.send(TYPE_HEADERS[content.form], body)
+    return body
+  }
+
+  /** Makes the body as fast as the client reads. Work stops when the client disconnects. */
+  async *#parts({ open, wrapper }: ExportContent, writer: ItemsWriter, asker: Asker): AsyncGenerator<string> {
     const source = open(true)
     let text = (wrapper?.before ?? '') + writer.begin
-    let parts = 0
-    let isEnded = false
-    const next = async (): Promise<string | undefined> => {
-      if (isEnded) return undefined
+    let between = ''
+    for (;;) {
       // Yields to the event loop between two parts, even if the client reads without delay.
       await setImmediate()
-      const items = await turns.run(source, asker)
-      if (items) {
-        text += (parts++ > 0 ? writer.between : '') + (await turns.run((turn) => writer.part(items, turn), asker))
-      } else text += writer.end + (wrapper?.after ?? '')
-      isEnded = items === undefined
-      const part = text
+      const items = await this.#turns.run(source, asker)
+      if (!items) break
+      yield text + between + (await this.#turns.run((turn) => writer.part(items, turn), asker))
       text = ''
-      return part === '' ? undefined : part
+      between = writer.between
     }
-    body = new TextStream(next, release)
-    reply.stream(TYPE_HEADERS[form], body)
+    yield text + writer.end + (wrapper?.after ?? '')
   }
 
   async #writer({ form, query, open }: ExportContent, asker: Asker): Promise<ItemsWriter> {
@@ -193,15 +175,6 @@ export class Exports {
     // The header row comes first, so all items are read for it.
     const { columns, shapes } = await this.#turns.run((turn) => columnsOf(open(false), fields, nameOf, turn), asker)
     return csvWriter(papa, columns, shapes, fields)
-  }
-}
-
-function once(work: () => void): () => void {
-  let isDone = false
-  return () => {
-    if (isDone) return
-    isDone = true
-    work()
   }
 }
 

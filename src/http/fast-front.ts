@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
 import { neededRole, type Role } from '../access/roles.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { publicPath } from './base-path.ts'
+import { basePathOf } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
 import type { Front } from './connections.ts'
 import { HttpRequest, Reply, type Resource, type Step, takesBody } from './exchange.ts'
@@ -45,7 +45,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
     const request = new HttpRequest(incoming, {
       path: end < 0 ? url : url.slice(0, end),
       querystring: end < 0 ? '' : url.slice(end + 1),
-      base: publicPath(response, ''),
+      base: basePathOf(response),
       requestId,
       neededRole: route.neededRole,
       bytes: () => gatherBody(incoming, { bytes: bodyBytes, listBytes: bodyBytes }),
@@ -65,28 +65,27 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
       }
       observe(request, resource.path, reply.status, performance.now() - began)
     }
-    const pending = pipeline.run(route.steps, request, reply)
+    const pending = pipeline.run(route.allSteps, request, reply)
     if (!pending) deliver(sending)
     else void pending.then(() => deliver(sending))
     return pending || isStream(reply.body) ? 'pending' : 'answered'
   }
 }
 
-interface PlainResource {
-  readonly path: string
-  /** Matches its plain addresses. */
-  readonly pattern: RegExp
-  /** By method; the steps are all those of a request. */
-  readonly routes: ReadonlyMap<string, { readonly steps: readonly Step[]; readonly neededRole: Role | undefined }>
+/** A resource with the pattern of its plain addresses. */
+function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline) {
+  const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
+  const plainRoutes = Object.entries(routes).map(([method, route]) => {
+    const allSteps: readonly Step[] = [...access, ...steps, route]
+    return [method, { allSteps, neededRole: neededRole(method, path) }] as const
+  })
+  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), routes: new Map<string, PlainRoute>(plainRoutes) }
 }
 
-function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline): PlainResource {
-  const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
-  const all = Object.entries(routes).map(
-    ([method, route]) =>
-      [method, { steps: [...access, ...steps, route], neededRole: neededRole(method, path) }] as const,
-  )
-  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), routes: new Map(all) }
+interface PlainRoute {
+  /** All steps of a request. */
+  readonly allSteps: readonly Step[]
+  readonly neededRole: Role | undefined
 }
 
 /** Whether the body is JSON of a known, permitted length without coding. */

@@ -41,23 +41,14 @@ export class Hints {
   /** Sets the header where a field is absent. False: a later answer to the same query may have another header. */
   check(reply: Reply, collection: PresentCollection, query: Query): boolean | Promise<boolean> {
     const paths = pathsOf(query)
-    if (paths.length === 0) return true
-    const known = paths.map((path) => this.#options.fields.has(collection, path))
-    if (known.some((one) => one instanceof Promise)) {
-      return Promise.all(known).then((all) => this.#tell(reply, collection, paths, all))
-    }
-    return this.#tell(reply, collection, paths, known as readonly (boolean | undefined)[])
+    return paths.length === 0 || this.#lookUp(reply, collection, paths)
   }
 
-  #tell(
-    reply: Reply,
-    collection: PresentCollection,
-    paths: readonly Path[],
-    known: readonly (boolean | undefined)[],
-  ): boolean {
+  async #lookUp(reply: Reply, collection: PresentCollection, paths: readonly Path[]): Promise<boolean> {
+    const { fields, isStrict, log } = this.#options
+    const known = await Promise.all(paths.map((path) => fields.has(collection, path)))
     const absent = paths.filter((_, index) => known[index] === false)
     if (absent.length === 0) return known.every((one) => one === true)
-    const { fields, isStrict, log } = this.#options
     const similar = fields.similarTo(collection, absent)
     const hint = absent
       .slice(0, MOST_NAMED)

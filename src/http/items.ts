@@ -5,7 +5,6 @@ import { parseText } from '../json/parse.ts'
 import { formatPath, pathTo } from '../json/paths.ts'
 import { tagOf } from '../json/tag.ts'
 import { itemPath } from '../projections/address.ts'
-import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import { foreignKeyOf, type Item } from '../query/embedding.ts'
 import { dependentsOf, EMBEDDING, relationsOf } from '../query/json-server.ts'
@@ -17,12 +16,11 @@ import { type Body, parseAnyPatch, parseItem, readBody } from './bodies.ts'
 import type { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { deleteWithDependents } from './collections.ts'
 import { type HttpRequest, parseTags, type Reply } from './exchange.ts'
-import { WriteHints, type WriteHintsOptions } from './hints.ts'
+import { WriteHints } from './hints.ts'
 import { JSON_TYPE, PATCH_TYPES } from './media-types.ts'
 import {
   apiSegments,
   askerOf,
-  asksForPast,
   type Missing,
   noCollection,
   originOf,
@@ -30,9 +28,8 @@ import {
   parametersOf,
   prefers,
   readPosition,
+  refuseIgnored,
   refuseMisspelt,
-  refuseParameters,
-  refuseUnheeded,
 } from './requests.ts'
 
 /** GET of items, and of values inside items and single objects, in the present or past. */
@@ -58,24 +55,25 @@ export class ItemReads {
 
   /** GET of an item with parameters, or of a value inside an item or single object. */
   async getValue(request: HttpRequest, reply: Reply): Promise<void> {
-    const { views, past, journal, now, limits, idField } = this.#options
+    const { views, past, limits, idField } = this.#options
     const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
     const parameters = parametersOf(request, limits)
     const isNested = this.#hasNested(segments.at(-1) ?? '')
     if (!isNested) refuseMisspelt(parameters, [AS_OF, ...EMBEDDING])
-    const at = await readPosition(parameters, reply, journal, now)
+    const at = await readPosition(parameters, reply, this.#options)
     reply.position = at ?? views.position
+    if (at !== undefined && !past.existed(name, at)) throw noCollection(name)
     const object = at === undefined ? views.find(name)?.item(OBJECT_ID) : await past.item(name, OBJECT_ID, at)
     const [key = '', ...inner] = segments
     const rest = object ? segments : inner
     const missing = rest.length > 0 ? 'UnknownParent' : 'NotFound'
-    const item =
-      object ?? (at === undefined ? itemNow(views, name, key, missing) : await itemThen(past, at, name, key, missing))
+    const found = object ?? (at === undefined ? itemNow(views, name, key, missing) : await past.item(name, key, at))
+    const item = found ?? noItem(name, key, missing)
     if (rest.length === 0) {
       const relations = object ? [] : relationsOf(parameters)
       if (relations.length === 0) return reply.tagged(request, item)
       const asker = askerOf(request, limits.scanSeconds)
-      const text = await this.#related.textOf(item, { collection: name, relations, at }, asker)
+      const text = await this.#related.embedIn(item, name, relations, at, asker)
       return reply.tagged(request, { tag: tagOf(text), text })
     }
     const text = textAt(item.text, rest, idField)
@@ -84,26 +82,13 @@ export class ItemReads {
     if (child === undefined || !this.#hasNested(child)) {
       throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
     }
-    return this.#getNested(request, reply, child, [...parameters, nestedFilter(name, item.key)])
+    reply.vary('Accept')
+    return this.#collections.list(request, reply, child, [...parameters, nestedFilter(name, item.key)])
   }
 
   /** Whether `/api/posts/1/comments` is a list of items, as json-server's. */
   #hasNested(collection: string): boolean {
     return this.#options.isJsonServer && this.#options.views.find(collection)?.isObject === false
-  }
-
-  #getNested(
-    request: HttpRequest,
-    reply: Reply,
-    collection: string,
-    parameters: ReturnType<typeof parametersOf>,
-  ): void | Promise<void> {
-    const { views } = this.#options
-    reply.vary('Accept')
-    if (asksForPast(parameters)) return this.#collections.getPast(request, reply, collection, parameters)
-    reply.position = views.position
-    const present = views.find(collection)
-    return present && this.#collections.getPresent(request, reply, parameters, present)
   }
 }
 
@@ -161,7 +146,7 @@ export class ItemWrites {
    * single object are inside it.
    */
   async writeInside(request: HttpRequest, reply: Reply, isObject: boolean): Promise<void> {
-    const { handler, limits, idField, isJsonServer } = this.#options
+    const { limits, isJsonServer } = this.#options
     const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
     const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
     const isPatch = request.method === 'PATCH'
@@ -169,23 +154,8 @@ export class ItemWrites {
     const patch = isPatch
       ? parseAnyPatch(body, { isInside: true, isJsonServer })
       : ({ type: 'value', value: body.json } as const)
-    refuseUnheeded(request)
-    refuseParameters(request)
     const command: Command = { type: 'PatchItem', collection, key, inside, patch, ...conditionsOf(request) }
-    const { position, event, item } = await handler.handle(command, originOf(request, body.bytes))
-    reply.position = position
-    const hints = new WriteHints(this.#options, collection)
-    hints.written(event)
-    hints.tell(reply)
-    // A JSON Patch may remove the value.
-    const text = item && textAt(item.text, inside, idField)
-    if (text !== undefined) reply.set('ETag', tagOf(text))
-    if (text === undefined || !prefers(request.headers, 'return=representation')) {
-      reply.status = 204
-      return
-    }
-    reply.set('Preference-Applied', 'return=representation')
-    reply.json(text)
+    await this.#write(request, reply, body, command)
   }
 
   async delete(request: HttpRequest, reply: Reply): Promise<void> {
@@ -207,8 +177,7 @@ export class ItemWrites {
 
   async #write(request: HttpRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
     const { handler, isJsonServer } = this.#options
-    refuseUnheeded(request)
-    refuseParameters(request)
+    refuseIgnored(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes))
     reply.position = outcome.position
     if (isJsonServer && !outcome.item) await this.#replyDeleted(request, reply, outcome.position)
@@ -235,18 +204,6 @@ function itemNow(views: Pick<Views, 'find'>, name: string, key: string, otherwis
   return collection.item(key) ?? noItem(name, key, otherwise)
 }
 
-/** The same at a position. */
-async function itemThen(
-  past: Pick<Past, 'existed' | 'item'>,
-  at: Position,
-  name: string,
-  key: string,
-  otherwise: Missing,
-): Promise<Item> {
-  if (!past.existed(name, at)) throw noCollection(name)
-  return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
-}
-
 function noItem(name: string, key: string, code: Missing): never {
   throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
 }
@@ -260,19 +217,22 @@ function conditionsOf({ headers }: HttpRequest) {
   return { ifMatch: parseTags(headers['if-match']), ifNoneMatch: parseTags(headers['if-none-match']) }
 }
 
-/** The response to a command on one item. */
+/** The response to a command on one item, or on a value inside it. */
 function answerWith(
   { event, item }: Outcome,
   command: Command,
   { headers }: HttpRequest,
   reply: Reply,
-  options: Pick<ApiOptions, 'isJsonServer'> & WriteHintsOptions,
+  options: ApiOptions,
 ): void {
   if (!item) {
     reply.status = 204
     return
   }
-  reply.set('ETag', item.tag)
+  const inside = command.type === 'PatchItem' ? command.inside : undefined
+  // A JSON Patch may remove the value.
+  const text = inside ? textAt(item.text, inside, options.idField) : item.text
+  if (text !== undefined) reply.set('ETag', inside ? tagOf(text) : item.tag)
   const applied: Preference[] = command.type === 'ReplaceItem' && command.onlyIfNewer ? ['only-if-newer'] : []
   const hints = new WriteHints(options, command.collection)
   if (command.type === 'ReplaceItem' && command.onlyIfNewer && !event) {
@@ -288,12 +248,12 @@ function answerWith(
   if (created && isPosted) hints.created(command.item, item.id)
   hints.written(event)
   hints.tell(reply)
-  const isPreferred = prefers(headers, 'return=representation')
+  const isPreferred = text !== undefined && prefers(headers, 'return=representation')
   if (isPreferred) applied.push('return=representation')
   if (applied.length > 0) reply.set('Preference-Applied', applied.join(', '))
   // A created single object has no id to return.
-  const isShown = isPreferred || options.isJsonServer || (created && item.id === OBJECT_ID)
-  if (isShown) reply.json(item.text, created ? 201 : 200)
+  const isShown = isPreferred || (!inside && options.isJsonServer) || (created && item.id === OBJECT_ID)
+  if (isShown && text !== undefined) reply.json(text, created ? 201 : 200)
   else if (created || isPosted) reply.json(JSON.stringify({ [options.idField]: item.id }), created ? 201 : 200)
   else reply.status = 204
 }

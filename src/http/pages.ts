@@ -19,22 +19,19 @@ export function replyPage(reply: Reply, { text, total, link }: Page): void {
   reply.json(text)
 }
 
+/** The `Link` header. Links repeat the query: for a very long one only the next page fits, or none. */
 export function linkOf(
   name: string,
   parameters: readonly Parameter[],
   { page }: Query,
   total: number,
 ): string | undefined {
-  return linkHeader(collectionPath(name), pageLinks(parameters, page, total))
-}
-
-/** Links repeat the query: for a very long one only the next page fits, or none. */
-function linkHeader(path: string, links: readonly PageLink[]): string | undefined {
-  const linksOf = (wanted: typeof links): string =>
-    wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
-  const all = linksOf(links)
+  const links = pageLinks(parameters, page, total)
+  const headerOf = (wanted: typeof links): string =>
+    wanted.map(({ relation, search }) => `<${collectionPath(name)}?${search}>; rel="${relation}"`).join(', ')
+  const all = headerOf(links)
   if (all.length <= LINK_BYTES) return all
-  const next = linksOf(links.filter(({ relation }) => relation === 'next'))
+  const next = headerOf(links.filter(({ relation }) => relation === 'next'))
   return next !== '' && next.length <= LINK_BYTES ? next : undefined
 }
 
@@ -44,13 +41,17 @@ export interface Wrapper {
   readonly after: string
 }
 
-/** Undefined for a plain array. `path` is the collection's as clients see it. */
-export type WrapperOf = (
+/** The wrapper of a JSON page of items; undefined for a plain array. `path` is the collection's as clients see it. */
+export function wrapperOf(
+  { isJsonServer, useResultObject }: ApiOptions,
   path: string,
   parameters: readonly Parameter[],
   query: Query,
   total: number,
-) => Wrapper | undefined
+): Wrapper | undefined {
+  const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
+  return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)
+}
 
 export function wrapped(text: PageText['text'], wrapper: Wrapper | undefined): string | LongText {
   if (!wrapper) return text
@@ -59,7 +60,7 @@ export function wrapped(text: PageText['text'], wrapper: Wrapper | undefined): s
   return new LongText([before, ...text.pieces, after], text.bytes + Buffer.byteLength(before + after))
 }
 
-/** FakeServer's object around a page (`Api.UseResultObject`). `path` is the collection's as clients see it. */
+/** FakeServer's object around a page (`Api.UseResultObject`). */
 function resultObject(total: number, path: string, parameters: readonly Parameter[], { page }: Query): Wrapper {
   const searches = new Map(pageLinks(parameters, page, total).map(({ relation, search }) => [relation, search]))
   const to = (relation: PageLink['relation']): string =>
@@ -71,19 +72,15 @@ function resultObject(total: number, path: string, parameters: readonly Paramete
   return { before: '{"results":', after: `,${rest.slice(1)}` }
 }
 
-/** The entity tag of a collection at a position. */
-export type TagAt = (name: string, position: Position) => string
-
 /**
- * The entity tags of collections by position. Every change of a page is an event of its collection, unless the server
+ * The entity tag of a collection at a position. Every change of a page is an event of its collection, unless the server
  * starts with other settings that affect pages. The journal's id distinguishes histories.
  */
-export function collectionTags({ journal, queries, isJsonServer, useResultObject }: ApiOptions): TagAt {
+export function tagAt(options: ApiOptions, name: string, position: Position): string {
+  const { journal, queries, isJsonServer, useResultObject } = options
+  const time = queries.timeOf(name)
   const form = `${useResultObject ? '-results' : ''}${isJsonServer ? '-json-server' : ''}`
-  return (name, position) => {
-    const time = queries.timeOf(name)
-    return `"${position}-${journal.id}${form}${time ? `-${encodeURIComponent(formatPath(time))}` : ''}"`
-  }
+  return `"${position}-${journal.id}${form}${time ? `-${encodeURIComponent(formatPath(time))}` : ''}"`
 }
 
 /** The envelope of json-server 1.0 around the items of a page; undefined where it has none (`_limit` of 0.17). */
@@ -96,12 +93,4 @@ function envelopeOf(parameters: readonly Parameter[], { page }: Query, total: nu
   const next = current < pages ? current + 1 : null
   const before = `{"first":1,"prev":${prev},"next":${next},"last":${pages},"pages":${pages},"items":${total},"data":`
   return { before, after: '}' }
-}
-
-/** The wrapper of JSON pages of items. */
-export function wrapperFor({ isJsonServer, useResultObject }: ApiOptions): WrapperOf {
-  return (path, parameters, query, total) => {
-    const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
-    return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)
-  }
 }

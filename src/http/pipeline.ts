@@ -25,24 +25,19 @@ import { Histogram } from '../runtime/histogram.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { HttpRequest, Reply, Step } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './media-types.ts'
-import { PROBLEM_TYPE, problemOf } from './problems.ts'
+import { replyProblem } from './problems.ts'
 import { type SimulationSettings, simulate } from './simulation.ts'
-
-interface PipelineOptions {
-  readonly gate: Gate
-  /** Position of the last event that readers see. */
-  readonly position: () => Position
-  readonly log: LimitedLog
-}
 
 export class Pipeline {
   /** The steps of all paths, before those of the resource. */
   readonly access: readonly Step[]
-  readonly #options: PipelineOptions
+  readonly #position: () => Position
+  readonly #log: LimitedLog
 
-  constructor(options: PipelineOptions) {
-    this.#options = options
-    const { gate } = options
+  /** `position` is that of the last event that readers see. */
+  constructor(gate: Gate, position: () => Position, log: LimitedLog) {
+    this.#position = position
+    this.#log = log
     this.access = [
       (request) => admit(request, gate),
       (request, reply) => authenticate(request, reply, gate),
@@ -70,16 +65,11 @@ export class Pipeline {
   /** Adds `Journal-Position` to every authorized response under `/api`. Writes have set their own. */
   #respond({ path, client }: HttpRequest, reply: Reply): void {
     const reflectsViews = path.startsWith('/api/') || path === '/api'
-    if (reflectsViews && client) reply.position ??= this.#options.position()
+    if (reflectsViews && client) reply.position ??= this.#position()
   }
 
   #refuse(error: unknown, request: HttpRequest, reply: Reply): void {
-    const { method, base, path, requestId } = request
-    const problem = problemOf(error, { method, path: base + path }, this.#options.log, requestId)
-    for (const [name, value] of Object.entries(problem.headers)) reply.set(name, value)
-    reply.set('Content-Type', PROBLEM_TYPE)
-    reply.status = problem.status
-    reply.body = problem.text
+    replyProblem(error, request, reply, this.#log)
     this.#respond(request, reply)
   }
 }
@@ -169,7 +159,11 @@ function tokenInQuery(request: HttpRequest): string | undefined {
   return new URLSearchParams(request.querystring).get(ACCESS_TOKEN) ?? undefined
 }
 
-interface ApiStepsOptions extends WaitingOptions {
+interface ApiStepsOptions {
+  readonly position: () => Position
+  readonly arrivals: Arrivals
+  /** How long a request waits for a position at most. */
+  readonly waitSeconds: number
   readonly building: () => BuildProgress
   readonly simulation: SimulationSettings
 }
@@ -196,15 +190,10 @@ export function checkBuilt(building: BuildProgress): void {
 /** Every event wakes each waiting request, so their number is limited. */
 const MOST_WAITING = 1000
 
-interface WaitingOptions {
-  readonly position: () => Position
-  readonly arrivals: Arrivals
-  /** Highest waiting time. */
-  readonly waitSeconds: number
-}
+type Waiting = Pick<ApiStepsOptions, 'position' | 'arrivals' | 'waitSeconds'>
 
 /** Makes reads wait for `Wait-For-Position`, so that a client reads its own write at any node of a cluster. */
-export function waitForPosition({ position, arrivals, waitSeconds }: WaitingOptions): Step {
+export function waitForPosition({ position, arrivals, waitSeconds }: Waiting): Step {
   let waiting = 0
   return ({ method, headers }) => {
     const header = headers['wait-for-position']
@@ -247,24 +236,18 @@ interface ResponseTimes {
 }
 
 /** Called for each response with the pattern of its route. */
-export type Observe = (request: Observed, route: string, status: number, elapsedMs: number) => void
+export type Observe = (
+  request: Pick<HttpRequest, 'method' | 'path' | 'requestId'>,
+  route: string,
+  status: number,
+  elapsedMs: number,
+) => void
 
-interface Observed {
-  readonly method: string
-  readonly path: string
-  readonly requestId: string
-}
-
-interface ObservingOptions {
-  readonly times: RequestTimes
-  readonly log: Logger
-  readonly limitedLog: LimitedLog
-  /** A response that takes longer to begin is logged as a warning; 0: none is. */
-  readonly slowMs: number
-}
-
-/** Counts each response, and logs it at level debug, or if it is slow, without query, headers and body. */
-export function observing({ times, log, limitedLog, slowMs }: ObservingOptions): Observe {
+/**
+ * Counts each response, and logs it at level debug, without query, headers and body. One that takes longer than `slowMs`
+ * to begin is logged as a warning; 0: none is.
+ */
+export function observing(times: RequestTimes, log: Logger, limitedLog: LimitedLog, slowMs: number): Observe {
   return ({ method, path, requestId }, route, status, elapsedMs) => {
     times.observe(method, route, status, elapsedMs / 1000)
     const isSlow = slowMs > 0 && elapsedMs > slowMs
@@ -277,33 +260,22 @@ export function observing({ times, log, limitedLog, slowMs }: ObservingOptions):
 
 /** Durations of requests by method, route and status. */
 export class RequestTimes {
-  readonly #routes = new Map<string, Map<string, Map<number, Histogram>>>()
+  readonly #byRoute = new Map<string, ResponseTimes[]>()
 
-  observe(method: string, route: string, status: number, seconds: number): void {
-    const known = this.#routes.get(route)?.get(method)?.get(status)
-    if (known) known.note(seconds)
-    else this.#begin(method, route, status).note(seconds)
-  }
-
-  *all(): Generator<ResponseTimes> {
-    for (const [route, methods] of this.#routes)
-      for (const [method, statuses] of methods)
-        for (const [status, seconds] of statuses) yield { method, route, status, seconds }
-  }
-
-  /** Unknown methods share one entry, so that clients cannot create entries. */
-  #begin(sent: string, route: string, status: number): Histogram {
+  observe(sent: string, route: string, status: number, seconds: number): void {
+    // Unknown methods share one entry, so that clients cannot create entries.
     const method = METHODS.includes(sent) ? sent : 'other'
-    const methods = within(this.#routes, route, () => new Map<string, Map<number, Histogram>>())
-    const statuses = within(methods, method, () => new Map<number, Histogram>())
-    return within(statuses, status, () => new Histogram(SECONDS))
+    const times = this.#byRoute.get(route) ?? []
+    const known = times.find((one) => one.status === status && one.method === method)
+    if (known) known.seconds.note(seconds)
+    else {
+      const begun = new Histogram(SECONDS)
+      begun.note(seconds)
+      this.#byRoute.set(route, [...times, { method, route, status, seconds: begun }])
+    }
   }
-}
 
-function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const found = map.get(key)
-  if (found !== undefined) return found
-  const made = make()
-  map.set(key, made)
-  return made
+  all(): readonly ResponseTimes[] {
+    return [...this.#byRoute.values()].flat()
+  }
 }

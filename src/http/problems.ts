@@ -3,8 +3,9 @@ import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../ru
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { Abandoned } from '../runtime/turns.ts'
 import { UnsupportedBody } from './bodies.ts'
+import type { HttpRequest, Reply } from './exchange.ts'
 
-export interface ProblemType {
+interface ProblemType {
   readonly status: number
   readonly title: string
 }
@@ -33,13 +34,6 @@ export const PROBLEMS: Readonly<Record<RefusalCode, ProblemType>> = {
   Simulated: { status: 500, title: 'A simulated error' },
 }
 
-/** A problem document (RFC 9457) with its headers. */
-export interface Problem {
-  readonly status: number
-  readonly text: string
-  readonly headers: Readonly<Record<string, string>>
-}
-
 /** Error codes of OAuth 2 (RFC 6749 §5.2). */
 export const OAUTH_ERRORS = ['invalid_client', 'invalid_request', 'unsupported_grant_type'] as const
 type OAuthError = (typeof OAUTH_ERRORS)[number]
@@ -56,33 +50,30 @@ export class OAuthRefusal extends Refusal {
 
 export const PROBLEM_TYPE = 'application/problem+json'
 
-/** The problem for an error; unexpected errors and failures of the environment are logged. */
-export function problemOf(
+/** Responds with the problem of an error (RFC 9457). Unexpected errors and failures of the environment are logged. */
+export function replyProblem(
   error: unknown,
-  /** `path` is the one that the client sent. */
-  request: { readonly method: string; readonly path: string },
+  { method, base, path, requestId }: Pick<HttpRequest, 'method' | 'base' | 'path' | 'requestId'>,
+  reply: Reply,
   log: LimitedLog,
-  requestId: unknown,
-): Problem {
-  const facts = { requestId, method: request.method }
+): void {
+  const facts = { requestId, method }
+  const instance = base + path
   const refusal = error instanceof Refusal ? error : refusalOf(error)
-  if (refusal) {
-    const { code, message, faults, cause } = refusal
-    if (cause !== undefined) log.error({ err: cause, ...facts }, `a request failed: ${failureOf(refusal)}`)
-    const members = membersOf(code, PROBLEMS[code], message, request.path, faults)
-    const text = JSON.stringify(refusal instanceof OAuthRefusal ? { ...members, error: refusal.error } : members)
-    return { status: PROBLEMS[code].status, text, headers: headersOf(refusal) }
+  if (!refusal) {
+    log.error({ err: error, ...facts }, 'a request failed unexpectedly', TEN_IN_TEN_SECONDS)
+    const unexpected = { status: 500, title: 'An unexpected error' }
+    const members = membersOf('Unexpected', unexpected, 'The server has logged what went wrong.', instance, [])
+    reply.send(PROBLEM_TYPE, JSON.stringify(members), unexpected.status)
+    return
   }
-  log.error({ err: error, ...facts }, 'a request failed unexpectedly', TEN_IN_TEN_SECONDS)
-  const unexpected = { status: 500, title: 'An unexpected error' }
-  const detail = 'The server has logged what went wrong.'
-  const text = JSON.stringify(membersOf('Unexpected', unexpected, detail, request.path, []))
-  return { status: unexpected.status, text, headers: {} }
-}
-
-function headersOf(refusal: Refusal): Problem['headers'] {
-  if (refusal instanceof UnsupportedBody) return { [refusal.header]: refusal.accepted }
-  return refusal.code === 'Unavailable' || refusal.code === 'Lagging' ? { 'Retry-After': '1' } : {}
+  const { code, message, faults, cause } = refusal
+  if (cause !== undefined) log.error({ err: cause, ...facts }, `a request failed: ${failureOf(refusal)}`)
+  if (refusal instanceof UnsupportedBody) reply.set(refusal.header, refusal.accepted)
+  if (code === 'Unavailable' || code === 'Lagging') reply.set('Retry-After', '1')
+  const members = membersOf(code, PROBLEMS[code], message, instance, faults)
+  const all = refusal instanceof OAuthRefusal ? { ...members, error: refusal.error } : members
+  reply.send(PROBLEM_TYPE, JSON.stringify(all), PROBLEMS[code].status)
 }
 
 /** The refusal for an error of the environment, without paths, as anybody may see it; undefined for a bug. */

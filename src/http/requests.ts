@@ -78,7 +78,7 @@ export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array
 }
 
 /** Rejects writes with headers that would otherwise be ignored. */
-export function refuseUnheeded({ method, headers }: Pick<HttpRequest, 'method' | 'headers'>): void {
+export function refuseIgnoredHeaders({ method, headers }: HttpRequest): void {
   if (method === 'PUT' && headers['content-range'] !== undefined) {
     throw new Refusal(
       'Invalid',
@@ -102,8 +102,10 @@ export const BULK_PARAMETERS = {
   [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
-/** Rejects writes of items with parameters that would otherwise be ignored, such as a dry run that deletes. */
-export function refuseParameters({ method, querystring }: Pick<HttpRequest, 'method' | 'querystring'>): void {
+/** Rejects writes of items with headers or parameters that would otherwise be ignored, as a dry run that deletes. */
+export function refuseIgnored(request: HttpRequest): void {
+  refuseIgnoredHeaders(request)
+  const { method, querystring } = request
   if (querystring === '') return
   for (const sent of new URLSearchParams(querystring).keys()) {
     const name = parameterName(sent)
@@ -160,6 +162,11 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
   return parameters.some(({ name }) => name === AS_OF)
 }
 
+interface Timeline {
+  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
+  readonly now: () => Date
+}
+
 /**
  * The position that `asOf` names; undefined without `asOf`. Sets the `Cache-Control` of a past state.
  * @throws {Refusal} when it is beyond the head or in the future.
@@ -167,8 +174,7 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
 export async function readPosition(
   parameters: readonly Parameter[],
   reply: Reply,
-  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
-  now: () => Date,
+  { journal, now }: Timeline,
 ): Promise<Position | undefined> {
   const asked = parameters.filter(({ name }) => name === AS_OF)
   const [first] = asked
@@ -179,14 +185,10 @@ export async function readPosition(
   return at
 }
 
-/** The instant that `asOf` names, in milliseconds since 1970. */
-export async function timeOfAsOf(
-  parameters: readonly Parameter[],
-  journal: Pick<Journal, 'head' | 'read' | 'timeMs'>,
-  now: () => Date,
-): Promise<number> {
-  const asked = parameters.find(({ name }) => name === AS_OF)
-  return asked ? (await momentOf(asked.value, AS_OF, journal, now)).ms : now().getTime()
+/** The instant that `asOf`, which must be given, names, in milliseconds since 1970. */
+export async function timeOfAsOf(parameters: readonly Parameter[], { journal, now }: Timeline): Promise<number> {
+  const { value } = parameters.find(({ name }) => name === AS_OF) as Parameter
+  return (await momentOf(value, AS_OF, journal, now)).ms
 }
 
 /** The preferences of writes (RFC 7240), for the check and for OpenAPI. */
@@ -198,17 +200,8 @@ export const PREFERENCES = {
 
 export type Preference = keyof typeof PREFERENCES
 
-const PATTERNS = Object.fromEntries(
-  Object.keys(PREFERENCES).map((preference) => [preference, patternOf(preference)]),
-) as Readonly<Record<Preference, RegExp>>
-
-/** Parameters after a semicolon are ignored, and the value may be quoted. */
-function patternOf(preference: string): RegExp {
-  const [name, value] = preference.split('=')
-  // An empty value is none.
-  const assigned = value === undefined ? '(=\\s*(""\\s*)?)?' : `=\\s*"?${value}"?\\s*`
-  return new RegExp(`^\\s*${name}\\s*${assigned}(;|$)`, 'i')
-}
+/** A preference: its name, its value, which may be quoted, and what is wrong before its parameters. */
+const PREFERENCE = /^\s*([^\s=;]*)\s*(?:=\s*"?([^";]*)"?\s*)?([^;]?)/
 
 /** A quoted value, also one without its end, so that the search takes linear time. */
 const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
@@ -216,13 +209,15 @@ const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
 /** Whether the `Prefer` header has the preference; of repeated ones the first counts (RFC 7240 §2). */
 export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): boolean {
   if (prefer === undefined) return false
-  const [name] = wanted.split('=')
+  const [name, value = ''] = wanted.split('=')
   // A comma in a quoted value separates nothing.
   const preferences = String(prefer)
+    .toLowerCase()
     .replace(QUOTED, (quoted) => quoted.replaceAll(',', ' '))
     .split(',')
-  const first = preferences.find((preference) => /^\s*([^\s=;]*)/.exec(preference)?.[1]?.toLowerCase() === name)
-  return first !== undefined && PATTERNS[wanted].test(first)
+  const first = preferences.map((preference) => PREFERENCE.exec(preference)).find((parts) => parts?.[1] === name)
+  const [, , sent = '', wrong] = first ?? []
+  return wrong === '' && sent.trim() === value
 }
 
 export type Missing = 'NotFound' | 'UnknownParent'

@@ -1,27 +1,21 @@
-import type { CommandHandler, RestoreOutcome } from '../commands/handler.ts'
+import type { RestoreOutcome } from '../commands/handler.ts'
 import type { Restoration, RestoredCollection, RestoredCollections } from '../commands/restore.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal, Origin } from '../events/journal.ts'
+import type { Origin } from '../events/journal.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/parse.ts'
 import { pointer } from '../json/paths.ts'
-import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { isObject, type JsonObject } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
+import type { ApiOptions } from './api-options.ts'
 import { hasBody, readBody } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
 import { authorOf } from './requests.ts'
 
-export interface RestorationOptions {
-  readonly handler: Pick<CommandHandler, 'restore'>
-  readonly views: Views
-  readonly past: Past
-  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
-  readonly now: () => Date
-}
+export type RestorationOptions = Pick<ApiOptions, 'handler' | 'views' | 'past' | 'journal' | 'now'>
 
 /** Highest number of changes in the response; the journal has all of them. */
 const CHANGES = 1000
@@ -29,8 +23,7 @@ const CHANGES = 1000
 /** POST to `/admin/restore`. */
 export async function restore(request: HttpRequest, reply: Reply, options: RestorationOptions): Promise<void> {
   if (request.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
-  const { json } = await readBody(request, [JSON_TYPE], DEFAULT_ITEM_VALUES)
-  const wanted = await parseRestore(json, options)
+  const wanted = await parseRestore(await readRequest(request, RESTORE_SCHEMA), options)
   const snapshots: CollectionSnapshot[] = []
   try {
     const restoration = await restorationOf(wanted, options, snapshots)
@@ -121,10 +114,9 @@ interface RestoreRequest {
 }
 
 async function parseRestore(
-  json: JsonValue,
-  { journal, now }: Pick<RestorationOptions, 'journal' | 'now'>,
+  { to, collection, id, dryRun }: JsonObject,
+  { journal, now }: RestorationOptions,
 ): Promise<RestoreRequest> {
-  const { to, collection, id, dryRun } = checkedRequest(json, RESTORE_SCHEMA)
   if (id !== undefined && collection === undefined) {
     throw invalidRequest([{ pointer: '/id', message: 'needs the collection, too' }])
   }
@@ -136,7 +128,11 @@ async function parseRestore(
   }
 }
 
-function checkedRequest(json: JsonValue, { required, properties, examples }: RequestSchema): JsonObject {
+async function readRequest(
+  request: HttpRequest,
+  { required, properties, examples }: RequestSchema,
+): Promise<JsonObject> {
+  const { json } = await readBody(request, [JSON_TYPE], DEFAULT_ITEM_VALUES)
   if (!isObject(json)) {
     throw new Refusal('Unprocessable', `The request must be an object, such as ${JSON.stringify(examples[0])}.`)
   }
@@ -175,11 +171,7 @@ export const RESET_SCHEMA = {
 /** POST to `/admin/reset`. */
 export async function resetAll(request: HttpRequest, reply: Reply, reset: Reset): Promise<void> {
   if (request.querystring !== '') throw new Refusal('Invalid', 'A reset takes no parameters; dryRun is in its body.')
-  const isDryRun = hasBody(request.headers) && (await isDryRunOf(request))
+  const { dryRun } = hasBody(request.headers) ? await readRequest(request, RESET_SCHEMA) : {}
+  const isDryRun = dryRun === true
   replyRestored(reply, await reset(authorOf(request), isDryRun), isDryRun)
-}
-
-async function isDryRunOf(request: HttpRequest): Promise<boolean> {
-  const { json } = await readBody(request, [JSON_TYPE], DEFAULT_ITEM_VALUES)
-  return checkedRequest(json, RESET_SCHEMA).dryRun === true
 }

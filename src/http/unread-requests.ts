@@ -151,7 +151,7 @@ export function continueWhenRead(request: IncomingMessage, response: BodyAwareRe
 
 function leaveBody(response: BodyAwareResponse, request: IncomingMessage): void {
   // A client that waits for `100 Continue` may still send its body, or not (RFC 9110 §10.1.1).
-  if (!request.complete && (response.awaitsContinue || !(lengthOf(request) <= DISCARDED_BYTES))) {
+  if (!request.complete && (response.awaitsContinue || !(announcedBytes(request) <= DISCARDED_BYTES))) {
     response.shouldKeepAlive = false
     lingerAtEnd(request.socket)
   }
@@ -163,7 +163,7 @@ function leaveBody(response: BodyAwareResponse, request: IncomingMessage): void 
 }
 
 /** The length of the body according to the headers; infinite if unknown. */
-function lengthOf({ headers }: IncomingMessage): number {
+function announcedBytes({ headers }: IncomingMessage): number {
   if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
   return Number(headers['content-length'] ?? 0)
 }

@@ -36,10 +36,10 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
   return {
     ...dependencies,
     resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
-    pipeline: new Pipeline({ gate, position: () => engine.views.position, log: limitedLog }),
+    pipeline: new Pipeline(gate, () => engine.views.position, limitedLog),
     gate,
     bodyBytes: settings.limits.bodyBytes,
-    observe: observing({ times, log, limitedLog, slowMs: settings.log.slowMs }),
+    observe: observing(times, log, limitedLog, settings.log.slowMs),
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.http.contentSecurityPolicy,
     streams: new FileStreams(context.descriptors.files),

@@ -6,7 +6,7 @@ import type { Position } from '../events/event.ts'
 import { createApp } from '../http/app.ts'
 import { BasedResponse, BasePath, toOriginForm } from '../http/base-path.ts'
 import { ConnectionLimits } from '../http/connection-limits.ts'
-import { Connections, type Front, limitIdleTime } from '../http/connections.ts'
+import { Connections, type Front } from '../http/connections.ts'
 import { fastFront } from '../http/fast-front.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -82,7 +82,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const routes = routesOf(context, metrics)
     const http = createHttpServer(settings, createApp(routes).callback())
     const connections = new Connections(http)
-    limitIdleTime(http, connections, limits.stallSeconds)
+    connections.limitIdleTime(limits.stallSeconds)
     const sockets = openSockets(context, http, connections)
     engine.bus.add({ sockets, arrivals })
     const front: Front = middleware.length > 0 ? () => 'left' : fastFront(routes)

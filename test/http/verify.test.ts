@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Verification } from '../../src/http/admin.ts'
+import { progressOf, Verification } from '../../src/http/admin.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
 import { headOf, send } from '../support/requests.ts'
@@ -61,14 +61,13 @@ test('concurrent requests share one check, which stops when nobody reads the res
     },
     { head: Number.MAX_SAFE_INTEGER },
   )
-  const both = [verification.begin(), verification.begin()]
-  for (const { lines, stop } of both) {
-    for await (const line of lines) if ((JSON.parse(line) as { position: number }).position > 0) break
+  for (const check of [verification.join(), verification.join()]) {
+    for await (const line of progressOf(check)) if ((JSON.parse(line) as { position: number }).position > 0) break
     assert.deepEqual([checks, isChecking], [1, true])
-    stop()
+    verification.leave(check)
   }
   await until('the end of the check that nobody reads', () => !isChecking)
-  verification.begin().stop()
+  verification.leave(verification.join())
   assert.equal(checks, 2)
 })
 
@@ -76,16 +75,16 @@ test('a server without a journal of its own cannot check one', () => {
   const refuse = (): never => {
     throw new Refusal('NotFound', 'There is none.')
   }
-  assert.throws(() => new Verification(refuse, { head: 0 }).begin(), { code: 'NotFound' })
+  assert.throws(() => new Verification(refuse, { head: 0 }).join(), { code: 'NotFound' })
 })
 
 test('an unexpected error aborts the response without a verdict', async () => {
   const broken = new Verification(() => Promise.reject(new Error('EIO')), { head: 1 })
   await assert.rejects(async () => {
-    for await (const line of broken.begin().lines) assert.doesNotMatch(line, /ok/)
+    for await (const line of progressOf(broken.join())) assert.doesNotMatch(line, /ok/)
   }, /EIO/)
   const damaged = new Verification(() => Promise.reject(new Corruption('here')), { head: 1 })
   const lines: string[] = []
-  for await (const line of damaged.begin().lines) lines.push(line)
+  for await (const line of progressOf(damaged.join())) lines.push(line)
   assert.equal(lines.at(-1), '{"ok":false,"position":0,"problem":"here"}\n')
 })

@@ -6,8 +6,9 @@ import { pino } from 'pino'
 import { formatEntry, openLog } from '../../src/cli/log.ts'
 import { type Files, writeAll } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { Reply } from '../../src/http/exchange.ts'
 import { observing, RequestTimes } from '../../src/http/pipeline.ts'
-import { problemOf } from '../../src/http/problems.ts'
+import { replyProblem } from '../../src/http/problems.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import type { Settings } from '../../src/settings/settings.ts'
@@ -161,7 +162,7 @@ test('a response is slow if it takes longer to begin than Log.SlowMs, and none i
   const warned = (slowMs: number, ms: number): number => {
     const lines: string[] = []
     const log = pino({ level: 'info' }, { write: (line) => lines.push(line) })
-    const observe = observing({ times: new RequestTimes(), log, limitedLog: new LimitedLog(log, () => 0), slowMs })
+    const observe = observing(new RequestTimes(), log, new LimitedLog(log, () => 0), slowMs)
     observe({ method: 'GET', path: '/api', requestId: 'r' }, '/api', 200, ms)
     return lines.length
   }
@@ -192,7 +193,11 @@ test('damage of the journal is logged when a check finds it, and when a request 
 test('unexpected errors of requests have at most ten lines in ten seconds, and failures of the environment one', () => {
   const lines: string[] = []
   const log = new LimitedLog(pino({ base: null }, { write: (line) => void lines.push(line) }), () => 0)
-  const answer = (error: unknown) => problemOf(error, { method: 'GET', path: '/api' }, log, 'r')
+  const answer = (error: unknown): Reply => {
+    const reply = new Reply()
+    replyProblem(error, { method: 'GET', base: '', path: '/api', requestId: 'r' }, reply, log)
+    return reply
+  }
   const full = Object.assign(new Error('ENOSPC: simulated'), { code: 'ENOSPC' })
   for (let count = 0; count < 25; count++) {
     assert.equal(answer(new TypeError('a bug')).status, 500)
