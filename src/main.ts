@@ -15,12 +15,12 @@ import { packaged, packageVersion, platformDependencies, staticFilesOf } from '.
 import type { Service } from './server/service.ts'
 import { BadSettings } from './settings/settings.ts'
 
-/** Objects that Node creates for `process.nextTick`. */
+/** Objects that Node creates for `process.nextTick`. Never read. */
 const keptTicks: object[] = []
 
 /**
- * Keeps one of them alive. When a garbage collection finds none, V8 drops their hidden class, and creates each later
- * one five times as slowly: a server that was idle for a while would answer a third fewer requests until its end.
+ * Keeps one such object alive. When a garbage collection finds none, V8 drops their hidden class, and creates later ones
+ * five times as slowly: a server that was idle for a while would answer a third fewer requests until its end.
  */
 function keepTick(): void {
   const hook = createHook({ init: (_id, type, _trigger, tick) => void (type === 'TickObject' && keptTicks.push(tick)) })
@@ -126,7 +126,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   process.on('SIGTERM', end)
   process.on('SIGINT', end)
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
-  if (isTextFormat(settings.log.format, isTerminal)) process.stdout.write(placesAt(service.urls[0] ?? ''))
+  if (isTextFormat(settings.log.format, isTerminal)) process.stdout.write(addressesAt(service.urls[0] ?? ''))
 }
 
 /** Whether the process has a controlling terminal. */
@@ -140,7 +140,7 @@ function hasTerminal(): boolean {
 }
 
 /** The addresses for users. */
-function placesAt(url: string): string {
+function addressesAt(url: string): string {
   return `  Pages    ${url}/\n  API      ${url}/api\n  Try it   ${url}/swagger/\n`
 }
 

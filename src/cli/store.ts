@@ -63,13 +63,13 @@ async function differences(
 ): Promise<readonly string[]> {
   const problems: string[] = []
   try {
-    // A killed process may have stored a part of a write.
     const state = storedState(store)
     const { views, id, whole } = await buildViews(files, journal, state.applied, progress)
     const comparison = new Comparison(store, views.store, state.applied, problems)
     if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.addDifference('the id of the journal')
+    // A killed process may have stored a part of a write, which is applied and not visible.
     if (state.applied !== views.applied || state.visible !== whole)
-      comparison.addDifference('the position that it is at')
+      comparison.addDifference('the last applied or visible position')
     if (state.names !== views.namesPosition) comparison.addDifference('the position at which collections changed last')
     const checkpoint = new StoredCheckpoint(store).load()
     const why = checkpoint && (await checkpointMismatch(files, journal, checkpoint))

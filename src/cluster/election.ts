@@ -38,7 +38,7 @@ interface ElectionOptions {
 
 /**
  * A node takes over a lease that it has not seen renewed for this long. Clocks are never compared: each node measures a
- * duration of its own, and may run a fifth too slow or too fast.
+ * duration of its own, and a clock may run a quarter faster than the leader's.
  */
 export const TAKEOVER_AFTER_MS = 5000
 /** Allowance for late rounds and for the takeover itself. */

@@ -125,13 +125,16 @@ export class Messenger {
     }
   }
 
-  /** If the answers are too large for a message, leaves out the details of errors, or else what is not created. */
+  /**
+   * The answers as JSON. If they are too large for a message, without the details of errors and conflicts; if they still are, a
+   * batch whose rejected items cannot be listed is refused.
+   */
   #responseText(answers: readonly LeaderResponse[]): string {
     const text = JSON.stringify(answers)
     if (this.#fitsInMessage(text)) return text
     const shorter = answers.map(withoutDetails)
     const shorterText = JSON.stringify(shorter)
-    return this.#fitsInMessage(shorterText) ? shorterText : JSON.stringify(shorter.map(withoutLists))
+    return this.#fitsInMessage(shorterText) ? shorterText : JSON.stringify(shorter.map(refusedIfListing))
   }
 
   #fitsInMessage(text: string): boolean {
@@ -206,7 +209,7 @@ function withoutReason([index, reason]: readonly [number, NotCreated]): readonly
   return [index, { rejection: { code: reason.rejection.code, message: 'It was rejected.', faults: [] } }]
 }
 
-function withoutLists(answer: LeaderResponse): LeaderResponse {
+function refusedIfListing(answer: LeaderResponse): LeaderResponse {
   if (answer.type !== 'bulk-stored') return answer
   const { position, notCreated } = answer
   const message =

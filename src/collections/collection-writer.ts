@@ -29,7 +29,7 @@ import {
 import { type CollectionFacts, isUnused } from './stored-items.ts'
 import { Table } from './table.ts'
 
-/** The item at a place is replaced or removed. */
+/** The item at a place is created, replaced or removed. */
 export interface TableChange {
   readonly table: number
   readonly collection: string
@@ -149,11 +149,11 @@ export class CollectionWriter implements FoldedItems {
 
   /**
    * Moves the items with these ids in their order, then all others, into a new table, which becomes the collection's with the
-   * last step. Each step writes little, within the caller's transaction.
+   * last step. Each step writes little, within the caller's transaction. `position` is that of the event that orders them.
    */
-  *ordering(ids: readonly ItemId[], number: number, position: Position): Generator<undefined, void> {
+  *reorder(ids: readonly ItemId[], newTable: number, position: Position): Generator<undefined, void> {
     const before = this.#table
-    const table = new Table(this.#store, number)
+    const table = new Table(this.#store, newTable)
     const gaps = new Map<number, number>()
     let places = 0
     const move = (key: string, record: Buffer): void => {
@@ -173,15 +173,19 @@ export class CollectionWriter implements FoldedItems {
     }
     // Deleted items come after all others.
     for (const areTombstones of [false, true]) {
-      for (let place = 0; place < this.facts.places; place++, yield) {
+      for (let place = 0; place < this.facts.places; place++) {
         const record = before.copyAt(place, HIGHEST)
-        if (isTombstone(record) !== areTombstones) continue
-        const key = keyOf(idInRecord(record))
-        if (before.placeOf(key, HIGHEST, this.facts.places) === place && !isMoved(key)) move(key, record)
+        if (isTombstone(record) === areTombstones) {
+          const key = keyOf(idInRecord(record))
+          // An item that was created again left a tombstone at its earlier place, which is dropped.
+          const isLatest = before.placeOf(key, HIGHEST, this.facts.places) === place
+          if (isLatest && !isMoved(key)) move(key, record)
+        }
+        yield
       }
     }
     this.#table = table
-    this.facts.table = number
+    this.facts.table = newTable
     this.facts.ordered = position
     this.#gaps = gaps
     this.#unsaved.clear()
@@ -242,7 +246,7 @@ export class CollectionWriter implements FoldedItems {
   }
 }
 
-/** The form of versions without objects and resets, unless the collection uses these; `nextId` is the unused id. */
+/** As releases before objects and resets stored them, unless the collection uses these; `nextId` is the unused id. */
 type StoredFacts = Omit<CollectionFacts, 'isObject' | 'unusedId'> & {
   readonly isObject?: true
   readonly resetNextId?: number

@@ -110,7 +110,7 @@ export class CommandHandler implements Projection {
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
-    while (this.#lock.released) await this.#lock.released
+    while (this.#lock.untilFree) await this.#lock.untilFree
     const { state } = this.#accepted
     const { head } = state
     let decision: Decision
@@ -314,25 +314,26 @@ class AcceptedWrites implements Projection {
 
 /** Held by a decision that takes several turns: until then, the accepted state does not change. */
 export class DecisionLock {
-  #released: Promise<void> | undefined
+  #untilFree: Promise<void> | undefined
 
-  /** Resolves when the decision releases the lock, which another one may hold by then; undefined while it is free. */
-  get released(): Promise<void> | undefined {
-    return this.#released
+  /** Undefined while the lock is free. Otherwise it resolves at its release; another may hold the lock by then, so ask again. */
+  get untilFree(): Promise<void> | undefined {
+    return this.#untilFree
   }
 
-  /** `work` may release the lock before its end. */
+  /** Takes a free lock at once, without a pause. `work` may release it before its end. */
   async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
-    while (this.#released) await this.#released
+    while (this.#untilFree) await this.#untilFree
     let resolve = (): void => {}
     const released = new Promise<void>((resolved) => {
       resolve = resolved
     })
     const release = (): void => {
-      if (this.#released === released) this.#released = undefined
+      // A second release must not free the lock of the next holder.
+      if (this.#untilFree === released) this.#untilFree = undefined
       resolve()
     }
-    this.#released = released
+    this.#untilFree = released
     try {
       return await work(release)
     } finally {

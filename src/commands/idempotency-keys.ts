@@ -16,7 +16,7 @@ import {
 import type { Store } from '../store/store.ts'
 
 interface PendingRequest {
-  readonly request: string
+  readonly request: string | undefined
   readonly outcome: Promise<unknown>
 }
 
@@ -37,18 +37,18 @@ export class IdempotentRequests {
     const key = scopedKey(origin)
     const pending = this.#pending.get(key)
     // The same request has an outcome of the same type.
-    if (pending) return conflictOf(origin, pending) ?? (pending.outcome as Promise<T>)
+    if (pending) return rejectionIfOther(origin, pending) ?? (pending.outcome as Promise<T>)
     const completed = this.#completed.find(origin, this.#now())
-    if (completed) return conflictOf(origin, completed) ?? repeat(completed)
+    if (completed) return rejectionIfOther(origin, completed) ?? repeat(completed)
     const outcome = execute()
-    this.#pending.set(key, { request: origin.request ?? '', outcome })
+    this.#pending.set(key, { request: origin.request, outcome })
     const done = () => this.#pending.delete(key)
     outcome.then(done, done)
     return outcome
   }
 }
 
-function conflictOf(origin: Origin, first: { readonly request: string }): Promise<never> | undefined {
+function rejectionIfOther(origin: Origin, first: { readonly request: string | undefined }): Promise<never> | undefined {
   if (origin.request === first.request) return undefined
   return Promise.reject(
     new Refusal('Unprocessable', 'This Idempotency-Key was used with another request; a new request needs a new key.'),
@@ -97,12 +97,12 @@ export class IdempotencyKeys implements StoredProjection {
     const prefix = tableKey(TAG.requestTime, 0)
     // Each row has the position of a write, and the key of the row of its request.
     const oldest = this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })
-    for (const { key: timeKey, value: key } of oldest) {
+    for (const { key: positionKey, value: key } of oldest) {
       const found = this.#store.newest(key)
       const completed = found && decode(found)
-      const isItsOwn = completed?.position === positionOf(timeKey, prefix.length)
+      const isItsOwn = completed?.position === positionOf(positionKey, prefix.length)
       if (completed && isItsOwn && timeMs - completed.timeMs < REMEMBERED_MS) return
-      this.#store.remove(timeKey)
+      this.#store.remove(positionKey)
       // A key that was used again since is kept.
       if (isItsOwn) this.#store.remove(key)
     }
@@ -141,7 +141,7 @@ function scopedKey({ actor, key }: Origin): string {
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
 
-/** All events of the write that ends at a position, read backwards, as a write does not record where it began. */
+/** All events of the write that ends at a position. A write does not record where it began, so reading begins ever earlier. */
 export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Position): Promise<List<DomainEvent>> {
   for (let count = FIRST_READ; ; count *= 10) {
     const from = Math.max(1, position - count + 1)

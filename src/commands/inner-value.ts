@@ -9,7 +9,7 @@ import type { Patch } from './command.ts'
 interface InnerValue {
   /** As `JSON.stringify` makes it. */
   readonly text: string
-  /** The whole item with this value patched. */
+  /** The whole item with this value patched. Called once, as it may change the parsed item. */
   patched(patch: Patch, limits: PatchLimits): JsonValue
 }
 
@@ -31,12 +31,12 @@ export function innerValueOf(whole: string, segments: readonly string[], idField
     text,
     patched(patch, limits) {
       if (patch.type === 'value') {
-        return withValueAt(document, path, isById ? withElementId(patch.value, idField, id) : patch.value)
+        return setValueAt(document, path, isById ? withElementId(patch.value, idField, id) : patch.value)
       }
       const isRemoved =
         patch.type === 'operations' && patch.operations.some(({ op, path }) => op === 'remove' && path.length === 0)
       // Within an array, an operation on the whole value would otherwise insert another element.
-      if (!isRemoved) return withValueAt(document, path, applyPatch(patch, text, limits))
+      if (!isRemoved) return setValueAt(document, path, applyPatch(patch, text, limits))
       const operations = patch.operations.map((operation) => ({
         ...operation,
         path: [...path, ...operation.path],
@@ -47,7 +47,7 @@ export function innerValueOf(whole: string, segments: readonly string[], idField
   }
 }
 
-/** The value with the id of the element that it replaces: without one, a PUT that is repeated would replace another. */
+/** The value, with the id of the element that it replaces: if the element lost its id, a repeated PUT would replace another. */
 function withElementId(value: JsonValue, idField: string, id: JsonValue): JsonValue {
   if (!isObject(value)) return value
   const sent = own(value, idField)
@@ -59,7 +59,8 @@ function withElementId(value: JsonValue, idField: string, id: JsonValue): JsonVa
   )
 }
 
-function withValueAt(document: JsonValue, path: readonly string[], value: JsonValue): JsonValue {
+/** Sets the value at a path, which is there and not empty, in the document itself. */
+function setValueAt(document: JsonValue, path: readonly string[], value: JsonValue): JsonValue {
   if (path.length + sizeOf(JSON.stringify(value)).nesting > MAX_NESTING) {
     throw new Refusal('Unprocessable', `The item would be nested deeper than ${MAX_NESTING}.`)
   }
@@ -84,7 +85,7 @@ function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue 
   const merged = (isObject(target) ? target : {}) as Record<string, JsonValue>
   for (const [name, change] of Object.entries(patch)) {
     if (change === null) delete merged[name]
-    else merged[name] = isObject(change) ? mergePatch(own(merged as JsonObject, name), change) : change
+    else put(merged, name, isObject(change) ? mergePatch(own(merged as JsonObject, name), change) : change)
   }
   return merged
 }

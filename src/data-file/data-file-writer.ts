@@ -248,7 +248,7 @@ export class DataFileWriter {
   /** Puts the replaced file back if it was edited after the last look at it; returns whether. It is merged as any edit. */
   async #putBackIfEdited(): Promise<boolean> {
     const onDisk = this.#onDisk
-    if (!(await onDisk.isReplacedEdited())) return false
+    if (!(await onDisk.isReplacedFileEdited())) return false
     const { pending } = onDisk.state ?? {}
     // After a crash, the file that is replaced now is recognized by this hash.
     if (pending) await this.#recordMarks(onDisk.lastExact, { ...pending, replaces: onDisk.content?.hash })

@@ -155,9 +155,9 @@ export class DataFile implements Projection {
       if (this.#beginTimer) log.info({ path }, 'the disk has room for the data file again')
     } catch (error) {
       const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
-      const { isFirst } = this.#import
-      if (isFull && isFirst) throw new Refusal('DiskFull', `The disk is full. ${unfinished(path)}`)
-      if (!isFull || isFirst) throw error
+      if (!isFull) throw error
+      // Without the first items there is nothing to serve.
+      if (this.#import.isFirst) throw new Refusal('DiskFull', `The disk is full. ${unfinished(path)}`)
       const { message: detail } = error as Error
       if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
       this.#onDisk.trouble = { state: 'failing', detail }
@@ -166,7 +166,7 @@ export class DataFile implements Projection {
           .run(async () => {
             if (!this.#closed) await this.#beginWhenRoom(journal)
           })
-          .catch((error) => log.error({ err: error }, 'the data file could not be read'))
+          .catch((error) => log.error({ err: error }, 'the data file could not be used'))
       }, RETRY_MS)
     }
   }
@@ -204,6 +204,10 @@ export class DataFile implements Projection {
     onDisk.versions = []
   }
 
+  /**
+   * The file has a known content. If that is the pending one, the process ended before it was confirmed, which is done now;
+   * if it is not the confirmed one either, it is a version of an edit that was merged.
+   */
   async #beginWithKnown(content: FileContent, known: ContentMark): Promise<void> {
     const onDisk = this.#onDisk
     const { state } = onDisk
@@ -212,9 +216,9 @@ export class DataFile implements Projection {
     if (!isPending) onDisk.isMerged = known !== state?.confirmed
     // With its signature the file need not be read at the next start.
     const isToBeSigned = !this.#options.readOnly && !onDisk.isMerged && known.signature !== content.signature
-    const signed = isToBeSigned ? { ...known, signature: content.signature } : known
-    onDisk.known = signed
-    if (isPending || isToBeSigned) await this.#writer.confirm(signed)
+    const mark = isToBeSigned ? { ...known, signature: content.signature } : known
+    onDisk.known = mark
+    if (isPending || isToBeSigned) await this.#writer.confirm(mark)
   }
 
   async #importAtStart(content: FileContent): Promise<void> {
@@ -247,5 +251,5 @@ export class DataFile implements Projection {
 }
 
 function unfinished(path: string): string {
-  return `The first items of ${path} are not imported completely: mend that and start again, and the import continues.`
+  return `The first items of ${path} are not imported completely: resolve this and start again; the import then continues.`
 }

@@ -44,8 +44,9 @@ export interface WriteLag {
 export type DataFileStatus = FileStatus & WriteLag
 
 interface ReplacedFile {
+  /** Where it is kept. */
   readonly path: string
-  /** The data file that it was. */
+  /** Its path when it was the data file. */
   readonly target: string
   /** Its signature when the server replaced it; undefined after a restart. */
   readonly signature: string | undefined
@@ -128,9 +129,13 @@ export class FileOnDisk {
     if (await this.#files.stat(path)) this.replacedFile = { path, target, signature: undefined }
   }
 
-  /** Whether the replaced file is neither of the contents that the state file names: then it was edited. */
-  async isReplacedEdited(): Promise<boolean> {
+  /**
+   * Whether another program edited the replaced file. The server itself left in it what it replaced or, if a crash came before
+   * the replacement, the pending content.
+   */
+  async isReplacedFileEdited(): Promise<boolean> {
     const { path, target, signature } = this.replacedFile ?? {}
+    // A link that leads to another file now makes the replaced one meaningless.
     if (path === undefined || target !== (await this.#files.follow(this.#statePaths.dataFile))) return false
     const stat = await this.#files.stat(path)
     if (!stat || stat.signature === signature) return false
@@ -147,7 +152,7 @@ export class FileOnDisk {
       : undefined
   }
 
-  /** An edit was merged. The file shows this version, and not the latest items that followed; undefined without events. */
+  /** An edit was merged. The file shows this version, undefined if the edit made no events, and not the latest items after it. */
   setMerged(version: FileVersion | undefined): void {
     this.forgetEdit()
     this.isMerged = true
@@ -177,7 +182,7 @@ export class FileOnDisk {
     this.known = this.base ? undefined : known
   }
 
-  /** Whether it is the known content, or the pending one after an interrupted replacement, which is then the known one. */
+  /** Whether the content is known. The pending one, left by an interrupted replacement, becomes the known one. */
   acceptIfKnown(content: FileContent): boolean {
     const pending = this.state?.pending
     if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false

@@ -115,7 +115,7 @@ export class StoreMaintenance {
 
   /**
    * Called when the store is complete. Verifies the part of the journal before `checkpoint`, which the start did not
-   * read, and compacts in its hours.
+   * read, and compacts the store in the hours of the settings.
    */
   begin(checkpoint: Checkpoint | undefined): void {
     this.#isComplete = true
@@ -141,6 +141,7 @@ export class StoreMaintenance {
     this.#isChanged = false
     const { directory, store } = this.#opened
     await (this.#isComplete ? directory.syncComplete(store) : directory.sync(store))
+    // Until now it kept `syncSoon` from beginning another sync.
     this.#syncTimer = undefined
     if (this.#isChanged) this.syncSoon()
   }
@@ -172,7 +173,7 @@ export class StoreMaintenance {
         if (this.#isEnding) throw new Ended()
         began = performance.now()
       })
-      log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
+      log.debug({ position: checkpoint.next.position - 1 }, 'the journal up to the position of the store was verified')
     } catch (error) {
       if (error instanceof Ended) return
       if (isOutOfDescriptors(error)) return void schedule(() => this.#beginVerifying(checkpoint), RETRY_MS)

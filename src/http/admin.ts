@@ -37,7 +37,6 @@ export interface AdminOptions extends RestorationOptions {
   readonly snapshot: () => Promise<Position>
   /** Undefined unless the settings offer it. */
   readonly reset: Reset | undefined
-  /** Undefined if the server does not own the journal. */
   readonly verify: Verify
 }
 

@@ -106,11 +106,11 @@ function admit(request: HttpRequest, { hosts, origins }: Gate): void {
 }
 
 /** The path that uses credentials without requiring them. */
-const OPTIONAL = /^\/health\/?$/
+const OPTIONAL_CREDENTIALS = /^\/health\/?$/
 
 function authenticate(request: HttpRequest, reply: Reply, gate: Gate): void | Promise<void> {
   const { neededRole, path, headers } = request
-  if (neededRole === undefined && !OPTIONAL.test(path)) return
+  if (neededRole === undefined && !OPTIONAL_CREDENTIALS.test(path)) return
   // Caches know about Authorization, but not about API keys and tokens in the URL.
   if (gate.access) reply.set('Cache-Control', 'private, no-cache')
   const credentials = credentialsOf(headers, tokenInQuery(request))
@@ -179,10 +179,10 @@ export function apiSteps(options: ApiStepsOptions): readonly Step[] {
 /** Progress of building the store from the journal; undefined when it is complete. */
 export type BuildProgress = { readonly position: Position; readonly of: Position } | undefined
 
-/** The refusal of what needs the complete store. */
-export function checkBuilt(building: BuildProgress): void {
-  if (!building) return
-  const { position, of } = building
+/** Refuses what needs the complete store while it is being built. */
+export function checkBuilt(progress: BuildProgress): void {
+  if (!progress) return
+  const { position, of } = progress
   const most = Math.max(position, of)
   throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${most} events.`)
 }

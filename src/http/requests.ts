@@ -51,7 +51,10 @@ export function authorOf({ principal, requestId }: HttpRequest): Origin {
   return { actor: principal.actor, requestId }
 }
 
-/** The actor, and the digest that identifies a retry. */
+/**
+ * Who makes a write. With an Idempotency-Key also the key, and a digest that tells a retry from another request with that
+ * key.
+ */
 export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array()): Origin {
   const { method, path, querystring, headers } = request
   const author = authorOf(request)
@@ -69,7 +72,7 @@ export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array
     headers['if-none-match'] ?? '',
     String(prefers(headers, 'return=representation')),
     Buffer.from(body).toString('latin1'),
-    // Only writes of many items use this preference.
+    // Digests are stored, so a part that was added later appears only where it applies.
     ...(prefers(headers, 'handling=lenient') ? ['lenient'] : []),
     ...(method === 'PUT' && prefers(headers, 'only-if-newer') ? ['only-if-newer'] : []),
     ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
@@ -102,7 +105,7 @@ export const BULK_PARAMETERS = {
   [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
-/** Rejects writes of items with headers or parameters that would otherwise be ignored, as a dry run that deletes. */
+/** Rejects writes of items with headers or parameters that would otherwise be ignored: without its `dryRun`, a DELETE would delete. */
 export function refuseIgnored(request: HttpRequest): void {
   refuseIgnoredHeaders(request)
   const { method, querystring } = request
@@ -200,7 +203,7 @@ export const PREFERENCES = {
 
 export type Preference = keyof typeof PREFERENCES
 
-/** A preference: its name, its value, which may be quoted, and what is wrong before its parameters. */
+/** A preference: its name, its value, which may be quoted, and any wrong characters before its parameters. */
 const PREFERENCE = /^\s*([^\s=;]*)\s*(?:=\s*"?([^";]*)"?\s*)?([^;]?)/
 
 /** A quoted value, also one without its end, so that the search takes linear time. */

@@ -24,24 +24,25 @@ export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array
  * longer than `most` may be cut after `most` units.
  */
 export function orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): string {
-  const writer = isArray(value) || isObject(value) ? new KeyWriter() : scalars
+  // Sorting the names of an object uses `scalarWriter` meanwhile.
+  const writer = isArray(value) || isObject(value) ? new KeyWriter() : scalarWriter
   writer.begin(most)
   writer.value(value)
   return writer.key()
 }
 
 export function instantKey(instant: Instant): string {
-  scalars.begin(Number.POSITIVE_INFINITY)
-  scalars.instant(instant)
-  return scalars.key()
+  scalarWriter.begin(Number.POSITIVE_INFINITY)
+  scalarWriter.instant(instant)
+  return scalarWriter.key()
 }
 
 /** The key of a text as such, even if it is an instant. */
 export function textKey(text: string): string {
-  scalars.begin(Number.POSITIVE_INFINITY)
-  scalars.byte(RANK.text)
-  scalars.text(text)
-  return scalars.key()
+  scalarWriter.begin(Number.POSITIVE_INFINITY)
+  scalarWriter.byte(RANK.text)
+  scalarWriter.text(text)
+  return scalarWriter.key()
 }
 
 /** The order key of the first value at a path as an event time; undefined if there is none. */
@@ -76,7 +77,7 @@ class KeyWriter {
   #bytes = allocate(32)
   #length = 0
 
-  /** Starts a new key in the same buffer, which may be cut after `most` units. */
+  /** Starts a new key in the same buffer. The key may be cut after `most` units. */
   begin(most: number): void {
     this.#most = most
     this.#length = 0
@@ -230,8 +231,8 @@ function sortedNames(object: JsonObject): string[] {
   return names.sort((a, b) => (textKey(a) < textKey(b) ? -1 : 1))
 }
 
-/** Writes keys that are made at once, reusing its buffer. */
-const scalars = new KeyWriter()
+/** Writes the keys of scalars and texts, which need no other key meanwhile, in one buffer. */
+const scalarWriter = new KeyWriter()
 /** Scratch space for a number that is written or read. */
 const BITS = new DataView(new ArrayBuffer(8))
 

@@ -67,7 +67,7 @@ export class Syntax {
     for (let at = 0; at < chunk.length && error === undefined; at++) {
       const code = chunk.charCodeAt(at)
       if (this.#isInString) error = this.#errorInString(code)
-      else if (isDelimiter(code)) error = this.#errorInWord() ?? this.#errorOf(code, this.#passed + at)
+      else if (isDelimiter(code)) error = this.#errorInWord() ?? this.#errorAt(code, this.#passed + at)
       else {
         if (this.#word === '') this.#begin = this.#passed + at
         const from = at
@@ -119,13 +119,13 @@ export class Syntax {
     return undefined
   }
 
-  #errorOf(code: number, begin: number): string | undefined {
+  #errorAt(code: number, begin: number): string | undefined {
     if (code === CODE.NEWLINE) {
       this.#line++
       this.#lineBegin = begin + 1
     }
     if (CODE.isBlank(code)) return undefined
-    const next = this.#after(code)
+    const next = this.#expectedAfter(code)
     if (next === undefined) return this.#message(EXPECTED[this.#expected], begin)
     this.#expected = next
     if (code === CODE.QUOTE) {
@@ -136,7 +136,7 @@ export class Syntax {
   }
 
   /** The expected token after the one that begins with `code`; undefined if that one is not allowed here. */
-  #after(code: number): Expected | undefined {
+  #expectedAfter(code: number): Expected | undefined {
     const expected = this.#expected
     switch (code) {
       case CODE.QUOTE:

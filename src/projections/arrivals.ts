@@ -10,7 +10,7 @@ export class Arrivals implements Projection {
     return this.#ended
   }
 
-  /** Resolves with the next arrival, at the end, or after the timeout. */
+  /** Resolves at the next arrival, when no more will come, or after the timeout. */
   wait(atMostMs: number): Promise<void> {
     return new Promise((resolve) => {
       const wake = (): void => {

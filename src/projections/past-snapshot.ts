@@ -241,7 +241,7 @@ async function earlierVersions(
       const { id, position, prior, isTombstone } = now.metadataAt(place)
       // It changed only after the present was pinned.
       if (position <= at) continue
-      // An item that changed once since then knows its event before; of others, the history does.
+      // If the item changed once since then, `prior` is its event before that; otherwise the history finds it.
       const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
       if (version === undefined)
         throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
@@ -255,7 +255,7 @@ async function earlierVersions(
   return { versions, gone: gone.sort((a, b) => a - b) }
 }
 
-/** The rows of changed places, by the positions of their last changes. Backwards, the first bound is inclusive. */
+/** The rows of changed places, by the positions of their last changes. Backwards, `to` is included. */
 function changesBetween(store: Store, table: number, from: Position, to: Position, options: RowsOptions) {
   return store.rows(numberedKey(TAG.changed, table, from), numberedKey(TAG.changed, table, to), options)
 }

@@ -229,7 +229,7 @@ export class Past {
     this.#evict()
   }
 
-  /** Releases a state that is no longer cached when its last reader ends. */
+  /** Releases a state that is no longer cached if nobody reads it; otherwise its last reader releases it. */
   #release({ readers, computed }: CachedState): void {
     if (readers === 0) void computed.then(({ snapshot }) => snapshot.release())
   }

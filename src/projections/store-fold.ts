@@ -150,7 +150,7 @@ export class StoreFold {
         if (position <= this.#now.applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.ordering(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
+          for (const _ of writer.reorder(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#now.names = position
         evolve(writer.facts, writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)

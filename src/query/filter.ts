@@ -249,6 +249,7 @@ export function operandOf(text: string, isTime: boolean): Operand {
   return { text, instant, keys: instant ? [instantKey(instant)] : orderKeysOf(text, undefined).map(textKey) }
 }
 
+/** The order keys of all values that a text may stand for: the text, an instant, a number, or other JSON. */
 function orderKeysOf(text: string, instant: Instant | undefined): readonly string[] {
   const keys = [textKey(text)]
   if (instant) keys.push(instantKey(instant))

@@ -216,11 +216,12 @@ function checkCount(what: string, count: number, most: number): void {
   if (count > most) throw new Refusal('Invalid', `The query has ${count} ${what}; at most ${most} are accepted.`)
 }
 
-/** The receipt is an event time, too. */
+/** Whether a field is an event time. The time of receipt is one, too. */
 function isEventTime(path: Path, { time }: QueryContext): boolean {
   return isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
 }
 
+/** The filter of a parameter. Times relative to now become instants if its field is an event time. */
 function parseFilter(name: string, values: readonly string[], context: QueryContext): Filter {
   const { field, operator } = colonOperator(name) ?? suffixOperator(name)
   if (operator === 'exists' && values.some((value) => value !== 'true' && value !== 'false')) {
@@ -230,9 +231,10 @@ function parseFilter(name: string, values: readonly string[], context: QueryCont
   const isTime = isEventTime(path, context)
   const isRange = RANGES.includes(operator)
   if (!isTime && isRange && values.some((value) => LIKE_RELATIVE.test(value))) throw noEventTime(field)
-  if (!isTime || !(operator === 'in' || isComparison(operator))) return filterOf(path, operator, values, isTime)
+  const comparesTimes = isTime && (operator === 'in' || isComparison(operator))
+  if (!comparesTimes) return filterOf(path, operator, values, isTime)
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
-  const wanted = texts.map((text) => absoluteTime(text, context.now, isRange))
+  const wanted = texts.map((text) => resolvedTime(text, context.now, isRange))
   return filterOf(path, operator, wanted, true)
 }
 
@@ -252,8 +254,8 @@ function suffixOperator(name: string): { readonly field: string; readonly operat
   return operator ? { field: name.slice(0, underscore), operator } : { field: name, operator: 'eq' }
 }
 
-/** Resolves a time relative to now. Other text cannot be the end of a range. */
-function absoluteTime(text: string, now: number | undefined, isRange: boolean): string {
+/** Resolves a time relative to now, and returns any other text as it is. A bound of a range must be a time. */
+function resolvedTime(text: string, now: number | undefined, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) {
     // A year would be read as seconds since 1970, so that `timestamp_gte=2026` would match everything.

@@ -7,7 +7,7 @@ import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { SortEntry } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
 
-/** Places read at a time from an index. */
+/** Matching places that are taken at a time from an index. */
 const INDEX_PLACES = 4096
 /** Places scanned at a time. */
 const SCANNED_PLACES = 1024
@@ -52,6 +52,7 @@ export class ResultCursor {
     return this.#scannedParts(plan && (await this.#placesOf(plan, turn)))
   }
 
+  /** Each part is a page of matching places after those of the earlier parts. An empty page is the end. */
   #partsInIndexOrder(plan: IndexPlan): NextPart {
     const { items } = this.#snapshot
     const query = this.#query

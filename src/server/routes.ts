@@ -22,14 +22,14 @@ import { resetToFirstData } from './resets.ts'
 import type { ServiceContext } from './service-context.ts'
 
 /** All resources of the service, and what the fast front and Koa need to serve them. */
-export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
-  const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes: times, limitedLog } = context
+export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
+  const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes, limitedLog } = context
   const { log } = dependencies
   const all = [
-    ...apiOf(context),
-    ...eventsOf(context),
-    ...adminResources(adminOf(context)),
-    ...docResources(docsOf(context)),
+    ...apiResourcesOf(context),
+    ...eventResourcesOf(context),
+    ...adminResources(adminOptionsOf(context)),
+    ...docResources(docOptionsOf(context)),
     metricsResource(metrics),
     ...tokenResources(gate),
   ]
@@ -39,15 +39,16 @@ export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppO
     pipeline: new Pipeline(gate, () => engine.views.position, limitedLog),
     gate,
     bodyBytes: settings.limits.bodyBytes,
-    observe: observing(times, log, limitedLog, settings.log.slowMs),
+    observe: observing(requestTimes, log, limitedLog, settings.log.slowMs),
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.http.contentSecurityPolicy,
     streams: new FileStreams(context.descriptors.files),
+    // Instead of the log of the dependencies: a client cannot fill this one.
     log: limitedLog,
   }
 }
 
-function apiOf({ engine, settings, arrivals, limitedLog }: ServiceContext): readonly Resource[] {
+function apiResourcesOf({ engine, settings, arrivals, limitedLog }: ServiceContext): readonly Resource[] {
   const { views, past, queries, handler, journal, bus } = engine
   const { api, limits } = settings
   const { queryBytes: bytes, queryParameters: parameters } = limits
@@ -78,7 +79,7 @@ function apiOf({ engine, settings, arrivals, limitedLog }: ServiceContext): read
   return resources.map((resource) => ({ ...resource, steps }))
 }
 
-function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonly Resource[] {
+function eventResourcesOf({ engine, settings, gate, arrivals }: ServiceContext): readonly Resource[] {
   const { queryBytes, queryParameters, pageSize, streamsPerAddress, waitSeconds } = settings.limits
   return eventResources({
     journal: engine.journal,
@@ -92,7 +93,7 @@ function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonl
   })
 }
 
-function adminOf(context: ServiceContext): AdminOptions {
+function adminOptionsOf(context: ServiceContext): AdminOptions {
   const { engine, settings, gate, warnings, settingsReload, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
@@ -124,7 +125,7 @@ function hasReset({ api }: Settings): boolean {
   return api.reset || api.compatibility === 'json-server'
 }
 
-function docsOf(context: ServiceContext): OpenApiOptions {
+function docOptionsOf(context: ServiceContext): OpenApiOptions {
   const { engine, settings, dependencies, gate, readOnly } = context
   return {
     version: dependencies.version,

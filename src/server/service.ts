@@ -16,7 +16,7 @@ import { checkAddresses, listen } from './listener.ts'
 import { metricsOf } from './metrics.ts'
 import type { ServiceDependencies } from './platform.ts'
 import { resetToData, resetToFirstData } from './resets.ts'
-import { routesOf } from './routes.ts'
+import { appOptionsOf } from './routes.ts'
 import { openContext, type ServiceContext } from './service-context.ts'
 
 export interface Service {
@@ -79,7 +79,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       () => connectionLimits.figures(),
       () => sockets.figures(),
     )
-    const routes = routesOf(context, metrics)
+    const routes = appOptionsOf(context, metrics)
     const http = createHttpServer(settings, createApp(routes).callback())
     const connections = new Connections(http)
     connections.limitIdleTime(limits.stallSeconds)

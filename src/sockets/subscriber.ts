@@ -36,7 +36,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   }
   socket.on('subscribe', (wanted, answer) => {
     if (typeof answer !== 'function') return
-    enqueue(() => subscriptions.subscribe(subscriber, wanted, (answered) => answer(asSent(answered))))
+    enqueue(() => subscriptions.subscribe(subscriber, wanted, (answered) => answer(responseAsSent(answered))))
   })
   socket.on('unsubscribe', (which, answer) => {
     const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
@@ -75,7 +75,7 @@ function subscriberOf(socket: ClientSocket): Subscriber {
   }
 }
 
-function asSent(response: SubscribeResponse): Subscribed {
+function responseAsSent(response: SubscribeResponse): Subscribed {
   if ('error' in response) return response
   const { items, ...others } = response
   return items ? withMember(others, 'items', `[${items.map(({ text }) => text).join(',')}]`) : others
@@ -85,7 +85,7 @@ function changeAsSent({ text, ...others }: TextChange): Change {
   return text === undefined ? others : withMember(others, 'item', text)
 }
 
-/** A message with a further member, whose value is JSON already. */
+/** A message, which has a member already, with a further one, whose value is JSON. */
 function withMember<Message>(message: object, name: string, json: string): Message {
   return jsonText(`${JSON.stringify(message).slice(0, -1)},"${name}":${json}}`)
 }

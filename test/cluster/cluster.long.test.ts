@@ -370,7 +370,7 @@ test('a node starts from its store, applies the rest of its copy, and then the r
   await add(5)
   const again = await start(follower.directory)
   await until('it has gone on from the store', () =>
-    /what lies before the position of the store was checked/.test(again.stderr()),
+    /the journal up to the position of the store was verified/.test(again.stderr()),
   )
   const { position } = await healthOf(leader)
   const states = await Promise.all(

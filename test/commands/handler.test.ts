@@ -439,7 +439,7 @@ class Work {
 
 test('a lock is held by one after the other in their order', async () => {
   const lock = new DecisionLock()
-  assert.equal(lock.released, undefined)
+  assert.equal(lock.untilFree, undefined)
   const [one, other] = [new Work(), new Work()]
   const first = lock.hold(one.run)
   const second = lock.hold(other.run)
@@ -449,10 +449,10 @@ test('a lock is held by one after the other in their order', async () => {
   await first
   await new Promise<void>((resolve) => setImmediate(resolve))
   assert.equal(other.begun, true)
-  assert.notEqual(lock.released, undefined)
+  assert.notEqual(lock.untilFree, undefined)
   other.end()
   await second
-  assert.equal(lock.released, undefined)
+  assert.equal(lock.untilFree, undefined)
 })
 
 test('a lock that is released early is free, and stays that of its next holder', async () => {
@@ -462,12 +462,12 @@ test('a lock that is released early is free, and stays that of its next holder',
     release()
     await one.run()
   })
-  assert.equal(lock.released, undefined)
+  assert.equal(lock.untilFree, undefined)
   const second = lock.hold(other.run)
   assert.equal(other.begun, true)
   one.end()
   await first
-  assert.notEqual(lock.released, undefined)
+  assert.notEqual(lock.untilFree, undefined)
   other.end()
   await second
 })
@@ -478,5 +478,5 @@ test('a lock is released by work that fails', async () => {
     throw new Error('broken')
   })
   await assert.rejects(failing, /broken/)
-  assert.equal(lock.released, undefined)
+  assert.equal(lock.untilFree, undefined)
 })

@@ -525,7 +525,7 @@ const REFUSED: Readonly<Record<string, RegExp>> = {
   'aggregate=count&groupBy=mac,count': /field "count", and another column has that name/,
   'aggregate=count&groupBy=window&window=1h': /field "window", and another column/,
   'aggregate=count&tz=UTC': /needs window/,
-  'aggregate=count&window=25h&tz=Europe/Helsinki': /of d or w, for example 2d/,
+  'aggregate=count&window=25h&tz=Europe/Helsinki': /of d, w, mo or y, for example 2d/,
   'aggregate=count&window=1h&fill=zero': /none, null, previous/,
   'aggregate=count&aggregate=count': /given once/,
   'aggregate=count&fields=n': /for items/,

@@ -132,7 +132,10 @@ export class IndexOnlyScan {
     }
   }
 
-  /** Counts the keys of a run from the cursor on. */
+  /**
+   * Counts the keys of a run, at whose first key the cursor is, and moves the cursor behind it. All accumulators are counts;
+   * there are none if only the groups are listed.
+   */
   async #countRun(scan: KeyScan, runEnd: string, counts: readonly Accumulator[], turn: Turn): Promise<void> {
     if (counts.length === 0) {
       await scan.jump(scan.prefix + runEnd, turn)

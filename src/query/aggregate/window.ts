@@ -39,7 +39,7 @@ export function parseWindow(text: string, zone = 'UTC'): Window {
   if (calendar.shortestMs > UNIT_MS.d && /[smh]$/.test(text)) {
     throw new Refusal(
       'Invalid',
-      `In a time zone, windows of more than 24 hours are of d or w, for example 2d, not ${JSON.stringify(text)}.`,
+      `In a time zone, windows of more than 24 hours are of d, w, mo or y, for example 2d, not ${JSON.stringify(text)}.`,
     )
   }
   return new ZonedWindow(calendar, clock)
@@ -51,14 +51,14 @@ const MONDAY = 4 * UNIT_MS.d
 
 function calendarOf(count: number, unit: string): Calendar {
   if (unit !== 'mo' && unit !== 'y')
-    return equalLengths(count * UNIT_MS[unit as keyof typeof UNIT_MS], unit === 'w' ? MONDAY : 0)
+    return equalCalendar(count * UNIT_MS[unit as keyof typeof UNIT_MS], unit === 'w' ? MONDAY : 0)
   const months = unit === 'y' ? 12 * count : count
   // Dates end in the year 275,760.
   if (months > 12 * MOST_YEARS) throw new Refusal('Invalid', `A window of mo or y has at most ${MOST_YEARS} years.`)
-  return calendarMonths(months)
+  return monthCalendar(months)
 }
 
-function equalLengths(ms: number, knownStart: number): Calendar {
+function equalCalendar(ms: number, knownStart: number): Calendar {
   return {
     shortestMs: ms,
     start: (local) => Math.floor((local - knownStart) / ms) * ms + knownStart,
@@ -66,7 +66,7 @@ function equalLengths(ms: number, knownStart: number): Calendar {
   }
 }
 
-function calendarMonths(count: number): Calendar {
+function monthCalendar(count: number): Calendar {
   const startOf = (month: number): number => Date.UTC(1970, month)
   const monthOf = (local: number): number => {
     const date = new Date(Math.floor(local))
@@ -123,8 +123,8 @@ const MOST_OFFSET = 16 * UNIT_MS.h
 
 /**
  * Windows in a time zone. A window begins when the local clock first shows its beginning, or a later time, and lasts
- * until the next one begins: a time that the clock shows again, after it was set back, begins no window. Only windows
- * that are not longer than the shift begin again.
+ * until the next one begins: a time that the clock shows again, after it was set back, begins no window,
+ * unless windows are no longer than the shift: those begin again.
  */
 class ZonedWindow implements Window {
   readonly #calendar: Calendar
@@ -207,7 +207,7 @@ const MOST_DAYS = 65_536
 /** The local clock of a time zone. Instants are milliseconds since 1970. No zone changes its clock twice in a day. */
 class LocalClock {
   readonly #zone: Zone
-  /** The change after the beginning of each UTC day, up to its end: asking for an offset takes 4 µs. */
+  /** The change after the beginning of each UTC day, up to its end; kept, as asking for an offset takes 4 µs. */
   readonly #days = new Map<number, ClockChange>()
 
   constructor(zone: Zone) {

@@ -61,18 +61,18 @@ export class StoredIndex implements IndexFields {
     return { collection, path: name, entries: this.tree.size, bytes, uses, built: building?.read }
   }
 
-  /** The item at a place was replaced or removed. In the same transaction. */
+  /** The item at a place was created, replaced or removed. Called in the same transaction. */
   changed(place: number, before: IndexedItem | undefined, after: IndexedItem | undefined): void {
-    const old = keysAt(before, this, place)
-    if (this.building && !this.building.noteChange(place, old)) return
-    this.replace(old, keysAt(after, this, place))
+    const oldKeys = keysAt(before, this, place)
+    if (this.building && !this.building.noteChange(place, oldKeys)) return
+    this.replace(oldKeys, keysAt(after, this, place))
   }
 
-  /** Changes the keys of a place, in the tree with `apply`. In a transaction. */
-  replace(old: readonly string[], keys: readonly string[]): void {
+  /** Notes that a place has other keys now; `apply` makes the changes in the tree. Called in a transaction. */
+  replace(oldKeys: readonly string[], newKeys: readonly string[]): void {
     // The removal and the insertion of the same key cancel each other.
-    for (const key of old) this.#change(key, false)
-    for (const key of keys) this.#change(key, true)
+    for (const key of oldKeys) this.#change(key, false)
+    for (const key of newKeys) this.#change(key, true)
   }
 
   /** Makes the changes in the tree. In a transaction. */
