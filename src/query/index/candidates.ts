@@ -30,14 +30,25 @@ export async function candidatesOf(
 ): Promise<Iterable<Candidate | undefined>> {
   if (!plan) return allOf(items)
   const { tree, access, single } = plan
-  const ranges: { readonly cursor: KeyCursor; readonly size: number }[] = []
+  const ranges: SizedRange[] = []
   for (const { from, size } of single) ranges.push({ cursor: await tree.seek(from, turn), size })
-  const others = await othersOf(items, plan, turn)
-  return (function* () {
-    for (const { cursor, size } of ranges)
-      for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, isCertain: access.isExact }
-    yield* others
-  })()
+  return inRanges(ranges, access.isExact, await othersOf(items, plan, turn))
+}
+
+/** The keys of a range, from a cursor at its first one. */
+interface SizedRange {
+  readonly cursor: KeyCursor
+  readonly size: number
+}
+
+function* inRanges(
+  ranges: readonly SizedRange[],
+  isCertain: boolean,
+  others: Iterable<Candidate | undefined>,
+): Generator<Candidate | undefined> {
+  for (const { cursor, size } of ranges)
+    for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, isCertain }
+  yield* others
 }
 
 function* allOf(items: CollectionItems): Generator<Candidate> {
@@ -51,17 +62,24 @@ export async function othersOf(
   turn: Turn,
 ): Promise<Iterable<Candidate | undefined>> {
   if (others === 0) return []
-  const ranges: { readonly cursor: KeyCursor; readonly end: Buffer }[] = []
+  const ranges: BoundedRange[] = []
   for (const { from, to } of access.others) ranges.push({ cursor: await tree.seek(from, turn), end: to })
-  return (function* () {
-    const seen = new PlaceSet(items.places)
-    for (const { cursor, end } of ranges) {
-      for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
-        yield seen.add(cursor.place) ? { place: cursor.place, isCertain: false } : undefined
-        cursor.next()
-      }
+  return firstKeysIn(ranges, new PlaceSet(items.places))
+}
+
+/** The keys before `end`, from a cursor at the first one. */
+interface BoundedRange {
+  readonly cursor: KeyCursor
+  readonly end: Buffer
+}
+
+function* firstKeysIn(ranges: readonly BoundedRange[], seen: PlaceSet): Generator<Candidate | undefined> {
+  for (const { cursor, end } of ranges) {
+    for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
+      yield seen.add(cursor.place) ? { place: cursor.place, isCertain: false } : undefined
+      cursor.next()
     }
-  })()
+  }
 }
 
 /** Reads items and checks them against conditions. */
