@@ -1,7 +1,7 @@
 import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/keys.ts'
-import type { Pin } from '../store/versions.ts'
+import type { Pin } from '../store/store.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
 import { canonicalInteger, type Item, idInRecord, isItem, isTombstone, metadataOf, type Tombstone } from './item.ts'
 import type { Table } from './table.ts'

@@ -15,7 +15,6 @@ import type { JsonObject } from '../json/value.ts'
 import type { Past } from '../projections/past.ts'
 import { type Snapshot, Views } from '../projections/views.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { type FileVersion, lastEventOf, showsEvent } from './file-versions.ts'
 import {
   type ChangedItem,
   differenceOf,
@@ -26,6 +25,7 @@ import {
   shownVersion,
 } from './item-versions.ts'
 import { DATA_FILE_ACTOR } from './merged-edits.ts'
+import { type FileVersion, lastEventOf, showsEvent } from './state-file.ts'
 
 export interface BaseSearchResult {
   /** The version from which the edit was made; undefined: the last one. */

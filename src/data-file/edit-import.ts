@@ -13,11 +13,10 @@ import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { type ReadOptions, readDataFile, TooManyChanges } from './file-reader.ts'
-import { type FileVersion, recentVersions } from './file-versions.ts'
 import { type ImportedParts, importParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
-import type { ContentMark } from './state-file.ts'
+import { type ContentMark, type FileVersion, recentVersions } from './state-file.ts'
 
 interface EditImportOptions extends DataFileOptions {
   readonly onDisk: FileOnDisk

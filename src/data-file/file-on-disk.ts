@@ -2,15 +2,16 @@ import type { Position } from '../events/event.ts'
 import { type Files, putInPlace } from '../files/files.ts'
 import type { OpenBase } from './base.ts'
 import { contentOf, type FileContent } from './file-content.ts'
-import { type FileVersion, withVersion } from './file-versions.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import {
   type ContentMark,
+  type FileVersion,
   readStateFile,
   removeInPlaceState,
   type StateFile,
   type StateFilePaths,
   temporaryPath,
+  withVersion,
   writeStateFile,
 } from './state-file.ts'
 

@@ -1,7 +1,7 @@
 import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
-import { type FileVersion, showsEvent } from './file-versions.ts'
+import { type FileVersion, showsEvent } from './state-file.ts'
 
 /** How an item differs from that in the edited file. */
 export interface ItemDifference {

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Low } from 'lowdb'
 import type { Revocation, RevocationStore } from '../access/tokens.ts'
-import { type Files, isOutOfSpace, replace } from '../files/files.ts'
-import { JsonFile } from '../files/json-file.ts'
+import { type Files, isOutOfSpace, JsonFile, replace } from '../files/files.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 
 const SECRET_BYTES = 32

@@ -7,8 +7,7 @@ import { lastPosition, type Recorded, type StoredProjection } from '../events/jo
 import type { SegmentSpan } from '../events/segment.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { numberedKey, POSITION_BYTES, positionOf, prefixEnd, putPosition, TAG, tableKey } from '../store/keys.ts'
-import type { Store } from '../store/store.ts'
-import type { Pin } from '../store/versions.ts'
+import type { Pin, Store } from '../store/store.ts'
 
 /** The progress of the store. */
 export interface StoredState {

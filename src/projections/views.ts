@@ -12,8 +12,7 @@ import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { SpaceRetry } from '../store/disk-space.ts'
 import { TAG, tableKey } from '../store/keys.ts'
-import { Store } from '../store/store.ts'
-import type { Pin } from '../store/versions.ts'
+import { type Pin, Store } from '../store/store.ts'
 import { type StoredState, StoreFold } from './store-fold.ts'
 
 /** Writes stored together while a journal is read. */

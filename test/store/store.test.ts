@@ -20,8 +20,7 @@ import {
   versionKey,
 } from '../../src/store/keys.ts'
 import { type Lmdb, META, metaOf, openLmdb, synced, usedBytes } from '../../src/store/lmdb.ts'
-import { Store } from '../../src/store/store.ts'
-import type { Pin } from '../../src/store/versions.ts'
+import { type Pin, Store } from '../../src/store/store.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'

@@ -4,10 +4,9 @@ import type { Position } from '../../src/events/event.ts'
 import { ENDLESS } from '../../src/runtime/turns.ts'
 import { POSITION_BYTES, prefixEnd, putPosition, TAG, tableKey } from '../../src/store/keys.ts'
 import { MergedTree } from '../../src/store/merged-tree.ts'
-import { Store } from '../../src/store/store.ts'
+import { type Pin, Store } from '../../src/store/store.ts'
 import { NodeCache, StoredTree } from '../../src/store/stored-tree.ts'
 import type { KeyCursor, OrderedKeys, Tree } from '../../src/store/tree.ts'
-import type { Pin } from '../../src/store/versions.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const RUNS = Number(process.env.TREE_RUNS ?? 2)
