@@ -97,7 +97,7 @@ function removedCollection(name: string, base: Base): CollectionEdit {
   return { ...NO_ITEMS_OF_FILE, name, isRemoved: true, isObject: false, wasThere: true, before: item }
 }
 
-export class CollectionDifference {
+class CollectionDifference {
   readonly name: string
   readonly isObject: boolean
   /** The items of the file, as far as they are kept. */

@@ -6,7 +6,7 @@ import type { CheckedFile } from './first-items.ts'
 import type { MergedEdits } from './merged-edits.ts'
 
 /** When the data file is written automatically. */
-export interface WriteSettings {
+interface WriteSettings {
   /** `stop`: only at a clean stop and for a snapshot; `never`: only for a snapshot. */
   readonly write: 'auto' | 'stop' | 'never'
   /** Longest time that the file may be behind; undefined: until the journal has grown enough. */
@@ -16,7 +16,7 @@ export interface WriteSettings {
 /** A smaller file is written whenever it is behind. */
 export const SMALL_BYTES = 1024 * 1024
 
-export interface EditSettings {
+interface EditSettings {
   /** `replace`: an edit is always compared with the version that was written last. */
   readonly mode: 'merge' | 'replace'
   /** A larger file is compared with the version that was written last, and read without being held in memory. */

@@ -28,14 +28,16 @@ export class DataFile implements Projection {
   #beginTimer: ReturnType<Schedule> | undefined
   /** Only one task at a time uses the file. */
   readonly #exclusive = new Semaphore(1)
+  /** Whether edits are imported as soon as they are noticed. */
+  readonly #importsEdits: boolean
   #closed = false
-  /** Why the file was not imported at the last attempt, which may be repeated. */
+  /** The message of the last refused import, so that it is not logged again. */
   #refusal = ''
 
   constructor(options: DataFileOptions) {
     this.#options = options
     const { files, path, journal, schedule, mergedEdits } = options
-    const eager = options.eager && !options.readOnly
+    this.#importsEdits = options.eager && !options.readOnly
     this.#onDisk = new FileOnDisk(files, { dataFile: path, journal }, mergedEdits)
     this.#watcher = new FileWatcher({ files, path, schedule, settled: () => this.#importChanged() })
     this.#writer = new DataFileWriter({
@@ -44,8 +46,8 @@ export class DataFile implements Projection {
       journal: () => this.#connected.journal,
       exclusive: this.#exclusive,
       edited: () => {
-        if (eager && !this.#watcher.isChanging) this.#watcher.changed()
-        return eager
+        if (this.#importsEdits && !this.#watcher.isChanging) this.#watcher.changed()
+        return this.#importsEdits
       },
     })
     this.#import = new EditImport({
@@ -187,7 +189,7 @@ export class DataFile implements Projection {
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
     if ((!content || onDisk.isInexact) && isSmall) await this.#writer.write()
     else this.#writer.soon(0)
-    if (eager && !readOnly) this.#watcher.changed()
+    if (this.#importsEdits) this.#watcher.changed()
     if (eager || readOnly) await this.#watcher.begin()
   }
 

@@ -42,13 +42,13 @@ export interface Recorded extends Origin {
   readonly events: List<DomainEvent>
 }
 
-/** Who made a write, and the identity of the request. */
+/** Who made a write, and in which request. */
 export interface Origin {
   readonly actor: string
   readonly requestId: string
   /** The client's Idempotency-Key. */
   readonly key?: string
-  /** SHA-256 of the request with the key, to tell a retry from another request. */
+  /** SHA-256 of the request, which tells a retry from another request with the same key. */
   readonly request?: string
 }
 

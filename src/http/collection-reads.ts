@@ -79,7 +79,7 @@ export class CollectionReads {
     const { views, hints, queries } = this.#options
     const list = this.#parse(request, present.name, parameters)
     const hint = hints.check(reply, present, list.query)
-    // Without a pause, the query reflects the position at which it arrived.
+    // A query that names no fields does not pause here, so it reflects the position at which it arrived.
     const isCached = hint instanceof Promise ? await hint : hint
     reply.position = views.position
     const { name, query, exported } = list

@@ -198,7 +198,7 @@ export function waitForPosition({ position, arrivals, waitSeconds }: Waiting): S
   return ({ method, headers }) => {
     const header = headers['wait-for-position']
     if (header === undefined || !isSafe(method)) return
-    const wanted = parsePosition(header)
+    const wanted = parseAwaitedPosition(header)
     if (position() < wanted) return until(wanted)
   }
 
@@ -217,7 +217,7 @@ export function waitForPosition({ position, arrivals, waitSeconds }: Waiting): S
   }
 }
 
-function parsePosition(header: string | readonly string[]): Position {
+function parseAwaitedPosition(header: string | readonly string[]): Position {
   const text = String(header)
   if (/^\d{1,15}$/.test(text)) return Number(text)
   throw new Refusal('Invalid', `Wait-For-Position must be a position, not ${JSON.stringify(text)}.`)

@@ -46,7 +46,7 @@ export type QuerySource = Collection | CollectionSnapshot
 type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
 
 interface PageItemsAt extends PageItems, State {}
-export interface PageTextAt extends PageText, State {}
+interface PageTextAt extends PageText, State {}
 
 /** The ids of the items that match filters at one position. */
 interface MatchingIds {

@@ -2,7 +2,7 @@ import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 
 /** A change of the wall clock that the monotonic clock does not have. */
-export interface ClockJump {
+interface ClockJump {
   /** The time after the jump. */
   readonly at: string
   /** Negative if the clock was set back. */

@@ -4,7 +4,7 @@ import type { Connections } from '../http/connections.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { Address } from '../settings/urls.ts'
 
-export interface Listening {
+interface Listening {
   readonly urls: readonly string[]
   /** Stops accepting connections and answers accepted requests; `endConnections` ends connections such as sockets. */
   close(endConnections: () => Promise<void>): Promise<void>

@@ -8,7 +8,7 @@ import { checkAccounts } from '../settings/authentication.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
 import { warningsOf } from './open-gate.ts'
 
-export interface SettingsReloadOptions {
+interface SettingsReloadOptions {
   /** The settings that the server started with. */
   readonly settings: Settings
   /** Reads them again. */

@@ -9,7 +9,7 @@ import type { Turn } from '../../runtime/turns.ts'
 import { parseItem } from '../bodies.ts'
 import { csvItems } from './csv-items.ts'
 
-export interface BatchLimits {
+interface BatchLimits {
   /** Highest number of items. */
   readonly items: number
   /** Highest size of their JSON. */

@@ -10,7 +10,7 @@ const PART_CHARACTERS = 32 * 1024
 /** Limited, because a row is parsed without yielding: this number of quotes takes 15 ms. */
 const ROW_CHARACTERS = 256 * 1024
 
-export interface CsvItem {
+interface CsvItem {
   /** The line of the text where the row begins, counting from 1. */
   readonly line: number
   /** Throws a Refusal for an invalid row. */
@@ -27,7 +27,7 @@ interface Column {
   readonly path: Path
 }
 
-export interface CsvLimits {
+interface CsvLimits {
   /** Whether the first line has the names of the columns. Otherwise these are `field1`, `field2`… */
   readonly hasHeader: boolean
   readonly mostCharacters: number
