@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
@@ -75,6 +75,51 @@ test('new events appear without moving the event that is being read', options, a
   await until('the list has scrolled by the new lines', () => page.evaluate<boolean>(scrolled))
   assert.deepEqual(await page.locator(line(395)).boundingBox(), before)
   assert.deepEqual(errors, [])
+})
+
+test('a list stays where it was scrolled to when the browser is slow to announce the scroll', options, async (t) => {
+  const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
+  const server = await startServer(t, { data: { rows } })
+  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
+  await page.locator(line(501)).waitFor()
+  // The list settles 150 ms after a scroll: each further scroll is just before that, and announced after it.
+  const scroll = page.evaluate(`(async () => {
+    const list = document.getElementById('list')
+    const frame = () => new Promise(requestAnimationFrame)
+    const kept = []
+    for (let top = 280; top <= 5600; top += 280) {
+      list.scrollTop = top - 140
+      await frame()
+      await new Promise((resolve) => setTimeout(resolve, 149))
+      list.scrollTop = top
+      for (const end = performance.now() + 3; performance.now() < end; ) {}
+      await frame()
+      kept.push(list.scrollTop)
+    }
+    list.scrollTop = list.scrollHeight
+    return kept
+  })()`)
+  assert.deepEqual(
+    await within('twenty pairs of scrolls', scroll),
+    Array.from({ length: 20 }, (_, round) => 280 * (round + 1)),
+  )
+  await page.locator(line(1)).waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('events that the server was too busy to send appear when it sends them', options, async (t) => {
+  const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
+  const server = await startServer(t, { data: { rows } })
+  const { page } = await openPage(t, `${server.url}/journal.html`)
+  await page.locator(line(501)).waitFor()
+  let refused = 0
+  await page.route(/events\?from=/, async (route) => {
+    if (refused++ > 3) return route.continue()
+    await route.fulfill({ status: 503, headers: { 'Retry-After': '1' }, json: { title: 'Too busy' } })
+  })
+  await page.evaluate("document.getElementById('list').scrollTop = document.getElementById('list').scrollHeight")
+  await page.locator(line(1)).waitFor()
+  assert.ok(refused > 4)
 })
 
 test('the address contains the filters, which find the same as the API', options, async (t) => {

@@ -5,6 +5,7 @@ import { server } from './server.js'
 const BLOCK = 100
 const KEPT_BLOCKS = 60
 const AT_ONCE = 2
+const RETRY_MS = 1000
 
 /**
  * @typedef {{ position: number, type: string, collection: string, id: string | number | undefined, revision: number | undefined, time: string, actor: string, text: string }} Line
@@ -65,7 +66,9 @@ export function allEvents(top, onRead, blocks = new Map()) {
         wanted = wanted.filter((one) => one !== block)
         onRead()
       })
-      .catch(() => {
+      .catch((error) => {
+        const isPassing = error.status === 0 || error.status === 429 || error.status >= 500
+        if (isPassing) return new Promise((resolve) => setTimeout(resolve, RETRY_MS))
         wanted = wanted.filter((one) => one !== block)
       })
       .finally(() => {

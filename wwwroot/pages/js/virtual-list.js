@@ -47,6 +47,7 @@ export function virtualList(place, { newRow, show, onView }) {
      * @param {number} [before] so many came before those that there were: what is seen stays, unless that is the beginning
      */
     resize(now, before = 0) {
+      scrolled()
       count = now
       if (before > 0 && offset >= 1) offset += before * rowHeight
       layout()
@@ -58,6 +59,7 @@ export function virtualList(place, { newRow, show, onView }) {
     },
     /** @param {number} index is brought into view */
     reveal(index) {
+      scrolled()
       const from = index * rowHeight
       if (from < offset) offset = from
       else if (from + rowHeight > offset + viewHeight) offset = from + rowHeight - viewHeight
@@ -103,6 +105,7 @@ export function virtualList(place, { newRow, show, onView }) {
     lastTop = place.scrollTop
   }
 
+  /** Follows the bar. Browsers announce a scroll only with their next frame: who moves the bar calls this before. */
   function scrolled() {
     const top = place.scrollTop
     const step = top - lastTop
@@ -115,7 +118,9 @@ export function virtualList(place, { newRow, show, onView }) {
     else if (Math.abs(step) < viewHeight * 2) offset = Math.max(0, Math.min(reach(), offset + step))
     else offset = (top / most) * reach()
     clearTimeout(settling)
-    settling = setTimeout(settle, SETTLE_MS)
+    settling = setTimeout(() => {
+      if (place.scrollTop === lastTop) settle()
+    }, SETTLE_MS)
     if (isDrawing) return
     isDrawing = true
     requestAnimationFrame(draw)
