@@ -42,7 +42,7 @@ export interface Recorded extends Origin {
   readonly events: List<DomainEvent>
 }
 
-/** Who made a write, and in which request. */
+/** The actor of a write, and the request that asked for it. */
 export interface Origin {
   readonly actor: string
   readonly requestId: string
