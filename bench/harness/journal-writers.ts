@@ -16,7 +16,6 @@ const journal = await FileJournal.open({
   log: new LimitedLog(pino({ level: 'silent' }), () => 0),
   newId: randomUUID,
   segmentBytes: 64 * 1024 * 1024,
-  replay: () => {},
   failed: (error) => {
     throw error
   },

@@ -251,10 +251,11 @@ function valueToArray(item: JsonObject, path: Path): JsonValue | undefined {
 
 /** The natural key of an item for a message. */
 export function describeKey(item: JsonObject, { fields }: NaturalKey): string {
-  return fields
-    .map((path) => {
-      const text = JSON.stringify(firstAt(item, path))
-      return `${formatPath(path)} ${text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text}`
-    })
-    .join(', ')
+  return fields.map((path) => `${formatPath(path)} ${shown(firstAt(item, path))}`).join(', ')
+}
+
+/** A value for a message, cut if it is long. */
+export function shown(value: JsonValue | undefined): string {
+  const text = JSON.stringify(value)
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text
 }

@@ -189,8 +189,9 @@ function nextId(collection: CollectionState): ItemId {
 }
 
 /**
- * Whether an integer from the next id on must not be assigned: an item has it, or a deleted one beyond HIGHEST_ID, whose ids
- * do not move the next id. Deleted items up to HIGHEST_ID had it before a reset, after which it may be assigned again.
+ * Whether an integer from the next id on must not be assigned: an item has it, or a deleted one has it as text beyond
+ * HIGHEST_ID, which does not move the next id. Deleted items up to HIGHEST_ID had it before a reset, after which it may be
+ * assigned again.
  */
 export function isTaken(integer: number, collection: CollectionState): boolean {
   const found = collection.get(keyOf(integer))

@@ -1,6 +1,13 @@
 import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf, type Tombstone } from '../collections/item.ts'
-import { describeKey, hasLongKey, MOST_KEY_LENGTH, type NaturalKey, naturalKeyOf } from '../collections/natural-keys.ts'
+import {
+  describeKey,
+  hasLongKey,
+  MOST_KEY_LENGTH,
+  type NaturalKey,
+  naturalKeyOf,
+  shown,
+} from '../collections/natural-keys.ts'
 import { type AcceptedState, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemEventFields, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { eventInstant, type Instant, instantOf } from '../json/instant.ts'
@@ -101,9 +108,6 @@ export async function checkKeys(
   }
 }
 
-/** Characters of a value that a message repeats. */
-const MOST_SHOWN = 100
-
 /** Why an item has no valid event time, as a clause whose subject is the field; undefined if it has one. */
 export function faultOfTime(item: JsonObject, rule: EventTimeRule, nowMs: number): Fault | undefined {
   const value = firstAt(item, rule.path)
@@ -126,11 +130,6 @@ function isAhead({ ms }: Instant, { maxAheadMs }: EventTimeRule, nowMs: number):
 export function validTime(item: JsonObject, rule: EventTimeRule, nowMs: number): Instant | undefined {
   const instant = eventInstant(item, rule.path)
   return instant && !isAhead(instant, rule, nowMs) ? instant : undefined
-}
-
-function shown(value: JsonValue): string {
-  const text = JSON.stringify(value)
-  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text
 }
 
 /** @throws {Refusal} `Unprocessable` where the collection requires a valid event time. */

@@ -3,6 +3,7 @@ import { checkUpTo, type Walk, walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { StoredCheckpoint } from '../projections/store-fold.ts'
 import { Corruption, Ended, isOutOfDescriptors, JournalMismatch } from '../runtime/errors.ts'
+import type { Schedule } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
@@ -96,8 +97,8 @@ export class StoreMaintenance {
   readonly #opened: JournalStore
   readonly #settings: Settings
   readonly #dependencies: EngineDependencies
-  readonly #settling: { cancel(): void }
-  #syncTimer: { cancel(): void } | undefined
+  readonly #settling: ReturnType<Schedule>
+  #syncTimer: ReturnType<Schedule> | undefined
   #syncing: Promise<void> | undefined
   /** There were writes since the last sync began. */
   #isChanged = false

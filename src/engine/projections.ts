@@ -202,7 +202,7 @@ export class DurableProjections extends Projections {
       now,
       newId,
       log: new LimitedLog(log, elapsedMs),
-      resume: async () => this.#openedAt,
+      from: this.#openedAt,
       progress: (segments, of) => this.#logProgress({ segments, of }, 'the journal is being read and checked'),
       hasRoom: (events, bytes) => this.#hasRoom(events, bytes),
       project: (batch) => {
@@ -267,6 +267,7 @@ export class DurableProjections extends Projections {
     const { directory, store } = this.#opened
     await directory.close(store)
   }
+
   /** Without space, the next write saves the checkpoint, or the next start reads from an earlier one. */
   #saveCheckpoint(checkpoint: Checkpoint): void {
     try {

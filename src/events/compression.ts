@@ -1,6 +1,7 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { directoryOf, type Files, isOutOfSpace, type OpenFile, readFully, writeNew } from '../files/files.ts'
+import type { Schedule } from '../runtime/turns.ts'
 import { MemberTable } from './members.ts'
 import type { Segment } from './segment.ts'
 import { compressedPath, readMember } from './segment-text.ts'
@@ -9,7 +10,7 @@ export interface CompressionOptions {
   readonly files: Files
   /** Delay between sealing and compressing a segment. */
   readonly afterMs: number
-  readonly schedule: (work: () => void, delayMs: number) => { cancel(): void }
+  readonly schedule: Schedule
   readonly log: {
     info(facts: object, message: string): void
     warn(facts: object, message: string): void
@@ -30,7 +31,7 @@ const gzipped = promisify(gzip)
 export class Compression {
   readonly #options: CompressionOptions
   readonly #segments: readonly Segment[]
-  readonly #timers = new Set<{ cancel(): void }>()
+  readonly #timers = new Set<ReturnType<Schedule>>()
   /** Segments before this index are to be compressed. */
   #until = 0
   #running: Promise<void> | undefined

@@ -1,7 +1,6 @@
 import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
 import { Locked, Refusal } from '../runtime/errors.ts'
-import { type Checkpoint, checkpointMismatch } from './checkpoint.ts'
-import type { Recorded } from './journal.ts'
+import type { Checkpoint } from './checkpoint.ts'
 import { type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
 import { encodeHeader } from './record-writer.ts'
 import { isSegment, type Segment, segmentAt, segmentName } from './segment.ts'
@@ -14,10 +13,8 @@ export interface DirectoryOptions {
   readonly newId: () => string
   /** The directory's lock, if the caller holds it, who then releases it. */
   readonly lock?: JournalLock
-  /** Called with the lock held; returns the checkpoint from which to replay, or undefined for the beginning. */
-  readonly resume?: (whyNot: (checkpoint: Checkpoint) => Promise<string | undefined>) => Promise<Checkpoint | undefined>
-  /** Gets every complete write of the journal, in order, while it is opened. */
-  readonly replay?: (recorded: Recorded) => void
+  /** Where reading begins; undefined: at the beginning. It must match the journal (`checkpointMismatch`). */
+  readonly from?: Checkpoint | undefined
   /** Called before each segment is read while it is opened. */
   readonly progress?: (segments: number, of: number) => void
 }
@@ -45,13 +42,12 @@ export interface JournalLock {
   release(): Promise<void>
 }
 
-/** Locks, verifies and replays a directory; starts a journal if it is empty. */
+/** Locks and verifies a directory; starts a journal if it is empty. */
 export async function openDirectory(options: DirectoryOptions): Promise<OpenDirectory> {
-  const { files, directory, newId, resume, replay, progress } = options
+  const { files, directory, newId, from, progress } = options
   const lock = options.lock ? undefined : await lockDirectory(files, directory)
   try {
-    const checkpoint = await resume?.((one) => checkpointMismatch(files, directory, one))
-    const walked = await walk(files, directory, replay, { from: checkpoint, progress })
+    const walked = await walk(files, directory, undefined, { from, progress })
     const id = walked.id ?? newId()
     const { segments, next, time, lastOffset, torn } = walked
     const newest = segments.at(-1)

@@ -245,7 +245,7 @@ const CLOSE = Buffer.from('}}]}')
 
 /**
  * Decodes a record whose bytes, from `start` up to its closing brace, are verified. Items are extracted as text and not
- * parsed, which saves most of the time of a replay. Records in another format than that of `encodeWrite` are parsed as
+ * parsed, which saves most of the time of a replay. Records in another format than that of `WriteEncoder` are parsed as
  * a whole.
  *
  * Quotes within JSON text are always escaped, so the searched texts cannot be part of a value.

@@ -226,7 +226,7 @@ const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
  * after a crash (docs/journal.md, "Torn or corrupt"). Undefined: torn. Otherwise the reason why it is corruption.
  */
 export function whyNotTorn(bytes: Buffer, offset: number, position: Position): string | undefined {
-  // The last batch has no later one.
+  // A whole record of a later batch proves that this one was synced, so that the damage is no torn tail.
   for (let at = bytes.indexOf(OPENING, offset + 1); at >= 0; at = bytes.indexOf(OPENING, at + 1)) {
     const found = readFrame(bytes, at)
     if (found.kind === 'whole' && parseRecord(bytes, found).flush > position) {

@@ -1,5 +1,6 @@
 import type { EngineDependencies } from '../engine/dependencies.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
+import type { Schedule } from '../runtime/turns.ts'
 
 /** A change of the wall clock that the monotonic clock does not have. */
 interface ClockJump {
@@ -25,7 +26,7 @@ export class ClockWatch {
   #last: ClockJump | undefined
   /** Whether the log tells of the last jump. It left that out if another one was shortly before. */
   #isLogged = true
-  #timer: { cancel(): void } | undefined
+  #timer: ReturnType<Schedule> | undefined
 
   /** `lastEventMs`: the time of the last event. If the clock is far behind that, it was set back before the start. */
   constructor(dependencies: ClockDependencies, lastEventMs: number) {

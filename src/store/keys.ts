@@ -5,8 +5,10 @@
  * |---|---|
  * | `tableKey` | nothing: the prefix of a table, or its single row |
  * | `numberedKey` | a number (6 bytes) |
- * | `keyedKey` | the key of an item: 0 and an integer (6 bytes), or 1 (its text) or 2 (its hash), the length (2 bytes), the bytes |
+ * | `keyedKey` | a key of an item, by id or natural: 0 and an integer (6 bytes), or 1 (its text) or 2 (its hash), the length (2 bytes), the bytes |
  *
+ * The rows of earlier events (history.ts) have a position (6 bytes) after a `keyedKey`, those of an Idempotency-Key
+ * (idempotency-keys.ts) its SHA-256 after a `tableKey`.
  * A `versionKey` is a tag, the length (2 bytes) and the bytes of another row's key, and a position (6 bytes).
  * All numbers are big-endian, so that keys sort like them.
  */

@@ -69,7 +69,7 @@ export function withNodeCode(error: unknown): NodeJS.ErrnoException {
 
 /*
  * The rest of this file relies on private parts of lmdb 3.5.6: its environment object, and the format of its file.
- * `test/store/lmdb.test.ts` compares both with what its public functions say, so that it fails if an upgrade changes them.
+ * `test/store/store.test.ts` compares both with what its public functions say, so that it fails if an upgrade changes them.
  */
 
 /** Resolves when all commits are on the disk. */

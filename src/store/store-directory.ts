@@ -7,7 +7,10 @@
  * | opened | `isOpen`, `ended` | uses it, unless the system was rebooted, or MOST_ENDED processes in a row ended so early |
  * | settled: in use for a while | `isOpen` | uses it, unless the system was rebooted |
  * | doubtful: damaged, or not synced | `doubt` | sets it aside |
- * | closed | `bytes`, `writtenMs`, `meta` | uses it, unless the file differs from these |
+ * | closed | `writtenMs`, `meta` | uses it, unless the file differs from these |
+ *
+ * In each state the file also has `format`, `boot` and `bytes`. A store of another format, with fewer bytes or with damaged
+ * first pages is always set aside.
  *
  * A store that is set aside is renamed, and a new one is built from the journal. The next start goes on with a store that
  * is not complete yet. When the new one is complete and synced, or when the disk is full, the one set aside is removed.

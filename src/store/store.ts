@@ -311,17 +311,9 @@ export interface Pin {
   release(): void
 }
 
-/** The rows of a store. */
-interface Rows {
-  newest(key: Buffer): ScratchBytes | undefined
-  rows(start: Buffer, end: Buffer, options: RowsOptions): Row[]
-  set(key: Buffer, value: Buffer): void
-  removeAll(rows: readonly Row[]): Promise<void>
-}
-
 /** The pinned positions, and the earlier versions of rows that are read there. */
 class Versions {
-  readonly #rows: Rows
+  readonly #store: Store
   readonly #pins = new Map<Position, number>()
   /** The highest pinned position; -1 without pins. */
   #keptUpTo: Position = -1
@@ -331,8 +323,8 @@ class Versions {
   #isToBeSwept = false
   #isEnding = false
 
-  constructor(rows: Rows) {
-    this.#rows = rows
+  constructor(store: Store) {
+    this.#store = store
   }
 
   pin(position: Position): Pin {
@@ -358,21 +350,21 @@ class Versions {
 
   /** The value that a row had at a position, if it was replaced since. */
   find(key: Buffer, at: Position): Buffer | undefined {
-    const [row] = this.#rows.rows(versionKey(key, 0), versionKey(key, at), { reverse: true, limit: 1 })
+    const [row] = this.#store.rows(versionKey(key, 0), versionKey(key, at), { reverse: true, limit: 1 })
     return row?.value.subarray(POSITION_BYTES)
   }
 
   /** Stores the current version of a row that is about to be replaced, if a pin needs it. In a transaction. */
   keep(key: Buffer, replacedAt: Position): void {
     if (this.#keptUpTo < 0) return
-    const before = this.#rows.newest(key)
+    const before = this.#store.newest(key)
     if (!before) return
     const since = positionOf(before)
     if (since > this.#keptUpTo) return
     const version = Buffer.allocUnsafe(POSITION_BYTES + before.length)
     putPosition(version, 0, replacedAt)
     before.copy(version, POSITION_BYTES)
-    this.#rows.set(versionKey(key, since), version)
+    this.#store.set(versionKey(key, since), version)
     this.#mayExist = true
   }
 
@@ -404,12 +396,12 @@ class Versions {
     for (;;) {
       await setImmediate()
       if (this.#isEnding) return
-      const rows = this.#rows.rows(from, end, { limit: SWEPT_AT_ONCE })
+      const rows = this.#store.rows(from, end, { limit: SWEPT_AT_ONCE })
       const unneeded = rows.filter(
         ({ key, value }) => !this.#isNeeded(positionOf(key, key.length - POSITION_BYTES), positionOf(value)),
       )
       if (unneeded.length < rows.length) this.#mayExist = true
-      await this.#rows.removeAll(unneeded)
+      await this.#store.removeAll(unneeded)
       const last = rows.at(-1)
       if (!last || rows.length < SWEPT_AT_ONCE) break
       from = Buffer.concat([last.key, Buffer.alloc(1)])

@@ -55,17 +55,13 @@ test('a journal opened from a mark equals one that was read from its beginning',
   for (const checkpoint of checkpoints) {
     const context = `SEED=${SEED}, position ${checkpoint.next.position}`
     const own = disk.killed()
-    const { journal, replayed } = await openJournal(own.files(), DIRECTORY, {
-      segmentBytes: SEGMENT_BYTES,
-      resume: async (whyNot) => {
-        assert.equal(await whyNot(kept(checkpoint)), undefined, context)
-        return kept(checkpoint)
-      },
-    })
+    const from = kept(checkpoint)
+    assert.equal(await checkpointMismatch(own.files(), DIRECTORY, from), undefined, context)
+    const { journal, recovered } = await openJournal(own.files(), DIRECTORY, { segmentBytes: SEGMENT_BYTES, from })
     assert.equal(journal.id, whole.journal.id)
     assert.equal(journal.head, whole.journal.head, context)
-    const behind = whole.replayed.filter(({ position }) => position >= checkpoint.next.position)
-    assert.deepEqual(replayed, behind, context)
+    const behind = whole.recovered.filter(({ position }) => position >= checkpoint.next.position)
+    assert.deepEqual(recovered, behind, context)
     assert.deepEqual(await all(journal), await all(whole.journal), context)
     assert.deepEqual(journal.checkpoint(), whole.journal.checkpoint(), context)
     await journal.append(draft(journal.head + 1, created(7)))

@@ -137,9 +137,9 @@ test('the disk gets the next batch before anybody is told of the durable one', a
   await second
   assert.deepEqual(writesWhenTold, [2, 2])
   await journal.close()
-  const { replayed } = await openJournal(nodeFiles, directory)
+  const { recovered } = await openJournal(nodeFiles, directory)
   assert.deepEqual(
-    replayed.map(({ position }) => position),
+    recovered.map(({ position }) => position),
     [1, 2],
   )
 })
@@ -186,9 +186,9 @@ test('a write of many events spans records of at most 512 KiB, and is read as on
     records.map(({ more }) => more),
     [...records.slice(0, -2).map(() => true), undefined, undefined],
   )
-  const { replayed, journal: again } = await openJournal(nodeFiles, directory)
+  const { recovered, journal: again } = await openJournal(nodeFiles, directory)
   assert.deepEqual(
-    replayed.map(({ position, events: { length } }) => [position, length]),
+    recovered.map(({ position, events: { length } }) => [position, length]),
     [
       [1, 40],
       [41, 1],
@@ -238,8 +238,8 @@ test('a full segment is followed by a new one, whose header contains the checksu
     assert.equal(header.previous, before ? JSON.parse(before).frame.slice(0, 8) : '00000000')
     assert.equal(JSON.parse(lines[1] as string).position, header.first)
   }
-  const { replayed, journal: again } = await openJournal(nodeFiles, directory)
-  assert.equal(replayed.length, 40)
+  const { recovered, journal: again } = await openJournal(nodeFiles, directory)
+  assert.equal(recovered.length, 40)
   for (const from of [1, 7, 20, 39, 40]) assert.equal((await all(again, from))[0]?.position, from)
   await again.close()
 })

@@ -52,9 +52,9 @@ async function open(
   const disk = new SimulatedDisk()
   disk.put(SEGMENT, Buffer.from(bytes))
   try {
-    const { journal, replayed } = await openJournal(disk.files(), DIRECTORY)
+    const { journal, recovered } = await openJournal(disk.files(), DIRECTORY)
     assert.deepEqual(
-      replayed.map(({ position }) => position),
+      recovered.map(({ position }) => position),
       Array.from({ length: journal.head }, (_, index) => index + 1),
     )
     await journal.close()
@@ -71,8 +71,8 @@ test('cut at any byte of its last record, a journal opens with the earlier ones,
   for (let size = last + 1; size < bytes.length; size++) {
     const disk = new SimulatedDisk()
     disk.put(SEGMENT, bytes.subarray(0, size))
-    const { journal, replayed } = await openJournal(disk.files(), DIRECTORY)
-    assert.equal(replayed.length, 3, `cut at ${size}`)
+    const { journal, recovered } = await openJournal(disk.files(), DIRECTORY)
+    assert.equal(recovered.length, 3, `cut at ${size}`)
     const { cut } = journal
     assert.equal(cut?.offset, last)
     assert.deepEqual(disk.bytes(cut?.kept as string), bytes.subarray(last, size))

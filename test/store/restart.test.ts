@@ -381,7 +381,6 @@ async function writeJournal(directory: string): Promise<void> {
     log: new LimitedLog(pino({ level: 'silent' }), () => 0),
     newId: randomUUID,
     segmentBytes: 2 ** 20,
-    replay: () => {},
     failed: (error) => assert.fail(error as Error),
   })
   const author = { actor: 'a', requestId: 'r' }

@@ -4,6 +4,7 @@ import { ClusterJournal, type ClusterJournalOptions } from '../../src/cluster/cl
 import { ClusterFigures } from '../../src/cluster/figures.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { Recorded } from '../../src/events/journal.ts'
+import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { until } from './deadline.ts'
 import type { Scope } from './directory.ts'
@@ -14,7 +15,7 @@ export const SILENT = pino({ level: 'silent' })
 
 export interface OpenedClusterJournal {
   readonly journal: ClusterJournal
-  /** The records that it replayed and followed, in order. */
+  /** The records that it had when it was opened, and those that it followed, in order. */
   readonly seen: readonly Recorded[]
   /** The errors that would have ended the process. */
   readonly failures: readonly unknown[]
@@ -46,10 +47,10 @@ export async function openClusterJournal(
     ...(options.compress && { compress: options.compress }),
     ...(options.hasRoom && { hasRoom: options.hasRoom }),
     ...(options.project && { project: options.project }),
-    replay: (recorded) => seen.push(recorded),
     lost: () => lost++,
     failed: (error) => failures.push(error),
   })
+  await walk(files, directory, (recorded) => seen.push(recorded))
   journal.follow((recorded) => void seen.push(recorded))
   await journal.begin()
   return { journal, seen, failures, lost: () => lost }

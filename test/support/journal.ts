@@ -11,6 +11,7 @@ import {
   slice,
 } from '../../src/events/journal.ts'
 import type { Sized } from '../../src/events/segment.ts'
+import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
@@ -27,8 +28,8 @@ export const COMPRESSED_AT_ONCE = {
 
 interface OpenedJournal {
   readonly journal: FileJournal
-  /** The records that opening replayed. */
-  readonly replayed: readonly Recorded[]
+  /** The writes that it had when it was opened, from the checkpoint on. */
+  readonly recovered: readonly Recorded[]
   /** The error that made the journal unusable, if there was one. */
   readonly failures: readonly unknown[]
 }
@@ -36,9 +37,8 @@ interface OpenedJournal {
 export async function openJournal(
   files: Files,
   directory: string,
-  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId' | 'resume' | 'compress'>> = {},
+  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId' | 'from' | 'compress'>> = {},
 ): Promise<OpenedJournal> {
-  const replayed: Recorded[] = []
   const failures: unknown[] = []
   const journal = await FileJournal.open({
     files,
@@ -48,11 +48,12 @@ export async function openJournal(
     newId: options.newId ?? randomUUID,
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
     ...(options.compress && { compress: options.compress }),
-    ...(options.resume && { resume: options.resume }),
-    replay: (recorded) => replayed.push(recorded),
+    from: options.from,
     failed: (error) => failures.push(error),
   })
-  return { journal, replayed, failures }
+  const recovered: Recorded[] = []
+  await walk(files, directory, (recorded) => recovered.push(recorded), { from: options.from })
+  return { journal, recovered, failures }
 }
 
 /** A journal in memory. */
