@@ -15,6 +15,8 @@ import { provideTools } from './tools.js'
 
 /** Most tests wait for time, the disk or another process for a while: some files more than cores keep these busy. */
 const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
+/** Adds network interfaces, at which Chromium aborts what it is loading (ERR_NETWORK_CHANGED): runs after the others. */
+const CHANGES_NETWORK = join('test', 'cluster', 'cuts.long.test.ts')
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const options = minimist(process.argv.slice(2), { boolean: ['all', 'long'], string: ['without'] })
@@ -40,14 +42,15 @@ const compiled = await compile()
 await stop()
 process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
 if (hasClients) linkClients(compiled)
-const tests = files.map((file) => join(compiled, file.replace(/ts$/, 'js')))
+const last = files.filter((file) => normalize(file) === CHANGES_NETWORK)
+const others = files.filter((file) => !last.includes(file))
 const limits = [`--test-concurrency=${FILES_AT_ONCE}`, `--test-timeout=${fileDeadlineMs}`]
 const flags = ['--enable-source-maps', '--test', ...limits, ...reporters]
-run(process.execPath, [...flags, ...tests], {
-  ...(all && sizesOfAll()),
-  ...process.env,
-  ...provideTools({ hasClients }),
-})
+const env = { ...(all && sizesOfAll()), ...process.env, ...provideTools({ hasClients }) }
+for (const round of [others, last]) {
+  const tests = round.map((file) => join(compiled, file.replace(/ts$/, 'js')))
+  if (tests.length > 0) run(process.execPath, [...flags, ...tests], env)
+}
 
 function testsIn(path) {
   if (excluded.includes(path)) return []
