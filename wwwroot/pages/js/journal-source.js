@@ -15,16 +15,31 @@ const RETRY_MS = 1000
 /**
  * All events up to one: the position says where each of them is.
  * @param {number} top the position of the newest
- * @param {() => void} onRead
- * @param {Map<number, Line[]>} [blocks] what was read already
- * @returns {Source & { blocks: Map<number, Line[]> }}
+ * @param {() => void} onRead is to show again what is in view, also when the server was too busy for it
+ * @returns {Source & { grow: (to: number) => void }}
  */
-export function allEvents(top, onRead, blocks = new Map()) {
+export function allEvents(top, onRead) {
+  /** @type {Map<number, Line[]>} */
+  const blocks = new Map()
   /** @type {Set<number>} */
   const reading = new Set()
   /** @type {number[]} */
   let wanted = []
-  return { count: top, at, indexOf: (position) => top - position, view, isWhole: true, blocks }
+  /** Nothing is asked for a second after the server was too busy. */
+  let isResting = false
+  return {
+    get count() {
+      return top
+    },
+    at,
+    indexOf: (position) => top - position,
+    view,
+    isWhole: true,
+    /** Newer events have come. */
+    grow(to) {
+      top = to
+    },
+  }
 
   /** @param {number} index */
   function at(index) {
@@ -53,7 +68,7 @@ export function allEvents(top, onRead, blocks = new Map()) {
 
   function next() {
     const block = wanted.find((one) => !reading.has(one))
-    if (block === undefined || reading.size >= AT_ONCE) return
+    if (block === undefined || isResting || reading.size >= AT_ONCE) return
     reading.add(block)
     server
       .ask(`/events?from=${block * BLOCK + 1}&limit=${BLOCK}`)
@@ -67,9 +82,13 @@ export function allEvents(top, onRead, blocks = new Map()) {
         onRead()
       })
       .catch((error) => {
-        const isPassing = error.status === 0 || error.status === 429 || error.status >= 500
-        if (isPassing) return new Promise((resolve) => setTimeout(resolve, RETRY_MS))
         wanted = wanted.filter((one) => one !== block)
+        if (isResting || ![0, 429, 503].includes(error.status)) return
+        isResting = true
+        setTimeout(() => {
+          isResting = false
+          onRead()
+        }, RETRY_MS)
       })
       .finally(() => {
         reading.delete(block)

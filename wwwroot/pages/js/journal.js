@@ -27,7 +27,7 @@ const SIGNS = /** @type {Record<string, string>} */ ({
 })
 const TODAY_MS = 20 * 3_600_000
 
-/** @type {import('./journal-source.js').Source & { blocks?: Map<number, any>, look?: () => Promise<void> } | undefined} */
+/** @type {import('./journal-source.js').Source & { grow?: (to: number) => void, look?: () => Promise<void> } | undefined} */
 let source
 /** Of what is shown: the filter, the moment, the journal. */
 let shown = ''
@@ -113,8 +113,11 @@ async function show() {
 function begin(filter) {
   const isAll = filter.size === 0
   if (isAll) {
-    source = allEvents(moment.at ?? server.head, () => list.refresh())
-    list.resize(source.count)
+    const own = allEvents(moment.at ?? server.head, () => {
+      if (source === own) list.refresh()
+    })
+    source = own
+    list.resize(own.count)
   } else {
     const own = someEvents(
       filter,
@@ -140,7 +143,7 @@ async function followHead() {
   if (source.look) return source.look().catch(() => {})
   const more = server.head - source.count
   if (more > 0) {
-    source = allEvents(server.head, () => list.refresh(), source.blocks)
+    source.grow?.(server.head)
     list.resize(source.count, more)
     list.refresh()
     summary()

@@ -74,6 +74,8 @@ export function virtualList(place, { newRow, show, onView }) {
   function measure() {
     const height = Number.parseFloat(getComputedStyle(place).getPropertyValue('--row')) || 28
     if (height === rowHeight && place.clientHeight === viewHeight && pool.length > 0) return
+    // While it is hidden, browsers scroll it to its beginning.
+    if (place.clientHeight > 0) scrolled()
     const first = offset / rowHeight
     rowHeight = height
     viewHeight = place.clientHeight
