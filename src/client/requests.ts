@@ -63,7 +63,7 @@ export class Requests {
   async #fetch(method: Method, path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
     const { body, headers = {}, accept = [], isOpen = false } = options
     const authorization = isOpen ? {} : authorizationHeaders(this.credentials)
-    const needsNoBrowser = isOpen || Object.keys(authorization).length > 0
+    const omitsBrowserCredentials = isOpen || Object.keys(authorization).length > 0
     const sent = new Headers({ Accept: 'application/json', ...authorization })
     if (body !== undefined) sent.set('Content-Type', 'application/json')
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent.set(name, value)
@@ -73,7 +73,7 @@ export class Requests {
       // Revalidates cached responses, so that changes are visible at once.
       ...({ cache: 'no-cache' } as object),
       // With credentials of its own, the client must not make the browser ask for others after a 401.
-      credentials: this.#browserCredentials ?? (needsNoBrowser ? 'omit' : 'same-origin'),
+      credentials: this.#browserCredentials ?? (omitsBrowserCredentials ? 'omit' : 'same-origin'),
       signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })

@@ -134,7 +134,7 @@ export class Messenger {
     if (this.#fitsInMessage(text)) return text
     const shorter = answers.map(withoutDetails)
     const shorterText = JSON.stringify(shorter)
-    return this.#fitsInMessage(shorterText) ? shorterText : JSON.stringify(shorter.map(refusedIfListing))
+    return this.#fitsInMessage(shorterText) ? shorterText : JSON.stringify(shorter.map(refuseBatchResult))
   }
 
   #fitsInMessage(text: string): boolean {
@@ -209,7 +209,7 @@ function withoutReason([index, reason]: readonly [number, NotCreated]): readonly
   return [index, { rejection: { code: reason.rejection.code, message: 'It was rejected.', faults: [] } }]
 }
 
-function refusedIfListing(answer: LeaderResponse): LeaderResponse {
+function refuseBatchResult(answer: LeaderResponse): LeaderResponse {
   if (answer.type !== 'bulk-stored') return answer
   const { position, notCreated } = answer
   const message =

@@ -99,7 +99,7 @@ export class FileOnDisk {
     return this.isMerged || this.base !== undefined
   }
 
-  /** Called when the file was written, or is again what was written last. */
+  /** Forgets the merged edit, and the base of an edit that --accept-journal merges. */
   forgetEdit(): void {
     this.base?.close()
     this.base = undefined
@@ -153,7 +153,7 @@ export class FileOnDisk {
       : undefined
   }
 
-  /** An edit was merged. The file shows this version, undefined if the edit made no events, and not the latest items after it. */
+  /** An edit was merged. The file shows this version; undefined if the edit made no events. */
   setMerged(version: FileVersion | undefined): void {
     this.forgetEdit()
     this.isMerged = true

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
-import { neededRole, type Role } from '../access/roles.ts'
+import { neededRole } from '../access/roles.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { basePathOf } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
@@ -37,17 +37,18 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
     const { method = '', url = '', headers } = incoming
     if (headers.origin !== undefined || headers['sec-fetch-site'] === 'cross-site') return 'left'
     const resource = plain.find(({ pattern }) => pattern.test(url))
-    const route = resource?.routes.get(method)
-    if (!resource || !route || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
+    const allSteps = resource?.routes.get(method)
+    if (!resource || !allSteps || (takesBody(method) && !hasPlainBody(headers, bodyBytes))) return 'left'
 
     const end = url.indexOf('?')
+    const path = end < 0 ? url : url.slice(0, end)
     const requestId = requestIdOf(headers, newId)
     const request = new HttpRequest(incoming, {
-      path: end < 0 ? url : url.slice(0, end),
+      path,
       querystring: end < 0 ? '' : url.slice(end + 1),
       base: basePathOf(response),
       requestId,
-      neededRole: route.neededRole,
+      neededRole: neededRole(method, path),
       bytes: () => gatherBody(incoming, { bytes: bodyBytes, listBytes: bodyBytes }),
       fields: noFields,
     })
@@ -65,7 +66,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
       }
       observe(request, resource.path, reply.status, performance.now() - began)
     }
-    const pending = pipeline.run(route.allSteps, request, reply)
+    const pending = pipeline.run(allSteps, request, reply)
     if (!pending) deliver(sending)
     else void pending.then(() => deliver(sending))
     return pending || isStream(reply.body) ? 'pending' : 'answered'
@@ -75,17 +76,10 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
 /** A resource with the pattern of its plain addresses. */
 function plainResource({ path, routes, steps = [] }: Resource, { access }: Pipeline) {
   const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
-  const plainRoutes = Object.entries(routes).map(([method, route]) => {
-    const allSteps: readonly Step[] = [...access, ...steps, route]
-    return [method, { allSteps, neededRole: neededRole(method, path) }] as const
-  })
-  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), routes: new Map<string, PlainRoute>(plainRoutes) }
-}
-
-interface PlainRoute {
-  /** All steps of a request. */
-  readonly allSteps: readonly Step[]
-  readonly neededRole: Role | undefined
+  /** All steps of a request, by its method. */
+  const allSteps = new Map<string, readonly Step[]>()
+  for (const [method, route] of Object.entries(routes)) allSteps.set(method, [...access, ...steps, route])
+  return { path, pattern: new RegExp(`^${segments}${QUERY}$`), routes: allSteps }
 }
 
 /** Whether the body is JSON of a known, permitted length without coding. */

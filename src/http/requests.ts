@@ -105,7 +105,7 @@ export const BULK_PARAMETERS = {
   [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
-/** Rejects writes of items with headers or parameters that would otherwise be ignored: without its `dryRun`, a DELETE would delete. */
+/** Rejects headers and parameters that a write of an item ignores: a DELETE with an ignored `dryRun` would delete. */
 export function refuseIgnored(request: HttpRequest): void {
   refuseIgnoredHeaders(request)
   const { method, querystring } = request
@@ -188,7 +188,7 @@ export async function readPosition(
   return at
 }
 
-/** The instant that `asOf`, which must be given, names, in milliseconds since 1970. */
+/** The instant of `asOf` in milliseconds since 1970. The parameter must be present. */
 export async function timeOfAsOf(parameters: readonly Parameter[], { journal, now }: Timeline): Promise<number> {
   const { value } = parameters.find(({ name }) => name === AS_OF) as Parameter
   return (await momentOf(value, AS_OF, journal, now)).ms
@@ -203,8 +203,8 @@ export const PREFERENCES = {
 
 export type Preference = keyof typeof PREFERENCES
 
-/** A preference: its name, its value, which may be quoted, and any wrong characters before its parameters. */
-const PREFERENCE = /^\s*([^\s=;]*)\s*(?:=\s*"?([^";]*)"?\s*)?([^;]?)/
+/** A preference: its name, its quoted or plain value, and any wrong character before its parameters. */
+const PREFERENCE = /^\s*([^\s=;]*)\s*(?:=\s*(?:"([^"]*)"|([^\s";]*))\s*)?([^;]?)/
 
 /** A quoted value, also one without its end, so that the search takes linear time. */
 const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g
@@ -219,8 +219,8 @@ export function prefers({ prefer }: IncomingHttpHeaders, wanted: Preference): bo
     .replace(QUOTED, (quoted) => quoted.replaceAll(',', ' '))
     .split(',')
   const first = preferences.map((preference) => PREFERENCE.exec(preference)).find((parts) => parts?.[1] === name)
-  const [, , sent = '', wrong] = first ?? []
-  return wrong === '' && sent.trim() === value
+  const [, , quoted, plain = '', wrong] = first ?? []
+  return wrong === '' && (quoted ?? plain) === value
 }
 
 export type Missing = 'NotFound' | 'UnknownParent'

@@ -5,7 +5,7 @@
  * |---|---|
  * | `parseJson`, `parseJsonText` | parse what a client sent: of limited size, and with the place of a mistake in the error |
  * | `parseChecked` | parses text of any size; throws `Malformed` or `ViolationError` |
- * | `parseText` | parses text that was checked before; throws `Malformed` |
+ * | `parseText` | parses text of any size without looking for violations; throws `Malformed` |
  * | `checkValues` | limits the size, which `sizeOf` counts without parsing |
  * | `violationOf` | what a value must not contain, such as numbers that a double cannot hold |
  * | `elementsOf` | splits the text of a list without parsing it |
@@ -163,7 +163,7 @@ export function checkValues(json: string, most: number, what: string, idValues?:
   const counted = size.values - (idValues ?? 0)
   const isTooDeep = size.nesting > MAX_NESTING
   if (!isTooDeep && counted <= most + (idValues === undefined ? MEMBER_VALUES : 0)) return
-  const place = pointer(pathAt(json, size.largestAt))
+  const place = pointer(pathAt(json, size.refusedAt))
   if (isTooDeep) throw new Refusal('Invalid', `${NESTED} (at ${place}).`, [{ pointer: place, message: NESTED }])
   const message = `${what} has ${counted} values, most of them at ${place || 'the root'}; ${most} are accepted (Limits.ItemValues, where a member counts as ${MEMBER_VALUES})`
   throw new Refusal('Unprocessable', `${message}.`, [{ pointer: place, message }])
@@ -173,8 +173,8 @@ interface Size {
   /** Elements of arrays, and members of objects as MEMBER_VALUES each: how long the value takes. */
   readonly values: number
   readonly nesting: number
-  /** Offset of the container with the most values of its own, or of the first one deeper than MAX_NESTING. */
-  readonly largestAt: number
+  /** Offset of what a refusal names: the container with the most values of its own, or the first one deeper than MAX_NESTING. */
+  readonly refusedAt: number
 }
 
 interface Container {
@@ -205,7 +205,7 @@ export function sizeOf(json: string): Size {
     } else if (code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET) {
       around.push(innermost)
       nesting = Math.max(nesting, around.length)
-      if (nesting > MAX_NESTING) return { values, nesting, largestAt: at }
+      if (nesting > MAX_NESTING) return { values, nesting, refusedAt: at }
       innermost = { at, weight: code === CODE.OPEN_BRACE ? MEMBER_VALUES : 1, values: 0 }
       isEmpty = true
       continue
@@ -219,7 +219,7 @@ export function sizeOf(json: string): Size {
     }
     isEmpty = false
   }
-  return { values, nesting, largestAt: largest.at }
+  return { values, nesting, refusedAt: largest.at }
 }
 
 function isEnd(code: number): boolean {

@@ -29,7 +29,7 @@ export interface RelatedSnapshot extends Related {
   readonly snapshot: CollectionSnapshot
 }
 
-export type Each = (item: JsonObject, place: number) => void
+type Each = (item: JsonObject, place: number) => void
 
 /** Calls `each` with every wanted item, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>

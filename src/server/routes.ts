@@ -24,7 +24,7 @@ import type { ServiceContext } from './service-context.ts'
 /** All resources of the service, and what the fast front and Koa need to serve them. */
 export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
   const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes, limitedLog } = context
-  const { log } = dependencies
+  const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
   const all = [
     ...apiResourcesOf(context),
     ...eventResourcesOf(context),
@@ -34,7 +34,6 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
     ...tokenResources(gate),
   ]
   return {
-    ...dependencies,
     resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
     pipeline: new Pipeline(gate, () => engine.views.position, limitedLog),
     gate,
@@ -43,8 +42,12 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
     corsCredentials: settings.cors.credentials,
     contentSecurityPolicy: settings.http.contentSecurityPolicy,
     streams: new FileStreams(context.descriptors.files),
-    // Instead of the log of the dependencies: a client cannot fill this one.
     log: limitedLog,
+    newId,
+    wwwroot,
+    pages,
+    builtPages,
+    middleware,
   }
 }
 

@@ -33,7 +33,10 @@ const SECONDS_A_WEEK = 7 * 24 * 60 * 60
  */
 export const KEYS = {
   'Common.EagerDataReload': boolean('merge edits of the data file as soon as it changes, as --watch does'),
-  'DataStore.IdField': fieldName('id', 'the field of an item that is its id; a journal stays with its first one'),
+  'DataStore.IdField': fieldName(
+    'id',
+    'the field of an item that is its id; it cannot be changed for an existing journal',
+  ),
   'DataFile.Write': choice(
     'auto',
     ['auto', 'stop', 'never'],
@@ -83,7 +86,11 @@ export const KEYS = {
     shownDefault: 'see docs/security.md',
   }),
   'Http.BasePath': text('', 'the path below which a reverse proxy serves it, such as /recollect', BASE_PATH),
-  'Http.Hosts': texts([], "names of the server if authentication is off, besides this machine's; * for all", HOSTS),
+  'Http.Hosts': texts(
+    [],
+    'host names of the server where authentication is off, besides those of this machine; * for all',
+    HOSTS,
+  ),
   'Http.KeepAliveSeconds': integer(65, 1, 'seconds that a connection stays open between two requests', 3600),
   'Http.Static': text('', 'the directory of files beside the packaged pages; when empty, ./wwwroot'),
   'Simulate.Delay.Enabled': boolean('requests below /api are answered late'),
@@ -95,13 +102,17 @@ export const KEYS = {
   'Simulate.Error.Probability': probability(0.5, 'the share of these requests that fails; more than 1 is a percentage'),
   'Simulate.Seed': integer(1, 0, 'with the same seed, the same requests are delayed as long and fail', 2 ** 32 - 1),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
-  'Limits.ItemValues': integer(DEFAULT_ITEM_VALUES, 1, 'values of an item: list elements count as 1, members as 4'),
+  'Limits.ItemValues': integer(
+    DEFAULT_ITEM_VALUES,
+    1,
+    'values of an item without its id: a list element counts as 1, a member as 4',
+  ),
   'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),
   'Limits.BatchItems': integer(10_000, 1, 'items of a batch'),
   'Limits.HeaderBytes': integer(32 * 1024, 1024, 'bytes of the request line and all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),
-  'Limits.StallSeconds': integer(30, 1, 'seconds after which a client that reads nothing is disconnected'),
+  'Limits.StallSeconds': integer(30, 1, 'seconds after which a client that does not read its response is disconnected'),
   'Limits.QueryBytes': integer(16 * 1024, 1, 'bytes of a query string'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
@@ -109,7 +120,11 @@ export const KEYS = {
   Collections: COLLECTIONS,
   'Limits.ScanSeconds': integer(30, 1, 'seconds that a query without a matching index may take, except for admins'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
-  'Limits.Connections': integer(0, 0, 'open connections; 0: as many as the limit of open files has room for'),
+  'Limits.Connections': integer(
+    0,
+    0,
+    'open connections; 0: as many as the limit of open files (ulimit -n) has room for',
+  ),
   'Limits.ConnectionsPerAddress': integer(
     512,
     1,

@@ -353,7 +353,11 @@ test('a preference without a value may have an empty one, and one with a value i
   ]) {
     assert.equal(prefers({ prefer }, 'only-if-newer'), true, prefer)
   }
-  for (const prefer of ['only-if-newer=no', 'only-if-newer=x, only-if-newer', 'only-if-newer="x"', 'only-if']) {
+  const others = ['only-if-newer=no', 'only-if-newer=x, only-if-newer', 'only-if-newer="x"', 'only-if']
+  const malformed = ['only-if-newer="', 'only-if-newer="  ;x', 'only-if-newer=""x']
+  for (const prefer of [...others, ...malformed]) {
     assert.equal(prefers({ prefer }, 'only-if-newer'), false, prefer)
   }
+  assert.equal(prefers({ prefer: 'return=representation "' }, 'return=representation'), false)
+  assert.equal(prefers({ prefer: 'return="representation"; a' }, 'return=representation'), true)
 })

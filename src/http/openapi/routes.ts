@@ -57,6 +57,7 @@ const SENT = ref('NewItem')
 const ITEMS = { type: 'array', items: ITEM }
 const VALUES = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
 const NAMES = { type: 'array', items: anyText }
+const EVENT_TEXT = { ...anyText, description: 'An event a line, or a message with the position as id.' }
 const NO_ITEMS = { type: 'array', items: {}, maxItems: 0 }
 /** Lists and batches in other formats than JSON. */
 const TEXTS = content(anyText, NDJSON_TYPE, CSV_TYPE)
@@ -167,7 +168,8 @@ export const COLLECTION_ITEM = {
   },
   PUT: {
     summary: 'Replace an item',
-    description: 'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created.',
+    description:
+      'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; otherwise the response is 404.',
     parameters: [...CONDITIONS, 'PreferOnPut'],
     body: json(SENT),
     responses: {
@@ -229,7 +231,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       summary: 'The names of the collections and single objects',
       parameters: READ,
       responses: {
-        200: { text: 'In the order of their creation.', headers: ['ETag'], body: json(NAMES) },
+        200: { text: 'In the order of their first creation.', headers: ['ETag'], body: json(NAMES) },
         304: NOT_MODIFIED,
       },
       problems: [400, 414, 503],
@@ -301,14 +303,16 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     PUT: {
       ...COLLECTION_ITEM.PATCH,
       summary: 'Replace a value inside an item',
-      description: 'If-Match may have the tag of the value or of the item. Only a PATCH around it adds a member.',
+      description:
+        'With any JSON value. If-Match may have the tag of the value or of the item. A missing value is 404: a PATCH of the object around it adds a member.',
       body: json({}),
       responses: { 200: VALUE, 204: { text: 'Replaced.', headers: WRITTEN } },
     },
     PATCH: {
       ...COLLECTION_ITEM.PATCH,
       summary: 'Change parts of a value inside an item',
-      description: 'A merge patch that is no object replaces it. The pointers of a JSON Patch begin at the value.',
+      description:
+        'A merge patch that is no object replaces the value. The pointers of a JSON Patch begin at the value.',
       body: { ...content({ anyOf: [ref('MergePatch'), { not: { type: 'object' } }] }, ...MERGE_TYPES), ...JSON_PATCH },
       responses: { ...COLLECTION_ITEM.PATCH.responses, 200: VALUE },
     },
@@ -322,7 +326,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       200: {
         text: 'The matching events. `Link` has the next page, if there is one.',
         headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
-        body: { ...json({ type: 'array', items: ref('Event') }), ...content(anyText, NDJSON_TYPE, EVENT_STREAM) },
+        body: { ...json({ type: 'array', items: ref('Event') }), ...content(EVENT_TEXT, NDJSON_TYPE, EVENT_STREAM) },
       },
     },
     problems: [400, 406, 414, 429, 503],
@@ -386,7 +390,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   }),
   '/admin/verify': only('POST', 'Verify', {
     summary: 'Check the whole journal',
-    description: 'Also its checksums, while the server runs. A request during a check joins it.',
+    description:
+      'Frames, checksums, positions and order of all records, while the server runs. A request during a check joins it.',
     responses: {
       200: { ...UNCACHED, text: 'Progress; the last line has the result.', body: content('Verified', NDJSON_TYPE) },
     },
@@ -395,7 +400,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   '/admin/restore': only('POST', 'Restore', {
     ...RESTORATION,
     summary: 'Bring back what was',
-    description: 'Appends the events that return an item, a collection or everything to an earlier state.',
+    description:
+      'Appends the events that return an item, a collection or everything to an earlier state. History is kept, and a restore can be reverted.',
     body: json('Restore'),
   }),
   '/admin/reset': {
@@ -403,7 +409,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     ...only('POST', 'Reset', {
       ...RESTORATION,
       summary: 'Return to the first data',
-      description: 'To the first import of the data file, and the next ids that followed it.',
+      description:
+        'Appends the events that return everything to the first import of the data file, and the next ids that followed it. History is kept.',
       body: json('Reset'),
       hasOptionalBody: true,
     }),

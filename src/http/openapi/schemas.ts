@@ -79,8 +79,19 @@ export const schemas: Schemas = {
       'One for each item of the batch, in order.',
     ),
   }),
-  Replaced: object({ position, dryRun: flag, events: count, created: count, replaced: count, deleted: count }),
-  Deleted: object({ deleted: count, dryRun: flag, ids: list(idSchema, 'The first 1000.') }),
+  Replaced: object({
+    position,
+    dryRun: flag,
+    events: count,
+    created: described(count, 'Items and single objects.'),
+    replaced: count,
+    deleted: count,
+  }),
+  Deleted: object({
+    deleted: described(count, 'Also for a dry run.'),
+    dryRun: flag,
+    ids: list(idSchema, 'The first 1000.'),
+  }),
   MergePatch: {
     ...anyObject,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
@@ -124,7 +135,11 @@ export const schemas: Schemas = {
       store: anyObject,
       replay: described(anyObject, 'Only for a replay server.'),
       clock: object({ at: time, seconds: { type: 'integer' } }),
-      eventTime: described(anyObject, 'By collection, the field of the event time.'),
+      eventTime: {
+        type: 'object',
+        additionalProperties: anyText,
+        description: 'By collection, the field of the event time; omitted if the role is null.',
+      },
       access: object({
         schemes: list(oneOf(['token', 'basic', 'apikey']), 'None: it is off.'),
         actor: { type: ['string', 'null'], description: 'The authenticated client; null if unauthenticated.' },
@@ -138,7 +153,10 @@ export const schemas: Schemas = {
       state: oneOf(['current', 'behind', 'merging', 'edited', 'invalid', 'failing']),
       position: described(position, 'The position whose state the file shows.'),
       detail: described(anyText, 'The error, for admins.'),
-      behind: described(object({ events: count, bytes: count }), 'What the file does not show yet.'),
+      behind: object({
+        events: described(count, 'Events that the file does not show yet.'),
+        bytes: described(count, 'Approximate bytes of these events in the journal.'),
+      }),
       nextWrite: {
         description: 'When the file will be written; null if unknown, or if it is current.',
         oneOf: [object({ at: time }), object({ afterJournalBytes: positive }), { type: 'null' }],
@@ -151,9 +169,9 @@ export const schemas: Schemas = {
   Restore: RESTORE_SCHEMA,
   Reset: RESET_SCHEMA,
   Restored: object({
-    position,
+    position: described(position, 'Of the last event.'),
     dryRun: flag,
-    events: count,
+    events: described(count, 'Also for a dry run.'),
     changes: list(
       object({ type: oneOf([...EVENT_TYPES]), collection: anyText, id: idSchema }, ['type', 'collection']),
       'The first of them.',
@@ -168,7 +186,7 @@ export const schemas: Schemas = {
     },
     ['position'],
   ),
-  Snapshot: object({ position }),
+  Snapshot: object({ position: described(position, 'The position whose state the file shows.') }),
   ReloadedSettings: object({
     users: count,
     apiKeys: count,
@@ -176,10 +194,13 @@ export const schemas: Schemas = {
     restartRequired: list(anyText, 'Other settings that have changed.'),
   }),
   TakenInEdit: object({
-    position,
-    events: count,
+    position: described(position, 'Of the last event of the edit.'),
+    events: described(count, 'Events of the edit.'),
     basedOn: described(position, 'Of the state from which the edit was made.'),
-    conflicts: list(object({ collection: anyText, id: idSchema }), 'Items that others wrote since; the edit won.'),
+    conflicts: list(
+      object({ collection: anyText, id: idSchema }),
+      'Items that others wrote since; the edit won, and the journal has both.',
+    ),
   }),
   Problem: object(
     {
@@ -188,7 +209,10 @@ export const schemas: Schemas = {
       status: { type: 'integer' },
       detail: anyText,
       instance: described(anyText, "The request's path; left out when it could not be read."),
-      errors: list(object({ pointer: { ...anyText, format: 'json-pointer' }, message: anyText }), 'With 422.'),
+      errors: list(
+        object({ pointer: { ...anyText, format: 'json-pointer' }, message: anyText }),
+        'The errors in the body; always with 422.',
+      ),
       error: oneOf([...OAUTH_ERRORS], 'Of `/token`: the error code of OAuth 2.'),
     },
     ['type', 'title', 'status', 'detail'],

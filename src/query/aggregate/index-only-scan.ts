@@ -88,7 +88,7 @@ export class IndexOnlyScan {
       else await addRun(scan, key)
     }
     for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
-      if ((candidate || this.#isStep) && turn.isOver) await turn.next()
+      if ((candidate || this.#countStep()) && turn.isOver) await turn.next()
       const item = candidate && this.#matcher.matchAt(candidate.place)
       if (item) add(item, candidate.place)
     }
@@ -121,7 +121,7 @@ export class IndexOnlyScan {
   ): Promise<void> {
     const bound = keyBuffer(scan.prefix + runEnd)
     for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
-      if (this.#isStep && turn.isOver) await turn.next()
+      if (this.#countStep() && turn.isOver) await turn.next()
       const read = this.#parts.readOthers(key)
       if (read === 'unknown') {
         await this.#addItem(scan, add, turn)
@@ -185,7 +185,7 @@ export class IndexOnlyScan {
     // The cursor is `back` keys before the next run, to which it returns.
     let back = 0
     for (let isFirst = false; !isFirst; ) {
-      if (this.#isStep && turn.isOver) await turn.next()
+      if (this.#countStep() && turn.isOver) await turn.next()
       cursor.previous()
       back++
       const key = cursor.key as Buffer
@@ -198,13 +198,13 @@ export class IndexOnlyScan {
       newest.addValues(group, at, cursor.place)
     }
     for (; back > 0; back--) {
-      if (this.#isStep && turn.isOver) await turn.next()
+      if (this.#countStep() && turn.isOver) await turn.next()
       cursor.next()
     }
   }
 
   /** True once in STEP calls: keys are read faster than the turn is checked. */
-  get #isStep(): boolean {
+  #countStep(): boolean {
     return ++this.#steps % STEP === 0
   }
 

@@ -205,25 +205,25 @@ export class AccessPaths {
 
   /** The paths of the most helpful index; empty if none would help. */
   get ideal(): readonly Path[] {
-    return this.#ofGroups ?? this.#ofItems
+    return this.#pathsForGroups ?? this.#pathsForItems
   }
 
   /** Whether an index of these paths, which covers a query for groups, has the best order for it. */
   isCoveredWellBy(paths: readonly Path[]): boolean {
     const names = paths.map(formatPath)
-    return this.#leadingOfGroups.every((path, index) => names[index] === formatPath(path))
+    return this.#leadingGroupPaths.every((path, index) => names[index] === formatPath(path))
   }
 
   /** The paths that an index should begin with, so that the keys of a group and window are consecutive. */
-  get #leadingOfGroups(): readonly Path[] {
+  get #leadingGroupPaths(): readonly Path[] {
     const { groups = [], time } = this.#needs ?? {}
     return unique([...this.#filtered(true), ...groups, ...(time ? [time] : []), ...this.#filtered(false)])
   }
 
   /** The paths of the best index that covers a query for groups; undefined if there is none. */
-  get #ofGroups(): readonly Path[] | undefined {
+  get #pathsForGroups(): readonly Path[] | undefined {
     if (!this.#needs) return undefined
-    const paths = unique([...this.#leadingOfGroups, ...this.#needs.values])
+    const paths = unique([...this.#leadingGroupPaths, ...this.#needs.values])
     // Virtual fields are not indexed.
     if (paths.some(isReceived)) return undefined
     return paths.length > 0 && paths.length <= MOST_PATHS && this.#coveredBy(paths) ? paths : undefined
@@ -249,7 +249,7 @@ export class AccessPaths {
   }
 
   /** The paths of the best index for items: the filtered ones, and then those of the sorts, or else a range. */
-  get #ofItems(): readonly Path[] {
+  get #pathsForItems(): readonly Path[] {
     const fixed = this.#filtered(true)
     const [ranged] = this.#filtered(false)
     const names = new Set(fixed.map(formatPath))

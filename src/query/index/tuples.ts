@@ -15,7 +15,7 @@ import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
  *   unknown   there would be too many tuples, or the item is long: there is no tuple, and the item is read
  */
 export const KIND = { unknown: 0, several: 1, single: 2 } as const
-export type Kind = (typeof KIND)[keyof typeof KIND]
+type Kind = (typeof KIND)[keyof typeof KIND]
 
 /** Highest number of paths of an index. */
 export const MOST_PATHS = 4
