@@ -63,13 +63,13 @@ export function* readings(count: number, seed = SEED): Generator<Reading> {
 
 /** Sensors that all report in the last day, a reading a minute each. */
 export const SENSORS = 500
-export const DAY_MINUTES = 24 * 60
+const DAY_MINUTES = 24 * 60
 const MONTH_MINUTES = 30 * DAY_MINUTES
 export const macOf = (sensor: number): string => `F4:A5:74:00:${[sensor >> 8, sensor & 255].map(hex).join(':')}`
 const hex = (byte: number): string => byte.toString(16).padStart(2, '0').toUpperCase()
 
 /** The instant of a minute of the month that `sensorReadings` are of. */
-export function minuteOf(minute: number): string {
+function minuteOf(minute: number): string {
   return new Date(FIRST_MS + minute * 60_000).toISOString()
 }
 export const LAST_DAY = minuteOf(MONTH_MINUTES - DAY_MINUTES)

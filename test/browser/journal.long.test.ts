@@ -107,6 +107,23 @@ test('a list stays where it was scrolled to when the browser is slow to announce
   assert.deepEqual(errors, [])
 })
 
+test('a list stays where it was scrolled to when lines come before the scroll is announced', options, async (t) => {
+  const server = await startServer(t, { data: { rows: [] } })
+  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
+  const kept = page.evaluate(`(async () => {
+    const { virtualList } = await import('/pages/js/virtual-list.js')
+    const place = document.body.appendChild(document.createElement('div'))
+    place.style.cssText = 'height: 280px; overflow-y: auto'
+    const list = virtualList(place, { newRow: () => document.createElement('li'), show: () => true, onView() {} })
+    list.resize(500)
+    place.scrollTop = 2800
+    list.resize(503, 3)
+    return place.scrollTop
+  })()`)
+  assert.equal(await within('a scroll', kept), 2800 + 3 * 28)
+  assert.deepEqual(errors, [])
+})
+
 test('events that could not be read for a while appear when the server sends them', options, async (t) => {
   const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
   const server = await startServer(t, { data: { rows } })

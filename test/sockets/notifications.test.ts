@@ -220,14 +220,15 @@ test('a notified write survives a kill at that moment', {
 
 interface Health {
   readonly position: number
-  readonly dataFile: { readonly state: string; readonly position: number }
+  /** Undefined at a node that does not lead. */
+  readonly dataFile?: { readonly state: string; readonly position: number }
 }
 
 /** Waits until the data file shows the head of the journal. */
 async function current(server: RunningServer): Promise<void> {
   await until('the data file to be current', async () => {
     const { position, dataFile } = (await (await server.fetch('/health')).json()) as Health
-    return dataFile.state === 'current' && dataFile.position === position
+    return dataFile?.state === 'current' && dataFile.position === position
   })
 }
 

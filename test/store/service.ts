@@ -21,7 +21,7 @@ export type Items = ReadonlyMap<string, string>
 const PAGE = 10_000
 
 /** The fold of the events of a service, without any of the program's code. */
-export async function foldOfEvents(url: string): Promise<Map<string, Items>> {
+async function foldOfEvents(url: string): Promise<Map<string, Items>> {
   const collections = new Map<string, Map<string, string>>()
   let position = 0
   for await (const told of events(url)) {
@@ -55,7 +55,7 @@ export async function* events(url: string, query = 'from=1'): AsyncGenerator<Tol
 }
 
 /** The items of the collections by GET. */
-export async function servedBy(url: string, names: Iterable<string>): Promise<Map<string, Items>> {
+async function servedBy(url: string, names: Iterable<string>): Promise<Map<string, Items>> {
   const collections = new Map<string, Items>()
   for (const name of names) {
     const items = new Map<string, string>()

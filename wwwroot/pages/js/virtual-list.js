@@ -59,7 +59,6 @@ export function virtualList(place, { newRow, show, onView }) {
     },
     /** @param {number} index is brought into view */
     reveal(index) {
-      scrolled()
       const from = index * rowHeight
       if (from < offset) offset = from
       else if (from + rowHeight > offset + viewHeight) offset = from + rowHeight - viewHeight
@@ -74,8 +73,6 @@ export function virtualList(place, { newRow, show, onView }) {
   function measure() {
     const height = Number.parseFloat(getComputedStyle(place).getPropertyValue('--row')) || 28
     if (height === rowHeight && place.clientHeight === viewHeight && pool.length > 0) return
-    // While it is hidden, browsers scroll it to its beginning.
-    if (place.clientHeight > 0) scrolled()
     const first = offset / rowHeight
     rowHeight = height
     viewHeight = place.clientHeight
@@ -107,7 +104,7 @@ export function virtualList(place, { newRow, show, onView }) {
     lastTop = place.scrollTop
   }
 
-  /** Follows the bar. Browsers announce a scroll only with their next frame: who moves the bar calls this before. */
+  /** Follows the bar. Browsers announce a scroll only with their next frame, and it must not be undone before. */
   function scrolled() {
     const top = place.scrollTop
     const step = top - lastTop
