@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
-import { until } from '../support/deadline.ts'
+import { until, within } from '../support/deadline.ts'
 import { freePort } from '../support/process.ts'
 import { json, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -40,10 +40,17 @@ test('every page reports that the server was killed, and catches up when it is s
   await first.stop('SIGKILL')
   for (const { page } of pages) await page.getByText('Server gone, trying again…').waitFor()
 
+  // A page may read something before its connection is back.
+  const early = pages[0]?.page.evaluate(`(async () => {
+    const { server } = await import('/pages/js/server.js')
+    while (!(await server.ask('/events?limit=1').then(() => true, () => false))) await new Promise((next) => setTimeout(next, 5))
+    return server.state
+  })()`)
   const elsewhere = await startServer(t, { directory: first.directory })
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
   await startServer(t, { directory: first.directory, isBare: true, flags })
+  assert.equal(await within('a read before the connection is back', early as Promise<unknown>), 'gone')
   // Each page shows this for only eight seconds.
   await Promise.all(pages.map(({ page }) => page.getByText('Reconnected, 7 changes caught up').waitFor()))
   for (const { page, after } of pages) await page.locator(after).waitFor()

@@ -59,7 +59,9 @@ class Server extends EventTarget {
   /** The field of an item that is its id. */
   idField = 'id'
   #isOpen = false
-  #wasLive = false
+  /** What was known when the connection was lost, as other requests may be answered before it is back; undefined: there was none.
+   * @type {{ head: number, journal: string } | undefined} */
+  #lost
   /** Whether the server could answer all requests when it was asked last. */
   #isAvailable = false
 
@@ -162,7 +164,7 @@ class Server extends EventTarget {
 
   #connect() {
     this.#is('connecting')
-    this.#wasLive = false
+    this.#lost = undefined
     this.client.authenticate(authOf(session.credentials))
     if (this.#isOpen) return
     this.#isOpen = true
@@ -186,14 +188,12 @@ class Server extends EventTarget {
   }
 
   async #connected() {
-    const before = { head: this.head, journal: this.journal }
-    const [isAgain, wasAvailable] = [this.#wasLive, this.#isAvailable]
+    const [before, wasAvailable, lost] = [this.head, this.#isAvailable, this.#lost]
     if (!(await this.#retryHealth(() => this.client.state === 'connected'))) return
-    this.#wasLive = true
-    this.caughtUp = isAgain && before.journal === this.journal ? this.head - before.head : undefined
+    this.caughtUp = lost?.journal === this.journal ? this.head - lost.head : undefined
     this.#is('live')
     // What came between the page's first request and its connection was not told either.
-    if (isAgain || !wasAvailable || this.head > before.head) this.dispatchEvent(new Event('again'))
+    if (lost || !wasAvailable || this.head > before) this.dispatchEvent(new Event('again'))
   }
 
   async #refused() {
@@ -249,6 +249,7 @@ class Server extends EventTarget {
   /** @param {State} state */
   #is(state) {
     if (state !== 'live') this.caughtUp = undefined
+    if (state !== 'live' && this.state === 'live') this.#lost = { head: this.head, journal: this.journal }
     this.state = state
     this.dispatchEvent(new Event('state'))
   }
