@@ -11,6 +11,7 @@ import { CLUSTER } from './cluster/cluster.ts'
 import { messagesOf } from './collections/file-items.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
+import { MemoryBudget } from './runtime/memory.ts'
 import { packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
 import type { Service } from './server/service.ts'
 import { BadSettings } from './settings/settings.ts'
@@ -97,6 +98,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     remoteJournal: CLUSTER,
     readSettings: () => (invocation() as Serving).settings,
     wwwroot,
+    memory: new MemoryBudget(settings.limits.memoryBytes),
     ownsProcess: true,
     middleware: [],
     failed: exitAfter('the journal can no longer be trusted; ending'),

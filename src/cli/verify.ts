@@ -1,5 +1,4 @@
 import { type Base, Difference } from '../commands/difference.ts'
-import { HeldCharacters } from '../commands/edit.ts'
 import { alwaysWritten, contentOf } from '../data-file/file-content.ts'
 import { readDataFile } from '../data-file/file-reader.ts'
 import { checkFile } from '../data-file/first-items.ts'
@@ -148,8 +147,10 @@ async function showsSameItems(
   collections: Base,
 ): Promise<boolean> {
   const differs = new Refusal('Conflict', 'The data file differs.')
-  const held = new HeldCharacters(0, () => differs)
-  const newDifference = () => new Difference({ base: collections, idField, held, kind: 'edit', keeps: 'nothing' })
+  const hold = (): never => {
+    throw differs
+  }
+  const newDifference = () => new Difference({ base: collections, idField, hold, kind: 'edit', keeps: 'nothing' })
   try {
     return await new Turns().run(async (turn) => {
       const { content, visitor } = await readDataFile(files, file, { idField, turn }, newDifference)

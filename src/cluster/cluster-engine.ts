@@ -68,7 +68,7 @@ export class ClusterEngine extends Engine {
     this.#parts = parts
     this.journal = journal
     this.projections = projections
-    this.past = projections.past(journal)
+    this.past = projections.past(journal, dependencies.memory)
     this.schemas = parts.schemas
     this.tokens = tokensInBucket(bucket, now)
     this.metrics = metricsOf(figures, () => this.health().cluster)

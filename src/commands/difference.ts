@@ -11,9 +11,10 @@ import {
   type Edit,
   type EditedItem,
   type EditKind,
-  type HeldCharacters,
+  EVENT_BYTES,
   isSame,
   NO_ITEMS_OF_FILE,
+  textBytes,
 } from './edit.ts'
 import { IdIndex } from './merged-order.ts'
 
@@ -25,7 +26,8 @@ export type Base = ReadonlyMap<string, BaseItems>
 export interface DifferenceOptions {
   readonly base: Base
   readonly idField: string
-  readonly held?: HeldCharacters
+  /** Called with the memory of each change, in bytes, before it is held. */
+  readonly hold?: (bytes: number) => void
   readonly kind: EditKind
   /** How much of all items is kept: the ids to merge the order and find items that lost them, and the texts for `copyTo`. */
   readonly keeps: 'nothing' | 'ids' | 'items'
@@ -49,9 +51,9 @@ export class Difference {
 
   /** The next collection of the file. */
   collection(name: string, isObject: boolean): CollectionDifference {
-    const { base, held } = this.#options
+    const { base, hold } = this.#options
     const before = base.get(name)
-    if (before && holdsObject(before) !== isObject) held?.take(before.size)
+    if (before && holdsObject(before) !== isObject) hold?.(before.size * EVENT_BYTES)
     const collection = new CollectionDifference(name, isObject, before, this.#options)
     this.#collections.set(name, collection)
     return collection
@@ -76,12 +78,12 @@ export class Difference {
 
   /** The edit, after all items were added. */
   async end(turn: Turn): Promise<Edit> {
-    const { base, held } = this.#options
+    const { base, hold } = this.#options
     const collections: CollectionEdit[] = []
     for (const [name, { size }] of base) {
       if (turn.isOver) await turn.next()
       const collection = this.#collections.get(name)
-      if (!collection) held?.take(size)
+      if (!collection) hold?.(size * EVENT_BYTES)
       const ended = collection ? await collection.end(turn) : removedCollection(name, base)
       collections.push(ended)
     }
@@ -137,11 +139,11 @@ class CollectionDifference {
 
   /** Adds the next item of the file. Returns the index of an earlier one with the same id. */
   add(id: ItemId | undefined, text: string, known: FileItem | undefined = this.known(text)): number | undefined {
-    const { held, kind, keeps, isCheck } = this.#options
+    const { hold, kind, keeps, isCheck } = this.#options
     const index = this.#length++
     const before = known ?? (id === undefined ? undefined : this.#base?.item(keyOf(id)))
     if (!isCheck && !known && !isSame(before?.text, text, kind)) {
-      held?.take(1, text.length)
+      hold?.(EVENT_BYTES + textBytes(text))
       this.#edited.push({ index, id, text })
     }
     if (keeps !== 'nothing') this.items.push({ id, text: keeps === 'items' ? text : '' })
@@ -212,7 +214,7 @@ class CollectionDifference {
   async #compareRest(removed: ChunkedList<ItemId>, turn: Turn): Promise<Uint32Array | undefined> {
     const base = this.#base
     if (!base || this.#found === base.size) return undefined
-    const { keeps, idField, held } = this.#options
+    const { keeps, idField, hold } = this.#options
     const unnamed = this.#hasUnnamed && keeps !== 'nothing' ? new UnnamedItems(this.#edited) : undefined
     await unnamed?.build(turn)
     const matched = unnamed && new Uint32Array(this.items.length)
@@ -222,7 +224,7 @@ class CollectionDifference {
       const { id, text } = base.itemAt(place) as Item
       const index = unnamed?.take(textWithoutId(text, idField))
       if (!matched || index === undefined) {
-        held?.take(1)
+        hold?.(EVENT_BYTES)
         removed.push(id)
         continue
       }

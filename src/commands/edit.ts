@@ -4,7 +4,6 @@ import type { ItemId } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
 import { equal } from '../json/value.ts'
 import type { List } from '../runtime/chunked-list.ts'
-import type { Refusal } from '../runtime/errors.ts'
 
 /** How a data file, or a state to restore, differs from the state that it was made from. */
 export interface Edit {
@@ -65,22 +64,10 @@ export function isSame(a: string | undefined, b: string | undefined, kind: EditK
   return kind !== 'restore' && a !== undefined && b !== undefined && equal(parseText(a), parseText(b))
 }
 
-/** Memory of an event besides its item's text, in characters. */
-const EVENT_CHARACTERS = 100
+/** Approximate memory of an event besides its item's text. */
+export const EVENT_BYTES = 400
 
-/** Bounds the memory for the events of one write. */
-export class HeldCharacters {
-  #left: number
-  readonly #refusal: () => Refusal
-
-  constructor(most: number, refusal: () => Refusal) {
-    this.#left = most
-    this.#refusal = refusal
-  }
-
-  /** @throws {Refusal} when `events` with texts of this length in all are too many. */
-  take(events: number, characters = 0): void {
-    this.#left -= events * EVENT_CHARACTERS + characters
-    if (this.#left < 0) throw this.#refusal()
-  }
+/** An upper limit of the memory of a text that is not held yet. */
+export function textBytes(text: string): number {
+  return 2 * text.length
 }

@@ -12,6 +12,7 @@ import {
 } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { Memory, MemoryBudget, type MemoryKind } from '../runtime/memory.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
@@ -33,6 +34,7 @@ interface HandlerOptions {
   readonly idempotencyKeys: Pick<IdempotencyKeys, 'find'>
   /** Finds items for deletions by filter. */
   readonly select: SelectItems
+  readonly memory?: MemoryBudget
 }
 
 /**
@@ -53,9 +55,12 @@ export class CommandHandler implements Projection {
   readonly #requests: IdempotentRequests
   readonly #select: SelectItems
   readonly #lock = new DecisionLock()
-  readonly #turns = new Turns()
+  readonly #memory: MemoryBudget
+  readonly #turns: Turns
 
-  constructor({ journal, durable, rules, now, idempotencyKeys, select }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, idempotencyKeys, select, memory = new MemoryBudget() }: HandlerOptions) {
+    this.#memory = memory
+    this.#turns = new Turns({ memory, kind: 'writes' })
     this.#journal = journal
     this.#rules = rules
     this.#accepted = new AcceptedWrites(journal, (head) => new Overlay(durable, head, rules.keyFields))
@@ -90,19 +95,22 @@ export class CommandHandler implements Projection {
    * import wrote.
    */
   async merge(edit: Edit, origin: Origin, latestWritten = new Set<string>()): Promise<MergeOutcome> {
-    const { position, edited, events, conflicts } = await this.#decideAlone({ origin }, async (state, turn) => {
-      const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
-      await checkKeys(events, state, this.#rules, 'Invalid', turn)
-      const edited = events.length
-      for (const event of await latestItems(events, state, this.#rules, turn, latestWritten)) events.push(event)
-      return { edited, events, conflicts }
-    })
+    const { position, edited, events, conflicts } = await this.#decideAlone(
+      { origin, kind: 'edits' },
+      async (state, turn) => {
+        const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
+        await checkKeys(events, state, this.#rules, 'Invalid', turn)
+        const edited = events.length
+        for (const event of await latestItems(events, state, this.#rules, turn, latestWritten)) events.push(event)
+        return { edited, events, conflicts }
+      },
+    )
     return { basis: position - events.length, edited, events: events.length, conflicts }
   }
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
   restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    return this.#decideAlone({ origin, isDryRun }, async (state, turn) => {
+    return this.#decideAlone({ origin, kind: 'restores', isDryRun }, async (state, turn) => {
       const events = await decideRestore(restoration, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Conflict', turn)
       return { events }
@@ -130,18 +138,23 @@ export class CommandHandler implements Projection {
     const deletions = deletionsIn(command)
     // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
     const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one))) : []
-    const options = { origin, isDryRun, isListing: listsItems(command) }
+    const options = { origin, kind: 'writes', isDryRun, isListing: listsItems(command) } as const
     return this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
   }
 
   /** Decides in turns while all other decisions wait. The accepted state lists items only while no write is in flight. */
   #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
-    { origin, isDryRun = false, isListing = true }: DecisionOptions,
+    { origin, kind, isDryRun = false, isListing = true }: DecisionOptions,
     decide: (state: Overlay, turn: Turn) => Promise<Decision>,
   ): Promise<Decision & { readonly position: Position }> {
-    return this.#lock.hold(async (release) => {
+    const memory = new Memory(this.#memory, kind)
+    const asker = { isGone: () => false, memory }
+    const written = this.#lock.hold(async (release) => {
       if (isListing) await this.#accepted.flushed?.catch(() => {})
-      const decided = await this.#accepted.decideInTurns((state) => this.#turns.run((turn) => decide(state, turn)))
+      const decided = await this.#accepted.decideInTurns((state) => {
+        memory.release()
+        return this.#turns.run((turn) => decide(state, turn), asker)
+      })
       const { head, events } = decided
       if (isDryRun || events.length === 0) {
         release()
@@ -155,6 +168,7 @@ export class CommandHandler implements Projection {
       release()
       return { ...decided, position: lastPosition(await appended) }
     })
+    return written.finally(() => memory.release())
   }
 
   async #recordedBulkOutcome(command: BulkCommand, position: Position): Promise<BulkOutcome> {
@@ -169,6 +183,8 @@ export class CommandHandler implements Projection {
 
 interface DecisionOptions {
   readonly origin: Origin
+  /** What its events hold memory for. */
+  readonly kind: MemoryKind
   /** Nothing is written. */
   readonly isDryRun?: boolean
   /** Whether it lists the items of the accepted state. */

@@ -8,7 +8,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { decideEdit } from './decide-edit.ts'
 import { type BaseItems, Difference } from './difference.ts'
-import { type CollectionEdit, type Edit, type EditKind, HeldCharacters, NO_ITEMS_OF_FILE } from './edit.ts'
+import { type CollectionEdit, type Edit, type EditKind, NO_ITEMS_OF_FILE } from './edit.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
@@ -125,7 +125,7 @@ async function editOf(
   collections: RestoredCollections,
   accepted: AcceptedState,
   kind: EditKind,
-  { idField, heldCharacters }: Rules,
+  { idField }: Rules,
   turn: Turn,
 ): Promise<Edit> {
   const base = new Map<string, BaseItems>()
@@ -133,8 +133,8 @@ async function editOf(
     const { exists, stored } = accepted.collection(name)
     if (exists) base.set(name, stored)
   }
-  const held = new HeldCharacters(heldCharacters, tooMany)
-  const difference = new Difference({ base, idField, held, kind, keeps: 'ids' })
+  const hold = (bytes: number): void => turn.hold(bytes)
+  const difference = new Difference({ base, idField, hold, kind, keeps: 'ids' })
   for (const [name, past] of collections) {
     if (!past) continue
     const compared = difference.collection(name, isObjectIn(past))
@@ -149,13 +149,6 @@ async function editOf(
 function isObjectIn(past: RestoredCollection): boolean {
   for (const { id } of past.items()) return id === OBJECT_ID
   return false
-}
-
-function tooMany(): Refusal {
-  const why = 'More items would change in one write than fit into memory.'
-  const instead = 'Restore one collection after the other, or one item.'
-  const replay = '"recollect replay --to <position> --out <file>" writes a past state, of all collections.'
-  return new Refusal('Unprocessable', `${why} ${instead} ${replay}`)
 }
 
 function otherKind({ name, isObject }: CollectionState): Refusal {

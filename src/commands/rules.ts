@@ -31,8 +31,6 @@ export interface Rules {
   /** Highest weighted number of values of an item without its id; see `checkValues`. */
   readonly itemValues: number
   readonly patchOperations: number
-  /** Highest number of characters of the events of a restore, all of which are held in memory. */
-  readonly heldCharacters: number
   readonly keyFields: KeyFields
   /** The collections in which POST replaces a different item that has the same natural key. */
   readonly replacing: ReadonlySet<string>

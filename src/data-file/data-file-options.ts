@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
+import type { MemoryBudget } from '../runtime/memory.ts'
 import type { Schedule } from '../runtime/turns.ts'
 import type { CheckedFile } from './first-items.ts'
 import type { MergedEdits } from './merged-edits.ts'
@@ -41,8 +42,9 @@ export interface DataFileOptions {
   readonly elapsedMs: () => number
   readonly now: () => Date
   readonly settings: WriteSettings
-  /** `heldCharacters` is the highest number of characters of the events of an edit. */
-  readonly edits: EditSettings & { readonly heldCharacters: number }
+  readonly edits: EditSettings
+  /** The memory for the changes of an edit. */
+  readonly memory: MemoryBudget
   /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
   readonly mergedEdits: MergedEdits

@@ -1,7 +1,7 @@
 import { keyOf } from '../collections/item.ts'
 import type { MergeConflict } from '../commands/decide-edit.ts'
 import { type Base, Difference, type DifferenceOptions } from '../commands/difference.ts'
-import { type Edit, HeldCharacters } from '../commands/edit.ts'
+import type { Edit } from '../commands/edit.ts'
 import type { ImportOutcome } from '../commands/handler.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
@@ -12,7 +12,7 @@ import { BaseSearch, type BaseSearchResult, LAST_VERSION, type OpenBase, openBas
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
-import { type ReadOptions, readDataFile, TooManyChanges } from './file-reader.ts'
+import { type ReadOptions, readDataFile } from './file-reader.ts'
 import { type ImportedParts, importParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
@@ -40,7 +40,7 @@ type MergedEdit = ImportedParts & BaseSearchResult
 /** Imports edits of the data file: finds the base of an edit, merges it, and records what the file shows then. */
 export class EditImport {
   readonly #options: EditImportOptions
-  readonly #turns = new Turns()
+  readonly #turns: Turns
   readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
   /** How many bytes of the file were read and compared, or merged. */
@@ -49,6 +49,7 @@ export class EditImport {
 
   constructor(options: EditImportOptions) {
     this.#options = options
+    this.#turns = new Turns({ memory: options.memory, kind: 'edits' })
     this.#log = new LimitedLog(options.log, options.elapsedMs)
     this.#logProgress = progressLog(options.log)
   }
@@ -73,7 +74,7 @@ export class EditImport {
     const merged = await this.#merge(isStart)
       .catch((error) => {
         if (error instanceof Refusal) {
-          onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
+          onDisk.trouble = { state: isFileAtFault(error) ? 'invalid' : 'edited', detail: error.message }
         }
         throw error
       })
@@ -149,7 +150,7 @@ export class EditImport {
     const { files, path, edits, onDisk } = this.#options
     const versions = isLarge || edits.mode === 'replace' ? [] : recentVersions(onDisk.versions)
     const keeps = isLarge ? 'nothing' : versions.length < 2 ? 'ids' : 'items'
-    const newDifference = () => this.#difference(last, keeps)
+    const newDifference = () => this.#difference(last, keeps, turn)
     const { content, visitor } = await readDataFile(files, path, this.#readOptions(turn), newDifference)
     const edit = await visitor.end(turn)
     if (keeps !== 'items') return { ...LAST_VERSION, content, edit }
@@ -157,7 +158,7 @@ export class EditImport {
     if (!found.version) return { ...found, content, edit }
     const base = await this.#openBase(found.version)
     opened.push(base)
-    const other = this.#difference(base, 'ids')
+    const other = this.#difference(base, 'ids', turn)
     await visitor.copyTo(other, turn)
     return { ...found, content, edit: await other.end(turn) }
   }
@@ -169,10 +170,10 @@ export class EditImport {
     return new BaseSearch({ journal: connection().journal, idField, base, versions, lastChange, turn }).find(edit)
   }
 
-  #difference(base: Base, keeps: DifferenceOptions['keeps']): Difference {
-    const { idField, edits, connection } = this.#options
+  #difference(base: Base, keeps: DifferenceOptions['keeps'], turn: Turn): Difference {
+    const { idField, connection } = this.#options
     const kind = connection().journal.head === 0 ? 'first items' : 'edit'
-    return new Difference({ base, idField, kind, keeps, held: new HeldCharacters(edits.heldCharacters, tooLarge) })
+    return new Difference({ base, idField, kind, keeps, hold: (bytes) => turn.hold(bytes) })
   }
 
   #readOptions(turn: Turn): ReadOptions {
@@ -219,13 +220,9 @@ export class EditImport {
   }
 }
 
-/** `Invalid`, so that it is not tried again before the file changes. */
-function tooLarge(): TooManyChanges {
-  const why = 'The edit of the data file changes more items than fit into memory. Nothing of it is merged.'
-  return new TooManyChanges(
-    'Invalid',
-    `${why} Divide it into several edits, or give Node more heap (--max-old-space-size).`,
-  )
+/** Whether an import of the same file would be refused again: it is invalid, or its edit does not fit into memory. */
+function isFileAtFault({ code }: Refusal): boolean {
+  return code === 'Invalid' || code === 'Unprocessable'
 }
 
 function eachOnce(items: readonly MergeConflict[]): readonly MergeConflict[] {

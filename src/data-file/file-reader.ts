@@ -61,9 +61,6 @@ export async function readDataFileBody(
 /** The refusal of a file that is not JSON, as after an interrupted write in place. */
 export class NotJson extends Refusal {}
 
-/** The refusal of a valid file, which is not searched for a syntax error. */
-export class TooManyChanges extends Refusal {}
-
 /** `again` reads the same bytes from the beginning, to find a syntax error. */
 async function parse(
   read: ReadBytes,
@@ -76,7 +73,7 @@ async function parse(
     await parser.parse()
   } catch (error) {
     const isInvalid = error instanceof Refusal && error.code === 'Invalid'
-    if (error instanceof TooManyChanges || (!isInvalid && !(error instanceof Malformed))) throw error
+    if (!isInvalid && !(error instanceof Malformed)) throw error
     let why: string | undefined
     await again(async (read) => {
       why = await whyMalformed(read, turn)

@@ -8,12 +8,11 @@ import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import type { Projections } from './projections.ts'
-import { heldCharacters } from './rules.ts'
 
 /** The data file as the settings describe it. */
 export function configuredDataFile(
   settings: Settings,
-  { files, log, schedule, elapsedMs, now }: EngineDependencies,
+  { files, log, schedule, elapsedMs, now, memory }: EngineDependencies,
   { views, mergedEdits }: Pick<Projections, 'views' | 'mergedEdits'>,
   checked?: CheckedFile,
 ): DataFile {
@@ -28,7 +27,8 @@ export function configuredDataFile(
     elapsedMs,
     now,
     settings: settings.dataFile,
-    edits: { ...settings.edits, heldCharacters: heldCharacters() },
+    edits: settings.edits,
+    memory,
     eager: settings.common.eagerDataReload,
     readOnly: settings.api.readOnly,
     acceptJournal: settings.acceptJournal,

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
+import type { MemoryBudget } from '../runtime/memory.ts'
 import type { Schedule } from '../runtime/turns.ts'
 
 export interface EngineDependencies {
@@ -9,6 +10,8 @@ export interface EngineDependencies {
   readonly schedule: Schedule
   /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
+  /** The memory for requests. */
+  readonly memory: MemoryBudget
   readonly log: Logger
   /** The initial content of `data/datastore.json`. */
   readonly sampleFile: string

@@ -58,7 +58,7 @@ export class FileEngine extends Engine {
     this.dataFile = dataFile
     this.handler = projections.createHandler(journal, rules, dependencies.now)
     projections.follow(journal, { handler: this.handler, dataFile })
-    this.past = projections.past(journal)
+    this.past = projections.past(journal, dependencies.memory)
     this.schemas = schemas
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
     this.metrics = metricsOf(journal)

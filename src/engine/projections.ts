@@ -19,6 +19,8 @@ import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
+import type { MemoryBudget } from '../runtime/memory.ts'
+import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -49,8 +51,8 @@ export class Projections {
     journal.follow((recorded) => this.bus.publish(recorded))
   }
 
-  past(journal: Journal): Past {
-    return new Past(journal, this.views, this.history)
+  past(journal: Journal, memory: MemoryBudget): Past {
+    return new Past(journal, this.views, this.history, memory)
   }
 }
 
@@ -180,8 +182,10 @@ export class DurableProjections extends Projections {
 
   /** Created on first use; builds the configured indexes. */
   get queries(): Queries {
-    const { limits, collections } = this.#options.settings
-    this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections })
+    const { settings, dependencies } = this.#options
+    const { limits, collections } = settings
+    const turns = new Turns({ memory: dependencies.memory })
+    this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections, turns })
     return this.#queries
   }
 
@@ -223,6 +227,7 @@ export class DurableProjections extends Projections {
       durable: this.views.any,
       rules: { ...rules, nowMs, received: receipts(nowMs) },
       now,
+      memory: this.#options.dependencies.memory,
       idempotencyKeys: this.idempotencyKeys,
       select: (command) => this.#select(command),
     })

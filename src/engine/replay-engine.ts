@@ -8,6 +8,7 @@ import type { Past } from '../projections/past.ts'
 import { Views } from '../projections/views.ts'
 import { Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { Engine, type EngineHealth } from './engine.ts'
@@ -72,7 +73,7 @@ export class ReplayEngine extends Engine {
     dependencies: EngineDependencies,
   ) {
     super()
-    const { files } = dependencies
+    const { files, memory } = dependencies
     const { views } = projections
     this.journal = new PlayedJournal({
       files,
@@ -85,8 +86,9 @@ export class ReplayEngine extends Engine {
     })
     projections.follow(this.journal)
     this.projections = projections
-    this.past = projections.past(this.journal)
-    this.queries = new Queries({ views, bytes: settings.limits.indexBytes, collections: settings.collections })
+    this.past = projections.past(this.journal, memory)
+    const { collections, limits } = settings
+    this.queries = new Queries({ views, bytes: limits.indexBytes, collections, turns: new Turns({ memory }) })
     this.tokens = tokensInDirectory(files, settings.journal, true)
     this.#speed = speed
     this.#dependencies = dependencies

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { getHeapStatistics } from 'node:v8'
 import type { KeyFields } from '../collections/natural-keys.ts'
 import type { ItemSchemas } from '../commands/item-schemas.ts'
 import type { Rules } from '../commands/rules.ts'
@@ -26,7 +25,6 @@ export function rulesOf(
     itemBytes: limits.bodyBytes,
     itemValues: limits.itemValues,
     patchOperations: limits.patchOperations,
-    heldCharacters: heldCharacters(),
     keyFields: keyFieldsOf(collections),
     replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
     times: eventTimesOf(collections),
@@ -50,11 +48,4 @@ export function keyFieldsOf(collections: Settings['collections']): KeyFields {
 /** The fields of the event times that the settings name. */
 export function timesOf(collections: Settings['collections']): ReadonlyMap<string, Path> {
   return new Map(Array.from(eventTimesOf(collections), ([name, { path }]) => [name, path]))
-}
-
-/** The share of V8's heap that the events of a restore, or of an edit of the data file, may take. */
-const HELD_SHARE = 0.25
-
-export function heldCharacters(): number {
-  return getHeapStatistics().heap_size_limit * HELD_SHARE
 }

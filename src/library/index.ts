@@ -7,6 +7,7 @@ import type { Middleware } from 'koa'
 import { openLog, standardError } from '../cli/log.ts'
 import { CLUSTER } from '../cluster/cluster.ts'
 import { mostSimilar } from '../json/similar.ts'
+import { MemoryBudget } from '../runtime/memory.ts'
 import { platformDependencies, staticFilesOf } from '../server/platform.ts'
 import { start as startService } from '../server/service.ts'
 import { readSettings, type Settings } from '../settings/settings.ts'
@@ -112,6 +113,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
         hasColours: false,
       }),
       wwwroot: staticFilesOf(settings),
+      memory: new MemoryBudget(settings.limits.memoryBytes),
       ownsProcess: false,
       middleware: (options.middleware ?? []) as readonly Middleware[],
       failed: (error) => {

@@ -7,6 +7,7 @@ import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
+import { MemoryBudget } from '../runtime/memory.ts'
 import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { PastSnapshot } from './past-snapshot.ts'
@@ -73,10 +74,11 @@ export class Past {
   /** By position and collection, the least recently used first. */
   readonly #states = new Map<string, CachedState>()
   readonly #computing = new Semaphore(COMPUTED_AT_ONCE)
-  readonly #turns = new Turns()
+  readonly #turns: Turns
   #evictionTimer: NodeJS.Timeout | undefined
 
-  constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
+  constructor(journal: Pick<Journal, 'read'>, views: Views, history: History, memory = new MemoryBudget()) {
+    this.#turns = new Turns({ memory, kind: 'past' })
     this.#journal = journal
     this.#views = views
     this.#history = history

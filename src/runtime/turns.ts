@@ -1,4 +1,5 @@
 import { Refusal } from './errors.ts'
+import { Memory, MemoryBudget, type MemoryKind } from './memory.ts'
 
 /** How long all tasks of a `Turns` together block the event loop, plus the duration of one item. */
 const TURN_MS = 5
@@ -10,6 +11,8 @@ export interface Asker {
   isGone(): boolean
   /** Undefined: the task may take any time. */
   readonly limit?: Limit | undefined
+  /** Holds the memory of the task beyond its end; the asker releases it. Undefined: it is released when the task ends. */
+  readonly memory?: Memory | undefined
 }
 
 /** The highest duration of a task, not counting the time that it waits, and the error after it. */
@@ -33,6 +36,19 @@ export interface Turn {
   next(): Promise<void>
   /** Estimated duration of the whole task in milliseconds. */
   estimatedMs: number
+  /**
+   * Holds memory until the task ends.
+   * @throws {Refusal} when it is not free, as `Memory.hold` does.
+   */
+  hold(bytes: number): void
+}
+
+interface TurnsOptions {
+  /** Whose memory the tasks hold, and what for. */
+  readonly memory?: MemoryBudget
+  readonly kind?: MemoryKind
+  readonly now?: () => number
+  readonly later?: (work: () => void) => void
 }
 
 /**
@@ -41,6 +57,7 @@ export interface Turn {
  * passed for ever, and tasks of the same length run one after the other.
  */
 export class Turns {
+  readonly #newMemory: () => Memory
   readonly #now: () => number
   readonly #later: (work: () => void) => void
   readonly #waiting: TaskTurn[] = []
@@ -49,7 +66,13 @@ export class Turns {
   /** Time spent on new tasks in this iteration of the event loop. */
   #spentMs = 0
 
-  constructor(now: () => number = () => performance.now(), later: (work: () => void) => void = setImmediate) {
+  constructor({
+    memory = new MemoryBudget(),
+    kind = 'queries',
+    now = () => performance.now(),
+    later = setImmediate,
+  }: TurnsOptions = {}) {
+    this.#newMemory = () => new Memory(memory, kind)
     this.#now = now
     this.#later = later
   }
@@ -59,11 +82,15 @@ export class Turns {
     while (this.#spentMs >= TURN_MS) await new Promise<void>((resolve) => this.#later(resolve))
     if (asker?.isGone()) throw new Abandoned()
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
-    const turn = new TaskTurn(this.#now, firstMs, asker, (isNew) => this.#wait(turn, isNew))
-    const result = task(turn)
-    this.#spentMs += turn.takeUncounted()
-    this.#schedule()
-    return result
+    const turn = new TaskTurn(this.#now, firstMs, asker, this.#newMemory, (isNew) => this.#wait(turn, isNew))
+    try {
+      const result = task(turn)
+      this.#spentMs += turn.takeUncounted()
+      this.#schedule()
+      return await result
+    } finally {
+      turn.release()
+    }
   }
 
   #wait(turn: TaskTurn, isNew: boolean): void {
@@ -103,16 +130,25 @@ class TaskTurn implements Turn {
   spentMs = 0
   readonly #now: () => number
   readonly #asker: Asker | undefined
+  readonly #newMemory: () => Memory
   /** Called when the turn is over; `isNew` after the first one. */
   readonly #wait: (isNew: boolean) => void
+  #memory: Memory | undefined
   #beganMs: number
   #countedToMs: number
   #endMs: number
   #settle: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined
 
-  constructor(now: () => number, ms: number, asker: Asker | undefined, wait: (isNew: boolean) => void) {
+  constructor(
+    now: () => number,
+    ms: number,
+    asker: Asker | undefined,
+    newMemory: () => Memory,
+    wait: (isNew: boolean) => void,
+  ) {
     this.#now = now
     this.#asker = asker
+    this.#newMemory = newMemory
     this.#wait = wait
     this.arrivedMs = now()
     this.#beganMs = this.#countedToMs = this.arrivedMs
@@ -132,6 +168,16 @@ class TaskTurn implements Turn {
     })
   }
 
+  hold(bytes: number): void {
+    this.#memory ??= this.#asker?.memory ?? this.#newMemory()
+    this.#memory.hold(bytes)
+  }
+
+  /** Releases the memory that the task held itself. */
+  release(): void {
+    if (!this.#asker?.memory) this.#memory?.release()
+  }
+
   /** How long the task has taken since the last call. */
   takeUncounted(): number {
     const fromMs = this.#countedToMs
@@ -149,8 +195,8 @@ class TaskTurn implements Turn {
   }
 }
 
-/** A turn that never ends, for a task that may block the event loop. */
-export const ENDLESS: Turn = { isOver: false, next: async () => {}, estimatedMs: 0 }
+/** A turn that never ends, for a task that may block the event loop, and hold any memory. */
+export const ENDLESS: Turn = { isOver: false, next: async () => {}, estimatedMs: 0, hold: () => {} }
 
 export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
 

@@ -5,12 +5,13 @@ import type { MetricsOptions } from '../http/admin.ts'
 import type { ConnectionFigures } from '../http/connection-limits.ts'
 import type { RequestTimes } from '../http/pipeline.ts'
 import type { IndexStatus } from '../query/queries.ts'
+import { MEMORY_KINDS, type MemoryBudget } from '../runtime/memory.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
 import type { ServiceDependencies } from './platform.ts'
 import type { ServiceContext } from './service-context.ts'
 
 type MetricsContext = Pick<ServiceContext, 'engine' | 'requestTimes'> & {
-  readonly dependencies: Pick<ServiceDependencies, 'version' | 'ownsProcess'>
+  readonly dependencies: Pick<ServiceDependencies, 'version' | 'ownsProcess' | 'memory'>
 }
 
 /**
@@ -22,7 +23,7 @@ export function metricsOf(
   connections: () => ConnectionFigures,
   sockets: () => SocketFigures,
 ): MetricsOptions {
-  const { version, ownsProcess } = dependencies
+  const { version, ownsProcess, memory } = dependencies
   const registry = new Registry()
   if (ownsProcess) addProcess(registry)
   const { dataFile, store } = engine.health()
@@ -33,6 +34,7 @@ export function metricsOf(
     ...(store ? metricsOfStore(engine) : []),
     ...metricsOfIndexes(engine),
     ...metricsOfClients(connections, sockets),
+    ...metricsOfMemory(memory),
   ]) {
     const described = { name: PREFIX + name, help, type, aggregator: 'sum' }
     const get = async () => ({ ...described, values: read() })
@@ -101,6 +103,15 @@ function metricsOfStore(engine: Engine): readonly Metric[] {
     state('store_state', '1 for the state of the store, 0 for the others.', 'state', STORE_STATES, current),
     gauge('store_position', 'Of the last event that is in the store.', () => status()?.position ?? 0),
     gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => status()?.bytes ?? 0),
+  ]
+}
+
+function metricsOfMemory(memory: MemoryBudget): readonly Metric[] {
+  return [
+    metric('gauge', 'memory_held_bytes', 'Estimated memory that requests hold, by what they hold it for.', () =>
+      MEMORY_KINDS.map((kind) => ({ value: memory.held(kind), labels: { kind } })),
+    ),
+    gauge('memory_budget_bytes', 'What all of them together may hold: Limits.MemoryBytes.', () => memory.bytes),
   ]
 }
 

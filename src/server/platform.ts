@@ -20,7 +20,7 @@ export interface ServiceDependencies extends EngineDependencies, ProgramOptions 
 }
 
 /** The differences between the program and a server inside another program. */
-interface ProgramOptions extends Pick<EngineDependencies, 'log' | 'failed'> {
+interface ProgramOptions extends Pick<EngineDependencies, 'log' | 'failed' | 'memory'> {
   readonly remoteJournal: Pick<RemoteJournal, 'open'>
   /** Reads the settings again, from where those of the start were read. */
   readonly readSettings: () => Settings

@@ -116,6 +116,11 @@ export const KEYS = {
   'Limits.QueryBytes': integer(16 * 1024, 1, 'bytes of a query string'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
+  'Limits.MemoryBytes': integer(
+    0,
+    0,
+    'bytes of memory that all requests together may hold; 0: a third of the heap of V8 (node --max-old-space-size)',
+  ),
   'Limits.IndexBytes': integer(0, 0, 'bytes that the indexes of queries may take; 0: half of what the items take'),
   Collections: COLLECTIONS,
   'Limits.ScanSeconds': integer(30, 1, 'seconds that a query without a matching index may take, except for admins'),

@@ -13,6 +13,7 @@ import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { openClusterJournal, SILENT } from '../support/cluster.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -189,6 +190,7 @@ function prepared(files: Files) {
       },
       elapsedMs: () => performance.now(),
       log: pino({ level: 'silent' }),
+      memory: new MemoryBudget(),
       sampleFile: '/nowhere',
       failed: (error) => assert.fail(String(error)),
     },

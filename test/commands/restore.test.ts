@@ -6,26 +6,28 @@ import type { Rules } from '../../src/commands/rules.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import type { List } from '../../src/runtime/chunked-list.ts'
-import { ENDLESS } from '../../src/runtime/turns.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
+import { ENDLESS, Turns } from '../../src/runtime/turns.ts'
 import { accepted, begun, created, deleted, RULES, replaced, reset } from '../support/decider.ts'
 
-const NOW = accepted([begun, ...Array.from({ length: 5 }, (_, id) => created({ id }))])
+const NOW = accepted([begun, ...Array.from({ length: 100 }, (_, id) => created({ id }))])
 
-function restored(items: readonly FileItem[], heldCharacters: number): Promise<List<DomainEvent>> {
+function restored(items: readonly FileItem[], bytes: number): Promise<List<DomainEvent>> {
   const collections = new Map([['things', { items: () => items }]])
-  return decideRestore({ type: 'collections', collections }, NOW, { ...RULES, heldCharacters }, ENDLESS)
+  const turns = new Turns({ memory: new MemoryBudget(bytes), kind: 'restores' })
+  return turns.run((turn) => decideRestore({ type: 'collections', collections }, NOW, RULES, turn))
 }
 
 test('a restore that deletes more items than fit into memory is rejected', async () => {
-  assert.equal((await restored([], 500)).length, 5)
-  await assert.rejects(restored([], 499), { code: 'Unprocessable' })
+  assert.equal((await restored([], 2 ** 20)).length, 100)
+  await assert.rejects(restored([], 20_000), { code: 'Unprocessable' })
 })
 
 test('a restore of longer items than fit into memory is rejected', async () => {
-  const kept = Array.from({ length: 5 }, (_, id) => ({ id, text: `{"id":${id}}` }))
-  const long = { id: 5, text: `{"id":5,"text":"${'x'.repeat(1000)}"}` }
-  assert.equal((await restored([...kept, long], long.text.length + 100)).length, 1)
-  await assert.rejects(restored([...kept, long], long.text.length + 99), { code: 'Unprocessable' })
+  const kept = Array.from({ length: 100 }, (_, id) => ({ id, text: `{"id":${id}}` }))
+  const long = { id: 100, text: `{"id":100,"text":"${'x'.repeat(30_000)}"}` }
+  assert.equal((await restored([...kept, long], 2 ** 20)).length, 1)
+  await assert.rejects(restored([...kept, long], 20_000), { code: 'Unprocessable' })
 })
 
 /** The events of a reset to the items of collections, or to a data file with them. */

@@ -13,6 +13,7 @@ import { lastPosition, type Projection, positioned, type Recorded, slice } from 
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { choice, text } from '../../src/settings/kinds.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { project, snapshotOf } from '../support/collections.ts'
@@ -76,6 +77,7 @@ async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
     newId: () => '',
     ...clock,
     log: pino({ level: 'silent' }),
+    memory: new MemoryBudget(),
     sampleFile: '',
     failed,
   })

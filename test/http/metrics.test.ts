@@ -7,6 +7,7 @@ import { pino } from 'pino'
 import { RequestTimes } from '../../src/http/pipeline.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { metricsOf } from '../../src/server/metrics.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -184,7 +185,7 @@ test('metrics count writes that fail on a full disk, and report that none are ac
       full && operation === 'write' && path.includes('.journal/') ? { type: 'error', code: 'ENOSPC' } : undefined,
     ),
   )
-  const dependencies = { version: '0', ownsProcess: false }
+  const dependencies = { version: '0', ownsProcess: false, memory: new MemoryBudget() }
   const metrics = metricsOf(
     { engine, requestTimes: new RequestTimes(), dependencies },
     () => ({ open: 0, refused: 0 }),

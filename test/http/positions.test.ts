@@ -284,7 +284,7 @@ test('a 304 of a collection has the position of the matching ETag', async () => 
 test('a collection that is removed during a scan is returned as it was at the begin of the request', async () => {
   let time = 0
   // Every look at the clock takes a millisecond, so that nothing is done at once.
-  const { apply, ask } = served(new Turns(() => time++))
+  const { apply, ask } = served(new Turns({ now: () => time++ }))
   for (let id = 2; id < 50; id++) {
     apply({ type: 'ItemCreated', collection: 'things', id, revision: 1, prior: 0, item: Document.of({ id }) })
   }

@@ -21,6 +21,8 @@ class CountedTurn implements Turn {
   estimatedMs = 0
   pauses = 0
 
+  hold(): void {}
+
   async next(): Promise<void> {
     this.pauses++
   }

@@ -225,17 +225,17 @@ class World {
 /** The clock advances with every look at it; between any two turns something may be written. */
 function hurried(random: Random, between: () => void): Turns {
   let time = 0
-  return new Turns(
-    () => {
+  return new Turns({
+    now: () => {
       time += random.pick([0, 0.1, 3])
       return time
     },
-    (turn) =>
+    later: (turn) =>
       setImmediate(() => {
         between()
         turn()
       }),
-  )
+  })
 }
 
 describe('a result from indexes equals that of a scan, byte for byte', () => {
@@ -341,7 +341,7 @@ describe('the choice of indexes', () => {
   test('the most wanted of several indexes is built next, without another query', async () => {
     const { views, collection } = collectionOf(readings(2000))
     // The clock stands still, so that all queries are answered before the first index is built.
-    const queries = new Queries({ views, bytes: ROOM, turns: new Turns(() => 0) })
+    const queries = new Queries({ views, bytes: ROOM, turns: new Turns({ now: () => 0 }) })
     for (const sort of ['n', 'n', 'mac', 'mac', 'at', 'at', 'at', 'id']) {
       await queries.answer(collection, queryOf(`sort=${sort}`))
     }

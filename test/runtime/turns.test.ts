@@ -8,10 +8,10 @@ import { type Asker, Turns } from '../../src/runtime/turns.ts'
 class World {
   readonly #loop: (() => void)[] = []
   #time = 0
-  readonly turns = new Turns(
-    () => this.#time,
-    (turn) => this.#loop.push(turn),
-  )
+  readonly turns = new Turns({
+    now: () => this.#time,
+    later: (turn) => this.#loop.push(turn),
+  })
   /** The names of the works, an entry for each item. */
   readonly items: string[] = []
   /** The names of the works in the order of their ends. */

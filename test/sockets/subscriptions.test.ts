@@ -293,13 +293,13 @@ function place() {
   }
   // Each look at the clock ends the turn, as if every item took long.
   let ms = 0
-  const turns = new Turns(
-    () => (ms += 5),
-    (next) => {
+  const turns = new Turns({
+    now: () => (ms += 5),
+    later: (next) => {
       done.turns++
       setImmediate(next)
     },
-  )
+  })
   const subscriptions = new Subscriptions({
     views,
     past: new Past(journal, views, history),

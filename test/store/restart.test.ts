@@ -15,6 +15,7 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import type { Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { Store } from '../../src/store/store.ts'
@@ -468,6 +469,7 @@ test('a start without a store logs how much of the journal it has read', async (
       schedule: () => ({ cancel: () => {} }),
       elapsedMs: () => 1000 * seconds++,
       log: pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) }),
+      memory: new MemoryBudget(),
       sampleFile: '/nowhere',
       failed: (error) => assert.fail(String(error)),
     },

@@ -15,7 +15,6 @@ export const RULES: Rules = {
   itemBytes: 1024 * 1024,
   itemValues: 20_000,
   patchOperations: 1000,
-  heldCharacters: 2 ** 30,
   keyFields: new Map(),
   replacing: new Set(),
   times: new Map(),

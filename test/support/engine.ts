@@ -2,13 +2,13 @@ import { cpSync } from 'node:fs'
 import { pino } from 'pino'
 import { Item, keyOf } from '../../src/collections/item.ts'
 import { type Base, type BaseItems, Difference } from '../../src/commands/difference.ts'
-import { type Edit, HeldCharacters } from '../../src/commands/edit.ts'
+import type { Edit } from '../../src/commands/edit.ts'
 import { FileEngine } from '../../src/engine/file-engine.ts'
 import { type ItemId, OBJECT_ID } from '../../src/events/event.ts'
 import type { Files } from '../../src/files/files.ts'
 import { Document } from '../../src/json/document.ts'
 import { isArray, type JsonObject } from '../../src/json/value.ts'
-import { Refusal } from '../../src/runtime/errors.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { ENDLESS, type Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { SettingValues } from '../../src/settings/values.ts'
@@ -54,6 +54,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     itemValues: 20_000,
     batchBytes: 10 * 1024 * 1024,
     batchItems: 10_000,
+    memoryBytes: 0,
     headerBytes: 16 * 1024,
     headerSeconds: 20,
     requestSeconds: 60,
@@ -134,6 +135,7 @@ export async function openTestEngine(
       newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
       schedule: (work, ms) => (ms > laterMs || (isOpening && ms === laterMs) ? later : schedule)(work, ms),
       elapsedMs,
+      memory: new MemoryBudget(),
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',
       failed,
@@ -184,8 +186,7 @@ type Objects = Iterable<readonly [string, readonly JsonObject[] | JsonObject]>
 
 /** The edit that a data file with these collections is, when it was edited from others; all items of those have an id. */
 export function editOf(file: Objects, from: Objects = []): Promise<Edit> {
-  const held = new HeldCharacters(2 ** 30, () => new Refusal('Unprocessable', 'too many'))
-  const difference = new Difference({ base: baseOf(from), idField: 'id', kind: 'edit', held, keeps: 'ids' })
+  const difference = new Difference({ base: baseOf(from), idField: 'id', kind: 'edit', keeps: 'ids' })
   for (const [name, collection] of file) {
     const compared = difference.collection(name, !isArray(collection))
     for (const { id, object } of withIds(collection)) compared.add(id, JSON.stringify(object))

@@ -13,6 +13,7 @@ import { CLUSTER } from '../../src/cluster/cluster.ts'
 import type { RemoteJournal } from '../../src/engine/remote-journal.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { start } from '../../src/server/service.ts'
 import { authentication } from './authentication.ts'
 import { within } from './deadline.ts'
@@ -91,6 +92,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     elapsedMs: options.elapsedMs ?? (() => performance.now()),
     log: pino({ level: settings.log.level, base: null }, { write: (line) => log.push(line) }),
     version: '0',
+    memory: new MemoryBudget(settings.limits.memoryBytes),
     sampleFile: join(ROOT, 'data/sensors.json'),
     wwwroot: options.wwwroot,
     pages: join(ROOT, 'wwwroot'),

@@ -23,12 +23,12 @@ export const PROBLEM_TEXTS: Readonly<Record<RefusalCode, string>> = {
   UnsupportedMediaType:
     'A missing or unsupported content type, a charset other than UTF-8, or an unknown `Content-Encoding`. `Accept`, for PATCH `Accept-Patch`, and for codings `Accept-Encoding` list what is supported.',
   Unprocessable:
-    'JSON, but not an object; an item of more than `Limits.BodyBytes` without its `id`, as the server writes it; an item or a body of more than `Limits.ItemValues` values; a number beyond 2^53; an unacceptable id or collection name; an item that violates the schema; a well-formed patch that cannot be applied; an `Idempotency-Key` of another request; settings or a data file with a mistake.',
+    'JSON, but not an object; an item of more than `Limits.BodyBytes` without its `id`, as the server writes it; an item or a body of more than `Limits.ItemValues` values; a number beyond 2^53; an unacceptable id or collection name; an item that violates the schema; a well-formed patch that cannot be applied; an `Idempotency-Key` of another request; a request that would not fit into memory; settings or a data file with a mistake.',
   Misdirected: 'The `Host` is not a name of the server.',
   TooManyRequests:
     'Too many wrong credentials, passwords at once, or open event streams from the address; or too many whole results are being sent.',
   Unavailable:
-    'Writes are impossible at the moment, the journal cannot be read, the server is stopping, or it has too many connections or open files. Nothing was written.',
+    'Writes are impossible at the moment, the journal cannot be read, the server is stopping, it has too many connections or open files, or its memory for requests is in use. Nothing was written.',
   Lagging: 'The position in `Wait-For-Position` is not available yet.',
   OutcomeUnknown:
     'The write may have been stored, or may be later, mostly in a cluster; a retry with the same `Idempotency-Key` is stored once.',

@@ -190,6 +190,9 @@ class BuildTurn implements Turn {
     return performance.now() >= this.#end
   }
 
+  /** A build holds a bounded part of the keys at a time. */
+  hold(): void {}
+
   async next(): Promise<void> {
     await rest()
     this.#end = performance.now() + STEP_MS

@@ -1,0 +1,119 @@
+import { getHeapStatistics } from 'node:v8'
+import { Refusal } from './errors.ts'
+
+/** The purposes for which memory is held, and what a client can do whose request would never fit. */
+const ADVICE = {
+  bodies: 'Send it in several requests.',
+  queries: 'Ask with more filters, or for fewer groups.',
+  responses: 'Ask for a smaller page.',
+  past: 'Ask for a position that is closer to the present.',
+  writes: 'Change fewer items in one write.',
+  restores:
+    'Restore one collection after the other, or one item. "recollect replay --to <position> --out <file>" writes a past state, of all collections.',
+  edits: 'Nothing of the edit of the data file is merged. Divide it into several edits, or give Node more heap.',
+  subscriptions: 'Subscribe with more filters.',
+} as const
+
+export type MemoryKind = keyof typeof ADVICE
+
+export const MEMORY_KINDS = Object.keys(ADVICE) as readonly MemoryKind[]
+
+/** Each holder may hold this much in any case, so that single items and `/health` are answered when the budget is used up. */
+const FREE_BYTES = 16 * 1024
+
+/** The share of V8's heap that is the budget by default. The rest is for the program, its caches, garbage and errors of the estimates. */
+const SHARE = 1 / 3
+
+/**
+ * The memory that all requests together may make the process hold (`Limits.MemoryBytes`). Each part estimates what it
+ * holds, from measured sizes of objects, and asks for it before it holds it.
+ */
+export class MemoryBudget {
+  readonly bytes: number
+  readonly #held = new Map<MemoryKind, number>()
+  readonly #caches: (() => boolean)[] = []
+  #total = 0
+  #waiting: (() => void)[] = []
+
+  /** @param bytes 0: a share of V8's heap */
+  constructor(bytes = 0) {
+    this.bytes = bytes || Math.floor(getHeapStatistics().heap_size_limit * SHARE)
+  }
+
+  /** The bytes held for one purpose. */
+  held(kind: MemoryKind): number {
+    return this.#held.get(kind) ?? 0
+  }
+
+  /** Adds a cache. `evict` drops a part of it, and returns false when nothing is left to drop. */
+  addCache(evict: () => boolean): void {
+    this.#caches.push(evict)
+  }
+
+  /**
+   * Makes room for more bytes of a holder that has `held` ones.
+   * @throws {Refusal} `Unprocessable` if it could never hold them; `Unavailable` while others hold too much.
+   */
+  makeRoom(kind: MemoryKind, held: number, more: number): void {
+    if (held + more > this.bytes) {
+      const why = `This does not fit into memory, of which ${this.bytes} bytes are for requests (Limits.MemoryBytes).`
+      throw new Refusal('Unprocessable', `${why} ${ADVICE[kind]}`)
+    }
+    if (this.#total + more <= this.bytes || this.#evictFor(more)) return
+    throw new Refusal('Unavailable', 'The memory for requests (Limits.MemoryBytes) is in use; try again.')
+  }
+
+  count(kind: MemoryKind, bytes: number): void {
+    this.#held.set(kind, this.held(kind) + bytes)
+    this.#total += bytes
+    if (bytes > 0 || this.#total > this.bytes) return
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const resume of waiting) resume()
+  }
+
+  /** Resolves when no more is held than the budget allows: undefined if that is so. */
+  untilRoom(): Promise<void> | undefined {
+    if (this.#total <= this.bytes || this.#evictFor(0)) return undefined
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  #evictFor(more: number): boolean {
+    for (const evict of this.#caches) {
+      while (this.#total + more > this.bytes && evict()) {}
+    }
+    return this.#total + more <= this.bytes
+  }
+}
+
+/** The memory that one request, task or cached state holds, until released. */
+export class Memory {
+  readonly #budget: MemoryBudget
+  readonly #kind: MemoryKind
+  #bytes = 0
+
+  constructor(budget: MemoryBudget, kind: MemoryKind) {
+    this.#budget = budget
+    this.#kind = kind
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** @throws {Refusal} as `MemoryBudget.makeRoom` does; then nothing more is held. */
+  hold(bytes: number): void {
+    if (this.#bytes + bytes > FREE_BYTES) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
+    this.count(bytes)
+  }
+
+  /** Holds what cannot be refused any more, such as the response of a completed write. */
+  count(bytes: number): void {
+    this.#bytes += bytes
+    this.#budget.count(this.#kind, bytes)
+  }
+
+  release(): void {
+    this.count(-this.#bytes)
+  }
+}
