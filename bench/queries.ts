@@ -7,6 +7,7 @@ import type { Item } from '../src/collections/item.ts'
 import { Queries } from '../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../src/query/query.ts'
 import { scan } from '../test/query/scan.ts'
+import { answerOf } from '../test/support/api.ts'
 import { CollectionWriter } from '../test/support/collections.ts'
 import { readings, timestampOf } from './harness/readings.ts'
 
@@ -55,7 +56,7 @@ process.stdout.write(
 )
 for (const search of SEARCHES) {
   const query = queryOf(search)
-  const ask = () => queries.answer(collection, query)
+  const ask = () => answerOf(queries, collection, query)
   // Waits for earlier blocks to end, so that they are not counted.
   await new Promise((resolve) => setTimeout(resolve, 50))
   const delay = monitorEventLoopDelay({ resolution: 1 })

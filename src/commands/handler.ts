@@ -183,7 +183,7 @@ export class CommandHandler implements Projection {
 
 interface DecisionOptions {
   readonly origin: Origin
-  /** What its events hold memory for. */
+  /** Its events hold memory for this purpose. */
   readonly kind: MemoryKind
   /** Nothing is written. */
   readonly isDryRun?: boolean

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import cors from '@koa/cors'
 import Router, { type RouterMiddleware } from '@koa/router'
 import Koa, { type Context, type Middleware } from 'koa'
@@ -99,17 +99,18 @@ function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
 }
 
 /** Runs the steps before the route, and the route as their last one: the router's, or a file. */
-function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
+function throughPipeline({ pipeline, bodyBytes, memory }: AppOptions): Middleware {
   const readText = jsonBody(bodyBytes)
   const readForm = formBody()
   return async (ctx, next) => {
-    const request = new HttpRequest(ctx.req, {
+    const request: HttpRequest = new HttpRequest(ctx.req, ctx.res, memory, {
       path: ctx.path,
       querystring: ctx.querystring,
       base: basePathOf(ctx.res),
       requestId: ctx.state.requestId as string,
       neededRole: isPreflight(ctx.req) ? undefined : neededRole(ctx.method, ctx.path),
       bytes: async () => {
+        request.memoryFor('bodies').hold(READ_BYTES * mostBytes(ctx.headers, bodyBytes))
         await readText(ctx, async () => {})
         return bodyOf(ctx)
       },
@@ -132,6 +133,15 @@ function throughPipeline({ pipeline, bodyBytes }: AppOptions): Middleware {
     ctx.status = reply.status
     if (reply.body !== undefined) ctx.body = reply.body
   }
+}
+
+/** Bytes for each byte of a body while koa-body reads it: what was received, its text, and its bytes again. */
+const READ_BYTES = 3
+
+/** The most bytes that a body may have, decompressed. */
+function mostBytes(headers: IncomingHttpHeaders, limitBytes: number): number {
+  const announced = headers['content-encoding'] === undefined ? headers['content-length'] : undefined
+  return Math.min(limitBytes, announced === undefined ? limitBytes : Number(announced))
 }
 
 /** Preflights carry no credentials. */

@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto'
 import type { BatchItem } from '../commands/command.ts'
 import type { BulkOutcome } from '../commands/handler.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { parseJson } from '../json/parse.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
-import { type Body, beginsAsList, decodeBatch, gatherBody, readBytes } from './bodies.ts'
+import { type Body, beginsAsList, decodeBatch, gatherBody, parseBody, readBytes } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
@@ -19,7 +18,13 @@ import { originOf, prefers, refuseIgnored } from './requests.ts'
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
 /** The body of a POST to a collection: one item, or a batch. */
-type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
+type PostBody = Body | Batch
+
+interface Batch {
+  /** Stands for the body in the comparison of retries, since the body may be large. */
+  readonly digest: Uint8Array
+  readonly items: readonly BatchItem[]
+}
 
 export class Batches {
   readonly #options: ApiOptions
@@ -34,13 +39,13 @@ export class Batches {
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
     const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
-    const source = { headers, bytes: () => gatherBody(request.incoming, limits) }
+    const source = { headers, bytes: () => gatherBody(request, limits) }
     const { bytes, type } = await readBytes(source, TYPES)
-    if (type === JSON_TYPE && !beginsAsList(bytes)) return { bytes, type, json: parseJson(bytes, itemValues) }
-    return { bytes, items: await this.#itemsOf(type, bytes, request) }
+    if (type === JSON_TYPE && !beginsAsList(bytes)) return { bytes, type, json: parseBody(bytes, itemValues, request) }
+    return this.#batchOf(type, bytes, request)
   }
 
-  async #itemsOf(type: string, bytes: Uint8Array, request: HttpRequest): Promise<readonly BatchItem[]> {
+  async #batchOf(type: string, bytes: Uint8Array, request: HttpRequest): Promise<Batch> {
     const { turns, limits: most } = this.#options
     const limits = {
       items: most.batchItems,
@@ -51,25 +56,31 @@ export class Batches {
     }
     const hasHeader = type === CSV_TYPE && hasCsvHeader(request)
     const papa = type === CSV_TYPE ? await this.#papa() : undefined
-    return turns.run(async (turn) => {
-      const text = await decodeBatch(bytes, turn)
-      if (papa) return itemsOfCsv(papa, text, hasHeader, limits, turn)
-      return type === JSON_TYPE ? itemsOfList(text, limits, turn) : itemsOfLines(text, limits, turn)
-    }, request)
+    const memory = request.memoryFor('bodies')
+    const isGone = (): boolean => request.isGone()
+    return turns.run(
+      async (turn) => {
+        const digest = await digestOf(bytes, turn)
+        const textBytes = TEXT_BYTES * bytes.length
+        memory.hold(textBytes)
+        const text = await decodeBatch(bytes, turn)
+        const items = papa
+          ? await itemsOfCsv(papa, text, hasHeader, limits, turn)
+          : await (type === JSON_TYPE ? itemsOfList : itemsOfLines)(text, limits, turn)
+        memory.count(-textBytes)
+        return { digest, items }
+      },
+      { isGone, memory },
+    )
   }
 
   /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` the valid ones. */
-  async create(
-    request: HttpRequest,
-    reply: Reply,
-    collection: string,
-    { bytes, items }: Extract<PostBody, { items: unknown }>,
-  ): Promise<void> {
+  async create(request: HttpRequest, reply: Reply, collection: string, { digest, items }: Batch): Promise<void> {
     refuseIgnored(request)
     const { handler, turns } = this.#options
     const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const
-    const outcome = await handler.bulk(command, originOf(request, await turns.run((turn) => digestOf(bytes, turn))))
+    const outcome = await handler.bulk(command, originOf(request, digest))
     reply.position = outcome.position
     const hints = new WriteHints(this.#options, collection)
     const batch = { outcome, items, collection, hints }
@@ -140,9 +151,11 @@ function nextWritten(events: Iterator<DomainEvent>, collection: string): Written
   throw new Error('a batch made fewer events than it has items')
 }
 
+/** Bytes for each byte of a body while it is decoded: its text in parts, and as a whole. */
+const TEXT_BYTES = 3
+
 const DIGEST_BYTES = 1024 * 1024
 
-/** A digest stands for the body in the comparison of retries, since the body may be large. */
 async function digestOf(bytes: Uint8Array, turn: Turn): Promise<Uint8Array> {
   const digest = createHash('sha256')
   for (let from = 0; from < bytes.length; from += DIGEST_BYTES) {

@@ -4,7 +4,7 @@ import type { Patch } from '../commands/command.ts'
 import * as CODE from '../json/char-codes.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { invalidUtf8, parseJson, refuseNul } from '../json/parse.ts'
-import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { bytesOfValue, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { HttpRequest } from './exchange.ts'
@@ -34,14 +34,21 @@ export class UnsupportedBody extends Refusal {
  */
 export async function readBody(source: BodySource, types: readonly string[], mostValues: number): Promise<Body> {
   const { bytes, type } = await readBytes(source, types)
-  return { bytes, type, json: parseJson(bytes, mostValues) }
+  return { bytes, type, json: parseBody(bytes, mostValues, source) }
 }
 
-type BodySource = Pick<HttpRequest, 'headers' | 'bytes'>
+/** Parses a JSON body, and holds memory for it. */
+export function parseBody(bytes: Uint8Array, mostValues: number, request: Pick<HttpRequest, 'memoryFor'>): JsonValue {
+  const json = parseJson(bytes, mostValues)
+  if (bytes.length > SHORT_BYTES) request.memoryFor('bodies').hold(bytesOfValue(json))
+  return json
+}
+
+type BodySource = Pick<HttpRequest, 'headers' | 'bytes' | 'memoryFor'>
 
 /** The bytes of a body of one of the types; at least one. */
 export async function readBytes(
-  { headers, bytes }: BodySource,
+  { headers, bytes }: Pick<BodySource, 'headers' | 'bytes'>,
   types: readonly string[],
 ): Promise<Pick<Body, 'bytes' | 'type'>> {
   if (!hasBody(headers)) throw noBody()
@@ -108,6 +115,9 @@ function isEmpty(json: JsonValue): boolean {
   return isArray(json) ? json.length === 0 : isObject(json) && Object.keys(json).length === 0
 }
 
+/** The memory of a shorter body is not counted. */
+const SHORT_BYTES = 16 * 1024
+
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
@@ -124,7 +134,8 @@ interface BodyLimits {
  * Reads the body of a request, decompressed. Stops as soon as the limit is exceeded, so that a small body that inflates
  * to gigabytes costs no more than the limit.
  */
-export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+  const request = httpRequest.incoming
   return new Promise((resolve, reject) => {
     // User middleware has read it.
     if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
@@ -138,13 +149,21 @@ export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyL
     const parts: Buffer[] = []
     const chunks: Buffer[] = []
     let length = 0
+    let held = SHORT_BYTES
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
       if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
       length += chunk.length
       limit ??= limitOf(chunk)
       const most = limit ?? listBytes
-      if (Math.max(length, announced) > most) fail(tooLarge(most))
+      try {
+        if (Math.max(length, announced) > most) throw tooLarge(most)
+        if (length <= held) return
+        httpRequest.memoryFor('bodies').hold(length - held)
+        held = length
+      } catch (error) {
+        fail(error as Error)
+      }
     }
     const endDecoder = (): void => {
       if (!decoder) return
@@ -163,8 +182,7 @@ export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyL
     source.on('data', take)
     source.on('end', () => {
       endDecoder()
-      const all = [...parts, ...chunks]
-      resolve(all.length === 1 ? (all[0] as Buffer) : Buffer.concat(all, length))
+      resolve(joined([...parts, ...chunks], length))
     })
     source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
     if (decoder) request.on('error', gone)
@@ -176,6 +194,10 @@ export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyL
     const isList = beginsAsList(chunk)
     return isList === undefined ? undefined : isList ? listBytes : bytes
   }
+}
+
+function joined(chunks: readonly Buffer[], length: number): Buffer {
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
 }
 
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]

@@ -1,20 +1,19 @@
 import { OBJECT_ID, type Position } from '../events/event.ts'
-import { collectionPath } from '../projections/address.ts'
-import { type Item, type ItemText, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
+import { type Item, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
 import type { Relation } from '../query/json-server.ts'
-import type { PresentCollection, QuerySource } from '../query/queries.ts'
+import type { ItemText } from '../query/page.ts'
+import type { PresentCollection } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { Asker } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
-import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
+import { ListReplies } from './list-replies.ts'
 import { type ListRequest, parseList } from './list-request.ts'
-import { linkOf, replyPage, tagAt, wrapped, wrapperOf } from './pages.ts'
+import { replyPage, tagAt } from './pages.ts'
 import {
   apiSegments,
-  askerOf,
   asksForPast,
   noCollection,
   parametersOf,
@@ -31,12 +30,12 @@ export class CollectionReads {
   readonly #options: ApiOptions
   readonly #related: RelatedCollections
   readonly #responses = new ResponseCache(CACHED_BYTES)
-  readonly #exports: Exports
+  readonly #replies: ListReplies
 
   constructor(options: ApiOptions, related: RelatedCollections) {
     this.#options = options
     this.#related = related
-    this.#exports = new Exports(options)
+    this.#replies = new ListReplies(options)
   }
 
   /** GET at the path of a collection or single object. */
@@ -81,11 +80,17 @@ export class CollectionReads {
     const hint = hints.check(reply, present, list.query)
     // A query that names no fields does not pause here, so it reflects the position at which it arrived.
     const isCached = hint instanceof Promise ? await hint : hint
-    reply.position = views.position
-    const { name, query, exported } = list
-    if (!exported) return this.#replyPage(list, reply, present, isCached)
-    const related = this.#related.now(name, query.relations ?? [])
-    return this.#exports.reply(reply, { ...list, exported, related }, queries.hold(present))
+    const snapshot = queries.hold(present)
+    reply.position = snapshot.at
+    const { position, exists } = snapshot
+    if (!exists) {
+      snapshot.release()
+      throw noCollection(list.name, 'NotFound')
+    }
+    const related = this.#related.now(list.name, list.query.relations ?? [])
+    const response = await this.#replies.reply(reply, list, snapshot, related)
+    if (!response || !isCached || !list.isTagged || related.length > 0 || present !== views.find(list.name)) return
+    this.#responses.note(request.base + request.url, position, response)
   }
 
   /** A list of items, or a single object, as of the parameter `asOf`. */
@@ -98,20 +103,12 @@ export class CollectionReads {
     if (object) return reply.tagged(request, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, this.#options) : undefined
     const list = this.#parse(request, name, parameters, nowMs)
-    const { exported } = list
     const snapshot = await past.collection(name, at, request)
-    if (exported) {
-      const related = await this.#related.at(name, list.query.relations ?? [], at, request).catch((error: unknown) => {
-        snapshot.release()
-        throw error
-      })
-      return this.#exports.reply(reply, { ...list, exported, related }, snapshot)
-    }
-    try {
-      await this.#replyPage(list, reply, snapshot, false)
-    } finally {
+    const related = await this.#related.at(name, list.query.relations ?? [], at, request).catch((error: unknown) => {
       snapshot.release()
-    }
+      throw error
+    })
+    await this.#replies.reply(reply, list, snapshot, related)
   }
 
   #parse(
@@ -122,30 +119,6 @@ export class CollectionReads {
   ): ListRequest {
     const { queries, limits } = this.#options
     return parseList({ request, name, parameters }, limits, { time: queries.timeOf(name), nowMs })
-  }
-
-  /** A page of the collection. */
-  async #replyPage(list: ListRequest, reply: Reply, source: QuerySource, isCached: boolean): Promise<void> {
-    const { views, queries, limits } = this.#options
-    const { request, name, parameters, query, isTagged } = list
-    if (isTagged && reply.isNotModified(request, tagAt(this.#options, name, source.position))) return
-    const page = await queries.answer(source, query, askerOf(request, limits.scanSeconds))
-    const { total, position } = page
-    reply.position = page.at
-    if (!page.exists) {
-      // The collection was removed during the query.
-      if (isTagged) reply.remove('ETag')
-      throw noCollection(name, 'NotFound')
-    }
-    if (isTagged) reply.set('ETag', tagAt(this.#options, name, position))
-    const wrapper = wrapperOf(this.#options, request.base + collectionPath(name), parameters, query, total)
-    const text = wrapped(page.text, wrapper)
-    const link = linkOf(name, parameters, query, total)
-    replyPage(reply, { total, link, text })
-    // Long pages are not cached.
-    if (isTagged && isCached && source === views.find(name) && typeof text === 'string') {
-      this.#responses.note(request.base + request.url, position, { total, link, text })
-    }
   }
 }
 

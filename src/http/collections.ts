@@ -218,7 +218,7 @@ export async function replaceAll(request: HttpRequest, reply: Reply, options: Ap
   const isDryRun = parseFlag(parameters, DRY_RUN)
   const source = {
     headers: request.headers,
-    bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
+    bytes: () => gatherBody(request, { bytes: batchBytes, listBytes: batchBytes }),
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
   refuseNul(bytes)

@@ -14,7 +14,6 @@ import {
   search,
   timeRange,
 } from '../projections/event-search.ts'
-import { ArrayText } from '../query/page-text.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
@@ -35,8 +34,8 @@ interface EventsOptions extends SearchSource {
 const DEFAULT_LIMIT = 512
 /** Retry-After for a client with too many streams. */
 const RETRY_SECONDS = 5
-/** A page of very large events ends earlier: the longest string has about twice this length. */
-const PAGE_CHARACTERS = 2 ** 28
+/** A page of long events ends earlier. */
+const PAGE_CHARACTERS = 2 ** 20
 
 /** `/events`: the journal, oldest first; pages also newest first. */
 export function eventResources(options: EventsOptions): readonly Resource[] {
@@ -109,17 +108,19 @@ class EventReads {
     const found = isNewestFirst
       ? newestFirst(options, filter, Math.min(selected.from, head, last), searchLimitsOf(request))
       : search(options, filter, Math.min(head, last), { ...searchLimitsOf(request), most: limit + 1 })
-    const page = new ArrayText()
+    const texts: string[] = []
+    let characters = 0
     for await (const one of found) {
       const text = eventText(one)
-      if (page.size === limit || (page.size > 0 && page.characters + text.length > PAGE_CHARACTERS)) {
+      if (texts.length === limit || (texts.length > 0 && characters + text.length > PAGE_CHARACTERS)) {
         const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
         reply.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
         break
       }
-      page.add(text)
+      texts.push(text)
+      characters += text.length
     }
-    reply.json(page.end())
+    reply.json(`[${texts.join(',')}]`)
   }
 
   async #replyStream(

@@ -1,12 +1,12 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { Readable } from 'node:stream'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import type { Principal } from '../access/accounts.ts'
 import type { Role } from '../access/roles.ts'
 import { matches, type Tags } from '../commands/command.ts'
 import type { Position } from '../events/event.ts'
-import type { LongText } from '../query/page-text.ts'
 import { withoutCacheBusters } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { Memory, type MemoryBudget, type MemoryKind } from '../runtime/memory.ts'
 import { acceptedType, JSON_TYPE, PATCH_TYPES } from './media-types.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -65,13 +65,23 @@ export class HttpRequest {
   readonly fields: () => Promise<unknown>
   /** For routes that read the body themselves. */
   readonly incoming: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #budget: MemoryBudget
+  #memories: Map<RequestMemoryKind, Memory> | undefined
   /** The role that the method and the path need; undefined if they are public. */
   readonly neededRole: Role | undefined
   /** The authenticated client; undefined before its step, and for anonymous clients of public paths. */
   client: Principal | undefined
 
-  constructor(incoming: IncomingMessage, parts: Pick<HttpRequest, RequestParts>) {
+  constructor(
+    incoming: IncomingMessage,
+    response: ServerResponse,
+    budget: MemoryBudget,
+    parts: Pick<HttpRequest, RequestParts>,
+  ) {
     this.incoming = incoming
+    this.#response = response
+    this.#budget = budget
     this.path = parts.path
     this.querystring = this.method === 'DELETE' ? parts.querystring : withoutCacheBusters(parts.querystring)
     this.base = parts.base
@@ -105,6 +115,18 @@ export class HttpRequest {
     return this.incoming.socket.remoteAddress
   }
 
+  /** The memory that the request holds until its response is sent, or its connection is closed. */
+  memoryFor(kind: RequestMemoryKind): Memory {
+    this.#memories ??= new Map()
+    const known = this.#memories.get(kind)
+    if (known) return known
+    const memory = new Memory(this.#budget, kind)
+    this.#memories.set(kind, memory)
+    if (this.#response.closed) memory.end()
+    else this.#response.once('close', () => memory.end())
+    return memory
+  }
+
   /** The type that the client prefers; undefined if it accepts none of them. */
   accepts<Type extends string>(types: readonly Type[]): Type | undefined {
     return acceptedType(this.incoming, types)
@@ -119,6 +141,8 @@ export class HttpRequest {
     return socket.destroyed || socket.readableEnded
   }
 }
+
+type RequestMemoryKind = Extract<MemoryKind, 'bodies' | 'responses'>
 
 type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'neededRole' | 'bytes' | 'fields'
 
@@ -168,10 +192,8 @@ export class Reply {
   }
 
   /** Responds with existing JSON text. */
-  json(text: string | Buffer | LongText, status = 200): void {
-    const isWhole = typeof text === 'string' || Buffer.isBuffer(text)
-    this.send(JSON_TYPE, isWhole ? text : Readable.from(text.inTurns()), status)
-    if (!isWhole) this.set('Content-Length', String(text.bytes))
+  json(text: string | Buffer, status = 200): void {
+    this.send(JSON_TYPE, text, status)
   }
 
   /** Responds to OPTIONS. */

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
 import { neededRole } from '../access/roles.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
+import type { MemoryBudget } from '../runtime/memory.ts'
 import { basePathOf } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
 import type { Front } from './connections.ts'
@@ -18,6 +19,7 @@ export interface FastFrontOptions {
   readonly observe: Observe
   readonly log: LimitedLog
   readonly newId: () => string
+  readonly memory: MemoryBudget
 }
 
 /** Nearly the characters that RFC 3986 allows in paths and queries, which need no parser; no segment is empty. */
@@ -28,7 +30,7 @@ const QUERY = '(?:[?][^#\\0- \\x7f-\\uffff]*)?'
  * Serves plain requests without Koa, whose middleware and router take several times as long as most routes. Koa serves
  * the others: pages of other origins, other methods, unusual addresses and bodies, files.
  */
-export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId }: FastFrontOptions): Front {
+export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId, memory }: FastFrontOptions): Front {
   const plain = resources.filter(({ isKoaOnly }) => !isKoaOnly).map((resource) => plainResource(resource, pipeline))
   const deliver = outbox()
 
@@ -43,13 +45,13 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId 
     const end = url.indexOf('?')
     const path = end < 0 ? url : url.slice(0, end)
     const requestId = requestIdOf(headers, newId)
-    const request = new HttpRequest(incoming, {
+    const request: HttpRequest = new HttpRequest(incoming, response, memory, {
       path,
       querystring: end < 0 ? '' : url.slice(end + 1),
       base: basePathOf(response),
       requestId,
       neededRole: neededRole(method, path),
-      bytes: () => gatherBody(incoming, { bytes: bodyBytes, listBytes: bodyBytes }),
+      bytes: () => gatherBody(request, { bytes: bodyBytes, listBytes: bodyBytes }),
       fields: noFields,
     })
     const reply = new Reply(headersOf(requestId))

@@ -15,11 +15,6 @@ export interface ListRequest {
   readonly query: Query
   /** Whether the result changes only by events, so that it has an `ETag`. */
   readonly isTagged: boolean
-  /** Undefined for a JSON page without embedded items. */
-  readonly exported: ExportForm | undefined
-}
-
-export interface ExportForm {
   readonly form: Form
   /** The whole result instead of a page. */
   readonly isWhole: boolean
@@ -34,31 +29,24 @@ export function parseList(
   limits: QueryLimits,
   { time, nowMs }: { readonly time: Path | undefined; readonly nowMs: number },
 ): ListRequest {
+  const form = formOf(request)
   const query = parseQuery(parameters, limits, { time, now: nowMs })
   // The result of filters relative to now changes without an event.
   const isRelative = (time !== undefined || query.namesReceived === true) && mayBeRelative(parameters)
+  if (!form) throw new Refusal('NotAcceptable', `Items are available as ${Object.values(TYPES).join(', ')}.`)
+  const isWhole = isForAll(parameters)
+  if (isWhole && query.relations?.length) {
+    throw new Refusal('Invalid', 'The whole result (all=true) has no embedded items; ask for pages.')
+  }
   return {
     request,
     name,
     parameters,
     query,
     isTagged: !isRelative,
-    exported: exportOf(formOf(request), parameters, query),
+    form,
+    isWhole,
   }
-}
-
-function exportOf(
-  form: Form | undefined,
-  parameters: readonly Parameter[],
-  { relations = [] }: Pick<Query, 'relations'>,
-): ExportForm | undefined {
-  if (!form) throw new Refusal('NotAcceptable', `Items are available as ${Object.values(TYPES).join(', ')}.`)
-  const isWhole = isForAll(parameters)
-  const isEmbedding = relations.length > 0
-  if (isWhole && isEmbedding) {
-    throw new Refusal('Invalid', 'The whole result (all=true) has no embedded items; ask for pages.')
-  }
-  return form === 'json' && !isWhole && !isEmbedding ? undefined : { form, isWhole }
 }
 
 /** Whether the whole result is requested instead of a page. */

@@ -1,7 +1,6 @@
 import type { Position } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
-import { LongText, type PageText } from '../query/page-text.ts'
 import { type PageLink, pageLinks } from '../query/paging.ts'
 import type { Parameter, Query } from '../query/query.ts'
 import type { CachedResponse } from '../query/response-cache.ts'
@@ -11,9 +10,7 @@ import type { Reply } from './exchange.ts'
 /** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024
 
-type Page = Omit<CachedResponse, 'text'> & Pick<PageText, 'text'>
-
-export function replyPage(reply: Reply, { text, total, link }: Page): void {
+export function replyPage(reply: Reply, { text, total, link }: CachedResponse): void {
   reply.set('X-Total-Count', String(total))
   if (link !== undefined) reply.set('Link', link)
   reply.json(text)
@@ -51,13 +48,6 @@ export function wrapperOf(
 ): Wrapper | undefined {
   const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
   return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)
-}
-
-export function wrapped(text: PageText['text'], wrapper: Wrapper | undefined): string | LongText {
-  if (!wrapper) return text
-  const { before, after } = wrapper
-  if (typeof text === 'string') return before + text + after
-  return new LongText([before, ...text.pieces, after], text.bytes + Buffer.byteLength(before + after))
 }
 
 /** FakeServer's object around a page (`Api.UseResultObject`). */

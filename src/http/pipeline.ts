@@ -14,6 +14,7 @@
  * Koa before `admit`, so a request that it changes is authorized as changed.
  */
 
+import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
 import type { Principal } from '../access/accounts.ts'
 import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
@@ -51,11 +52,23 @@ export class Pipeline {
       const pending = inOrder(steps, request, reply)
       if (pending) {
         return pending.then(
-          () => this.#respond(request, reply),
+          () => this.#complete(request, reply),
           (error) => this.#refuse(error, request, reply),
         )
       }
     } catch (error) {
+      this.#refuse(error, request, reply)
+      return
+    }
+    this.#complete(request, reply)
+  }
+
+  /** Holds the memory of the response. When that is refused, the refusal is the response. */
+  #complete(request: HttpRequest, reply: Reply): void {
+    try {
+      holdBody(request, reply)
+    } catch (error) {
+      if (reply.body instanceof Readable) reply.body.destroy()
       this.#refuse(error, request, reply)
       return
     }
@@ -72,6 +85,23 @@ export class Pipeline {
     replyProblem(error, request, reply, this.#log)
     this.#respond(request, reply)
   }
+}
+
+/** A shorter response is not counted. */
+const SHORT_CHARACTERS = 16 * 1024
+/** Bytes for each character of a response: the text, and its copy at the connection. */
+const CHARACTER_BYTES = 2
+/** The memory of a stream: parts of 16 to 128 KiB, in the stream and at the connection. */
+const STREAM_BYTES = 256 * 1024
+
+/** A completed write is not refused any more. */
+function holdBody(request: HttpRequest, { body }: Reply): void {
+  const isLong = typeof body === 'string' || Buffer.isBuffer(body) ? body.length > SHORT_CHARACTERS : body !== undefined
+  if (!isLong) return
+  const memory = request.memoryFor('responses')
+  const bytes = body instanceof Readable ? STREAM_BYTES : CHARACTER_BYTES * (body as string | Buffer).length
+  if (isSafe(request.method)) memory.hold(bytes)
+  else memory.count(bytes)
 }
 
 /** Runs steps in order, without a pause while they are synchronous. */

@@ -8,6 +8,7 @@ import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
 import type { Relation } from './json-server.ts'
+import type { ItemText } from './page.ts'
 import { RECEIVED, withReceived } from './parameter.ts'
 import type { UnpagedQuery } from './result-cursor.ts'
 
@@ -34,12 +35,10 @@ type Each = (item: JsonObject, place: number) => void
 /** Calls `each` with every wanted item, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each, turn: Turn) => Promise<void>
 
-export interface ItemText {
-  readonly text: string
-}
-
-/** Highest number of characters of a page with its embedded items. */
+/** Highest number of characters of a page with its embedded items, which are joined at once. */
 const MOST_CHARACTERS = 2 ** 25
+/** Bytes for each of these characters: the item, the list that shows it, and the item around that. */
+const CHARACTER_BYTES = 4
 /** Items whose children are found at once by their keys. */
 const FOUND_AT_ONCE = 64
 
@@ -76,7 +75,7 @@ export async function embed(
   match: Match,
   turn: Turn,
 ): Promise<readonly ItemText[]> {
-  const embedded = new Embedded(items.length, most)
+  const embedded = new Embedded(items.length, most, turn)
   for (const one of related) {
     if (one.isMany) await embedMany(items, one, embedded, match, turn)
     else await embedOne(items, one, embedded, turn)
@@ -95,11 +94,13 @@ export async function embed(
 class Embedded {
   readonly #most: number
   readonly #members: readonly Map<string, string>[]
+  readonly #turn: Turn
   #items = 0
   #characters = 0
 
-  constructor(size: number, most: number) {
+  constructor(size: number, most: number, turn: Turn) {
     this.#most = most
+    this.#turn = turn
     this.#members = Array.from({ length: size }, () => new Map())
   }
 
@@ -119,6 +120,7 @@ class Embedded {
   countCharacters(characters: number): void {
     this.#characters += characters
     if (this.#characters > MOST_CHARACTERS) throw tooMuch(`more than ${MOST_CHARACTERS} characters`)
+    this.#turn.hold(CHARACTER_BYTES * characters)
   }
 }
 

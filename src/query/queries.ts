@@ -6,16 +6,16 @@ import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'
 import { type Asker, type Limit, type Turn, Turns } from '../runtime/turns.ts'
-import { groupText } from './aggregate/group-query.ts'
+import { groupPage } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
-import { embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
+import { embed, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
 import { IndexAdvisor, type IndexAdvisorOptions } from './index/advisor.ts'
-import { findPage, type PageItems, visitMatches } from './index/finder.ts'
+import { findPlaces, visitMatches } from './index/finder.ts'
 import { AccessPaths, type IndexPlan, ITEM_MS, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
-import { type PageText, pageText } from './page-text.ts'
+import { type ItemText, type Page, pageOfItems } from './page.ts'
 import type { Query } from './query.ts'
 import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
@@ -43,10 +43,12 @@ export type PresentCollection = Collection
 /** The queried data: a collection, which is pinned when the work begins, or a snapshot, which the caller releases. */
 export type QuerySource = Collection | CollectionSnapshot
 
-type State = Pick<CollectionSnapshot, 'at' | 'position' | 'exists'>
-
-interface PageItemsAt extends PageItems, State {}
-interface PageTextAt extends PageText, State {}
+/** The items of a page, all of them in memory, at one position. */
+export interface PageItems extends Pick<CollectionSnapshot, 'at'> {
+  readonly items: readonly Item[]
+  /** Number of matching items on all pages. */
+  readonly total: number
+}
 
 /** The ids of the items that match filters at one position. */
 interface MatchingIds {
@@ -55,6 +57,9 @@ interface MatchingIds {
   /** Whether an item that was written since matches. */
   readonly matches: (item: JsonObject) => boolean
 }
+
+/** Approximate memory of an item besides its text. */
+const ITEM_BYTES = 120
 
 /**
  * Answers queries as of the position at which they arrive. Long work takes turns and reads at that position until its
@@ -79,13 +84,31 @@ export class Queries implements Projection {
     this.#advisor.buildConfigured()
   }
 
-  /** The requested page as text. Throws when the client has disconnected. */
-  answer(source: QuerySource, query: Query, asker?: Asker): Promise<PageTextAt> {
-    return this.#execute(source, query, answerQuery, asker)
+  /** Executes a query, then `use` with its page in the same task. Throws when the client has disconnected. */
+  page<Result>(
+    snapshot: CollectionSnapshot,
+    query: Query,
+    use: (page: Page, turn: Turn) => Promise<Result>,
+    asker?: Asker,
+  ): Promise<Result> {
+    return this.#turns.run(async (turn) => {
+      const plan = await this.#planOf(snapshot, query, turn)
+      turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
+      return use(await pageOf(snapshot, query, plan, turn), turn)
+    }, asker)
   }
 
-  find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItemsAt> {
-    return this.#execute(source, query, findPage, asker)
+  /** The items of a page of the present, or of a snapshot, which the caller releases. */
+  async find(source: QuerySource, query: Query, asker?: Asker): Promise<PageItems> {
+    const snapshot = source instanceof Collection ? this.hold(source) : source
+    try {
+      return await this.#turns.run(async (turn) => {
+        const { places, total } = await findPlaces(snapshot, query, await this.#planOf(snapshot, query, turn), turn)
+        return { items: await readItems(snapshot, places, turn), total, at: snapshot.at }
+      }, asker)
+    } finally {
+      if (snapshot !== source) snapshot.release()
+    }
   }
 
   /** The texts of items, of which `fields` are shown, with related ones in them: at most so many in all. */
@@ -133,25 +156,6 @@ export class Queries implements Projection {
     })
   }
 
-  #execute<Result>(
-    source: QuerySource,
-    query: Query,
-    execute: (snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined, turn: Turn) => Promise<Result>,
-    asker: Asker | undefined,
-  ): Promise<Result & State> {
-    return this.#turns.run(async (turn) => {
-      const snapshot = source instanceof Collection ? this.hold(source) : source
-      try {
-        const plan = await this.#planOf(snapshot, query, turn)
-        turn.estimatedMs = itemsToRead(snapshot, query, plan) * ITEM_MS
-        const { at, position, exists } = snapshot
-        return { ...(await execute(snapshot, query, plan, turn)), at, position, exists }
-      } finally {
-        if (snapshot !== source) snapshot.release()
-      }
-    }, asker)
-  }
-
   /** The most helpful index, if any. Queries of the past do not count towards the indexes of the present. */
   async #planOf(snapshot: CollectionSnapshot, query: Query, turn: Turn): Promise<IndexPlan | undefined> {
     const accessPaths = new AccessPaths(query)
@@ -162,16 +166,31 @@ export class Queries implements Projection {
   }
 }
 
-async function answerQuery(
+async function pageOf(
   snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
   turn: Turn,
-): Promise<PageText> {
-  const { grouping } = query
-  if (grouping) return groupText(snapshot, query, grouping, plan, turn)
-  const { items, total } = await findPage(snapshot, query, plan, turn)
-  return { text: await pageText(items, query.fields, turn), total }
+): Promise<Page> {
+  const { grouping, fields } = query
+  if (grouping) return groupPage(snapshot, query, grouping, plan, turn)
+  const { places, total } = await findPlaces(snapshot, query, plan, turn)
+  return pageOfItems(snapshot.items, places, total, fields)
+}
+
+async function readItems(
+  { items }: CollectionSnapshot,
+  places: readonly number[],
+  turn: Turn,
+): Promise<readonly Item[]> {
+  const read: Item[] = []
+  for (const place of places) {
+    if (turn.isOver) await turn.next()
+    const item = items.itemAt(place) as Item
+    turn.hold(ITEM_BYTES + 2 * item.text.length)
+    read.push(item)
+  }
+  return read
 }
 
 /** About how many items, or the time of as many, a query takes. */

@@ -91,6 +91,7 @@ export class Memory {
   readonly #budget: MemoryBudget
   readonly #kind: MemoryKind
   #bytes = 0
+  #isEnded = false
 
   constructor(budget: MemoryBudget, kind: MemoryKind) {
     this.#budget = budget
@@ -103,17 +104,29 @@ export class Memory {
 
   /** @throws {Refusal} as `MemoryBudget.makeRoom` does; then nothing more is held. */
   hold(bytes: number): void {
-    if (this.#bytes + bytes > FREE_BYTES) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
+    if (this.#bytes + bytes > FREE_BYTES && !this.#isEnded) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
     this.count(bytes)
   }
 
   /** Holds what cannot be refused any more, such as the response of a completed write. */
   count(bytes: number): void {
+    if (this.#isEnded) return
     this.#bytes += bytes
     this.#budget.count(this.#kind, bytes)
   }
 
+  /** Resolves when no more is held in all than the budget allows. */
+  async untilRoom(): Promise<void> {
+    await this.#budget.untilRoom()
+  }
+
   release(): void {
     this.count(-this.#bytes)
+  }
+
+  /** Releases what is held. What its holder asks for later is not counted: it is about to end, too. */
+  end(): void {
+    this.release()
+    this.#isEnded = true
   }
 }

@@ -24,7 +24,7 @@ import type { ServiceContext } from './service-context.ts'
 /** All resources of the service, and what the fast front and Koa need to serve them. */
 export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
   const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes, limitedLog } = context
-  const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
+  const { log, newId, wwwroot, pages, builtPages, middleware, memory } = dependencies
   const all = [
     ...apiResourcesOf(context),
     ...eventResourcesOf(context),
@@ -44,6 +44,7 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
     streams: new FileStreams(context.descriptors.files),
     log: limitedLog,
     newId,
+    memory,
     wwwroot,
     pages,
     builtPages,
@@ -51,7 +52,7 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
   }
 }
 
-function apiResourcesOf({ engine, settings, arrivals, limitedLog }: ServiceContext): readonly Resource[] {
+function apiResourcesOf({ engine, settings, dependencies, arrivals, limitedLog }: ServiceContext): readonly Resource[] {
   const { views, past, queries, handler, journal, bus } = engine
   const { api, limits } = settings
   const { queryBytes: bytes, queryParameters: parameters } = limits
@@ -67,7 +68,7 @@ function apiResourcesOf({ engine, settings, arrivals, limitedLog }: ServiceConte
     hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log: limitedLog }),
     isJsonServer: api.compatibility === 'json-server',
     limits: { ...limits, bytes, parameters },
-    turns: new Turns(),
+    turns: new Turns({ memory: dependencies.memory }),
     useResultObject: api.useResultObject,
     idField: settings.dataStore.idField,
     times: eventTimesOf(settings.collections),

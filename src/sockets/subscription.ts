@@ -2,7 +2,7 @@ import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
-import type { PageItems } from '../query/index/finder.ts'
+import type { PageItems } from '../query/queries.ts'
 import type { Change, Subscribed } from './protocol.ts'
 import type { SubscriptionFilter } from './subscribe-request.ts'
 

@@ -13,7 +13,7 @@ import { type CollectionSnapshot, itemsOf } from '../../src/query/collection-sna
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { scan } from '../query/scan.ts'
-import { whole } from '../support/api.ts'
+import { answerOf, whole } from '../support/api.ts'
 import { CollectionWriter, collectionOf, project, storedHistory } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -191,7 +191,7 @@ class World {
     const wanted = scan(then?.items() ?? [], query)
     const reading = await past.collection('things', at)
     const context = `asOf=${at} of ${writer.views.position}, ${search}, ${size} from ${offset}`
-    const { text, total } = await queries.answer(reading, query)
+    const { text, total } = await answerOf(queries, reading, query)
     assert.equal(total, wanted.total, context)
     assert.equal(whole(text), wanted.text, context)
     assert.equal(reading.position, then?.facts.position, context)
@@ -240,7 +240,7 @@ describe('a past collection', () => {
     const queries = new Queries({ views, bytes: 0 })
     const total = async (at: Position): Promise<number> => {
       const reading = await past.collection('things', at)
-      const { total } = await queries.answer(reading, queryOf('n_gte=5&sort=-n&pageSize=3'))
+      const { total } = await answerOf(queries, reading, queryOf('n_gte=5&sort=-n&pageSize=3'))
       reading.release()
       return total
     }
@@ -267,7 +267,7 @@ describe('a past collection', () => {
     }
     const reading = await new Past(journal, views, storedHistory(views)).collection('things', 400)
     assert.deepEqual(views.indexes.all, [])
-    const { total } = await new Queries({ views, bytes: 0 }).answer(reading, queryOf('n=5'))
+    const { total } = await answerOf(new Queries({ views, bytes: 0 }), reading, queryOf('n=5'))
     assert.equal(total, 1)
     reading.release()
   })

@@ -8,7 +8,7 @@ import { parseWindow } from '../../src/query/aggregate/window.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
-import { whole } from '../support/api.ts'
+import { answerOf, whole } from '../support/api.ts'
 import { type CollectionWriter, collectionOf } from '../support/collections.ts'
 import { SEED } from '../support/random.ts'
 
@@ -24,7 +24,7 @@ interface Asked {
 async function ask({ collection, views }: CollectionWriter, search: string, time = TIME): Promise<Asked> {
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const query = parseQuery(parseParameters(search, 100), LIMITS, { time })
-  const { text, total } = await queries.answer(collection, query)
+  const { text, total } = await answerOf(queries, collection, query)
   return { rows: JSON.parse(whole(text)) as JsonValue[], total }
 }
 

@@ -8,7 +8,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Store } from '../../src/store/store.ts'
-import { whole } from '../support/api.ts'
+import { answerOf, whole } from '../support/api.ts'
 import { CollectionWriter, collectionOf } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -148,7 +148,7 @@ describe('event times', () => {
         const asked = search(random, filters, sort)
         const wanted = items.filter((item) => filters.every(([operator, value]) => passes(item, operator, value)))
         if (sort !== '') wanted.sort((a, b) => rankOf(a, sort[0] === '-') - rankOf(b, sort[0] === '-') || a.id - b.id)
-        const answer = await queries.answer(collection, queryOf(`${asked}&pageSize=1000`))
+        const answer = await answerOf(queries, collection, queryOf(`${asked}&pageSize=1000`))
         const ids = (JSON.parse(whole(answer.text)) as readonly { readonly id: number }[]).map(({ id }) => id)
         assert.deepEqual(
           ids,
@@ -166,7 +166,7 @@ describe('event times', () => {
     )
     const queries = new Queries({ views, bytes: 1 })
     const found = async (text: string): Promise<readonly unknown[]> => {
-      const { text: page } = await queries.answer(collection, queryOf(`${text}&pageSize=1000`))
+      const { text: page } = await answerOf(queries, collection, queryOf(`${text}&pageSize=1000`))
       return (JSON.parse(whole(page)) as readonly { data: { t: JsonValue } }[]).map(({ data }) => data.t)
     }
     assert.deepEqual(await found('data.t_gte=now-24h'), INSTANTS.slice(3).flat())
@@ -180,7 +180,7 @@ describe('event times', () => {
     )
     await views.indexes.build(collection.facts.table, collection.name, [TIME])
     const queries = new Queries({ views, bytes: 1 })
-    const total = async (text: string): Promise<number> => (await queries.answer(collection, queryOf(text))).total
+    const total = async (text: string): Promise<number> => (await answerOf(queries, collection, queryOf(text))).total
     assert.equal(
       await total('data.t_startswith=2026-11-20'),
       POOL.filter((one) => /^2026-11-20/.test(String(one)) && typeof one === 'string').length + 1,
@@ -194,7 +194,7 @@ describe('event times', () => {
     const { collection, views } = collectionOf(bodies, { times: new Map([['things', TIME]]) })
     const queries = new Queries({ views, bytes: 1 })
     const rows = async (text: string): Promise<readonly JsonObject[]> =>
-      JSON.parse(whole((await queries.answer(collection, queryOf(text))).text))
+      JSON.parse(whole((await answerOf(queries, collection, queryOf(text))).text))
     const check = async (): Promise<void> => {
       const days = await rows('aggregate=count,first(n),last(n)&window=1d&data.t_gte=2026-11-20&data.t_lt=20261121')
       const today = bodies.filter(({ data: { t } }) => [3, 4, 5, 6].includes(lineOf(t) ?? -1))
@@ -247,7 +247,8 @@ test('an index that was built with another event time is not used, and is built 
   const again = new Views(Store.open(path), { times: new Map([['things', TIME]]) })
   const queries = new Queries({ views: again, bytes: 1 })
   const check = async (): Promise<void> => {
-    const { text } = await queries.answer(
+    const { text } = await answerOf(
+      queries,
       again.find('things') as Collection,
       queryOf('data.t_gte=20261120&sort=-data.t'),
     )

@@ -9,7 +9,7 @@ import { Views } from '../../src/projections/views.ts'
 import { AccessPaths } from '../../src/query/index/plan.ts'
 import { Queries, type QuerySource } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { whole } from '../support/api.ts'
+import { answerOf, whole } from '../support/api.ts'
 import { collectionOf, recordOf, storedHistory } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
@@ -134,7 +134,7 @@ class World {
       const reading = at === undefined ? undefined : await this.#past[index]?.collection('things', at)
       const source: QuerySource = reading ?? writer.collection
       try {
-        const { text, total } = await (this.#queries[index] as Queries).answer(source, queryOf(search))
+        const { text, total } = await answerOf(this.#queries[index] as Queries, source, queryOf(search))
         answers.push([whole(text), total])
       } finally {
         reading?.release()
@@ -183,9 +183,9 @@ describe('a query with groups that an index covers', () => {
     )
     const queries = new Queries({ views, bytes: 1 })
     const asked = async (): Promise<unknown> => {
-      const newest = await queries.answer(collection, queryOf('newestBy=mac&fields=n'))
+      const newest = await answerOf(queries, collection, queryOf('newestBy=mac&fields=n'))
       const search = 'aggregate=first(n),last(n)&groupBy=mac'
-      const values = await queries.answer(collection, queryOf(search))
+      const values = await answerOf(queries, collection, queryOf(search))
       return [whole(newest.text), JSON.parse(whole(values.text))]
     }
     const expected = [
@@ -208,7 +208,7 @@ describe('a query with groups that an index covers', () => {
     const queries = new Queries({ views, bytes: 1 })
     const expected = [{ mac: 'a', 'first(n)': 5, 'last(n)': 1, 'delta(n)': 13 }]
     const check = async (): Promise<void> => {
-      assert.deepEqual(JSON.parse(whole((await queries.answer(collection, query)).text)), expected)
+      assert.deepEqual(JSON.parse(whole((await answerOf(queries, collection, query)).text)), expected)
     }
     await check()
     await views.indexes.build(collection.facts.table, collection.name, ['mac', 'n'].map(parsePath))
@@ -226,7 +226,7 @@ describe('a query with groups that an index covers', () => {
     }
     const check = async (): Promise<void> => {
       for (const [search, rows] of Object.entries(expected)) {
-        const { text } = await queries.answer(collection, queryOf(search))
+        const { text } = await answerOf(queries, collection, queryOf(search))
         assert.deepEqual(JSON.parse(whole(text)), rows, search)
       }
     }
@@ -253,14 +253,14 @@ describe('a query with groups that an index covers', () => {
         count++
         return itemAt(place)
       }
-      await queries.answer(reading, queryOf(search))
+      await answerOf(queries, reading, queryOf(search))
       reading.release()
       return count
     }
     const search = 'aggregate=count,avg(data.t),last(data.t)&groupBy=mac&window=1h&time_gte=1774731600000'
     assert.ok((await read(search)) >= 3000)
     // The second time an index is built.
-    for (let asked = 0; asked < 2; asked++) await queries.answer(collection, queryOf(search))
+    for (let asked = 0; asked < 2; asked++) await answerOf(queries, collection, queryOf(search))
     await until('the index is built', () => views.indexes.of(collection.facts.table).some(({ isBuilt }) => isBuilt))
     assert.deepEqual(
       views.indexes.all.map(({ name }) => name),
@@ -271,7 +271,7 @@ describe('a query with groups that an index covers', () => {
     assert.equal(await read('aggregate=count&groupBy=mac'), 0)
     assert.equal(await read('distinct=mac'), 0)
     assert.equal(await read('newestBy=mac'), 5, 'those that are answered')
-    for (let asked = 0; asked < 2; asked++) await queries.answer(collection, queryOf('newestBy=mac'))
+    for (let asked = 0; asked < 2; asked++) await answerOf(queries, collection, queryOf('newestBy=mac'))
     assert.equal(views.indexes.all.length, 1, 'no other index would help more')
   })
 })

@@ -6,7 +6,7 @@ import { AccessPaths } from '../../src/query/index/plan.ts'
 import { pageLinks } from '../../src/query/paging.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { whole } from '../support/api.ts'
+import { answerOf, whole } from '../support/api.ts'
 import { type CollectionWriter, collectionOf } from '../support/collections.ts'
 import { SEED } from '../support/random.ts'
 import { ORDER } from './order.ts'
@@ -225,10 +225,10 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   const parameters = parseParameters(search, LIMITS.parameters)
   const query = parseQuery(parameters, LIMITS)
   const queries = new Queries({ views, bytes: 2 ** 20 })
-  const { text: body, total } = await queries.answer(collection, query)
+  const { text: body, total } = await answerOf(queries, collection, query)
   const { ideal } = new AccessPaths(query)
   if (ideal.length > 0) await views.indexes.build(collection.facts.table, collection.name, ideal)
-  const again = await queries.answer(collection, query)
+  const again = await answerOf(queries, collection, query)
   assert.deepEqual([again.text, again.total], [body, total], search)
   const next = pageLinks(parameters, query.page, total).find(({ relation }) => relation === 'next')
   return { items: JSON.parse(whole(body)) as JsonObject[], total, next: next?.search }

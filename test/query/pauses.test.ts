@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../src/collections/item.ts'
+import { jsonWriter } from '../../src/http/formats/writers.ts'
 import { selectionOf } from '../../src/json/paths.ts'
 import type { Grouping } from '../../src/query/aggregate/aggregation.ts'
-import { groupText } from '../../src/query/aggregate/group-query.ts'
+import { groupPage } from '../../src/query/aggregate/group-query.ts'
 import { PresentSnapshot } from '../../src/query/collection-snapshot.ts'
 import { embed, type Match } from '../../src/query/embedding.ts'
-import { findPage, visitMatches } from '../../src/query/index/finder.ts'
-import { pageText } from '../../src/query/page-text.ts'
+import { findPlaces, visitMatches } from '../../src/query/index/finder.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { NO_PAGE } from '../../src/query/result-cursor.ts'
 import type { Turn } from '../../src/runtime/turns.ts'
@@ -39,7 +39,7 @@ for (const search of ['text=x', 'text=x&sort=text', 'sort=text', 'aggregate=coun
     const turn = new CountedTurn()
     const query = queryOf(search)
     if (query.grouping) await visitMatches(snapshot, query, undefined, () => {}, turn)
-    else assert.equal((await findPage(snapshot, query, undefined, turn)).total, 100)
+    else assert.equal((await findPlaces(snapshot, query, undefined, turn)).total, 100)
     assert.ok(turn.pauses >= 100, `${turn.pauses} pauses`)
     snapshot.release()
   })
@@ -48,18 +48,18 @@ for (const search of ['text=x', 'text=x&sort=text', 'sort=text', 'aggregate=coun
 test('the selection of fields from a page pauses at each item', async () => {
   const items = Array.from({ length: 100 }, (_, id) => ({ text: `{"id":${id},"n":1}` }))
   const turn = new CountedTurn()
-  await pageText(items, selectionOf([['n']]), turn)
+  await jsonWriter(selectionOf([['n']])).part(items, turn)
   assert.ok(turn.pauses >= 100, `${turn.pauses} pauses`)
 })
 
 test('rows with the spellings of event times pause at each of these', async () => {
-  const times = Array.from({ length: 50 }, (_, n) => ({ n, time: `2026-11-20T10:00:${n}` }))
+  const times = Array.from({ length: 50 }, (_, n) => ({ n, time: `2026-11-20T10:00:${String(n).padStart(2, '0')}` }))
   const { collection } = collectionOf(times)
   const snapshot = new PresentSnapshot(collection, [])
   const parameters = parseParameters('aggregate=min(time),max(time)&groupBy=n', 1000)
   const query = parseQuery(parameters, { parameters: 1000, pageSize: 1000 }, { time: ['time'] })
   const turn = new CountedTurn()
-  const { total } = await groupText(snapshot, query, query.grouping as Grouping, undefined, turn)
+  const { total } = await groupPage(snapshot, query, query.grouping as Grouping, undefined, turn)
   assert.equal(total, 50)
   // One for each item that is scanned, for each row and each of its times, and for each row as text.
   assert.ok(turn.pauses >= 50 * (1 + 1 + 2 + 1), `${turn.pauses} pauses`)

@@ -11,7 +11,7 @@ import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { Store } from '../../src/store/store.ts'
-import { whole } from '../support/api.ts'
+import { answerOf, whole } from '../support/api.ts'
 import { CollectionWriter, collectionOf, project, recordOf, type WithId } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -213,7 +213,7 @@ class World {
   /** An answer equals what a scan finds at the position that the answer is of. */
   async check(queries: Queries): Promise<void> {
     const { search, query } = this.query()
-    const { text, total, at } = await queries.answer(this.collection, query)
+    const { text, total, at } = await answerOf(queries, this.collection, query)
     const then = this.#isRemembering ? this.#snapshots.get(at)?.get('things') : this.collection
     const wanted = scan(then?.items() ?? [], query)
     const by = queries.list().map(({ path }) => path)
@@ -296,7 +296,7 @@ describe('the choice of indexes', () => {
     const queries = new Queries({ views, bytes })
     for (const search of searches) {
       const query = queryOf(search)
-      const { text, total } = await queries.answer(collection, query)
+      const { text, total } = await answerOf(queries, collection, query)
       const wanted = scan(collection.items(), query)
       assert.deepEqual([whole(text), total], [wanted.text, wanted.total], search)
       await until('it is built', () => queries.list().every(({ built }) => built === undefined))
@@ -343,7 +343,7 @@ describe('the choice of indexes', () => {
     // The clock stands still, so that all queries are answered before the first index is built.
     const queries = new Queries({ views, bytes: ROOM, turns: new Turns({ now: () => 0 }) })
     for (const sort of ['n', 'n', 'mac', 'mac', 'at', 'at', 'at', 'id']) {
-      await queries.answer(collection, queryOf(`sort=${sort}`))
+      await answerOf(queries, collection, queryOf(`sort=${sort}`))
     }
     await until('all are built', () => queries.list().filter(({ built }) => built === undefined).length === 3)
     assert.deepEqual(pathsOf(queries), ['n', 'at', 'mac'])
@@ -359,7 +359,7 @@ describe('the choice of indexes', () => {
     writer.order(1999, 7, 5)
     queries.apply()
     for (const search of ['n_gt=5&sort=-n', 'mac=F4:1&sort=at', 'sort=mac', 'sort=mac', 'sort=mac']) {
-      const { text, total } = await queries.answer(collection, queryOf(search))
+      const { text, total } = await answerOf(queries, collection, queryOf(search))
       const wanted = scan(collection.items(), queryOf(search))
       assert.deepEqual([whole(text), total], [wanted.text, wanted.total], search)
     }
@@ -430,7 +430,7 @@ describe('the choice of indexes', () => {
     )
     const check = async (): Promise<void> => {
       const query = queryOf('n_gte=990&sort=-n')
-      const { text, total } = await queries.answer(collection, query)
+      const { text, total } = await answerOf(queries, collection, query)
       assert.deepEqual({ text, total }, scan(collection.items(), query))
       assert.equal(queries.list()[0]?.entries, collection.size)
     }
@@ -464,7 +464,7 @@ describe('the choice of indexes', () => {
     const things = again.find('things') as Collection
     const query = queryOf('mac=F4:2&sort=-at&pageSize=3')
     const queries = new Queries({ views: again, bytes: 0 })
-    const { text, total } = await queries.answer(things, query)
+    const { text, total } = await answerOf(queries, things, query)
     assert.deepEqual({ text, total }, scan(things.items(), query))
     assert.deepEqual(
       queries.list().map(({ path, uses }) => [path, uses]),
@@ -495,7 +495,7 @@ test('an item sorts by the first of several values, whichever was filtered by', 
   await views.indexes.build(collection.facts.table, 'things', [['c', 'd']])
   for (const search of ['c.d=null&sort=c.d', 'c.d=null&sort=-c.d', 'c.d_in=0,null&sort=c.d', 'c.d=0']) {
     const query = parseQuery(parseParameters(search, 10), LIMITS)
-    const { text, total } = await queries.answer(collection, query)
+    const { text, total } = await answerOf(queries, collection, query)
     assert.deepEqual({ text, total }, scan(collection.items(), query), search)
   }
 })
@@ -508,7 +508,7 @@ test('a query finds all matches even when an item gets too many values for an in
   const queries = new Queries({ views, bytes: ROOM })
   await views.indexes.build(collection.facts.table, 'things', [['n'], ['tags']])
   const total = async (search: string): Promise<number> =>
-    (await queries.answer(collection, parseQuery(parseParameters(search, 10), LIMITS))).total
+    (await answerOf(queries, collection, parseQuery(parseParameters(search, 10), LIMITS))).total
   assert.equal(await total('n=5&tags=common'), 300)
   writer.put({ id: 6000, n: 5, tags: [...tooMany, 'common'] })
   assert.equal(await total('n=5&tags=common'), 301)

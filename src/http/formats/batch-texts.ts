@@ -2,7 +2,7 @@
 import type { BatchItem } from '../../commands/command.ts'
 import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
 import { checkValues, elementsOf, Malformed, parseChecked, parseJsonText } from '../../json/parse.ts'
-import type { JsonValue } from '../../json/value.ts'
+import { bytesOfValue, type JsonValue } from '../../json/value.ts'
 import { Syntax } from '../../json/where-malformed.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
@@ -24,7 +24,7 @@ interface BatchLimits {
 
 /** The elements of a JSON list. */
 export async function itemsOfList(text: string, limits: BatchLimits, turn: Turn): Promise<readonly BatchItem[]> {
-  const items = new Items(limits)
+  const items = new Items(limits, turn)
   const elements: string[] = []
   try {
     for (const element of elementsOf(text)) {
@@ -62,7 +62,7 @@ async function malformed(text: string, turn: Turn): Promise<Refusal> {
 
 /** One JSON text per line; empty lines are skipped. */
 export async function itemsOfLines(text: string, limits: BatchLimits, turn: Turn): Promise<readonly BatchItem[]> {
-  const items = new Items(limits)
+  const items = new Items(limits, turn)
   let line = 0
   for (let from = 0; from < text.length; ) {
     if (turn.isOver) await turn.next()
@@ -87,13 +87,16 @@ export async function itemsOfCsv(
   limits: BatchLimits,
   turn: Turn,
 ): Promise<readonly BatchItem[]> {
-  const items = new Items(limits)
+  const items = new Items(limits, turn)
   for (const row of csvItems(papa, text, { hasHeader, mostCharacters: limits.bytes })) {
     if (turn.isOver) await turn.next()
     if (row) items.add(row.line, row.item)
   }
   return items.all
 }
+
+/** Approximate memory of an item of a batch besides its value. */
+const ITEM_BYTES = 100
 
 /** The id of an item does not count towards its size. */
 const ID_CHARACTERS = 4096
@@ -107,9 +110,11 @@ function checkLength(json: string, { itemBytes }: BatchLimits): void {
 class Items {
   readonly all: BatchItem[] = []
   readonly #limits: BatchLimits
+  readonly #turn: Turn
 
-  constructor(limits: BatchLimits) {
+  constructor(limits: BatchLimits, turn: Turn) {
     this.#limits = limits
+    this.#turn = turn
   }
 
   check(count: number): void {
@@ -120,14 +125,18 @@ class Items {
   /** Adds an item, or its rejection if `parse` throws a Refusal. */
   add(line: number | undefined, parse: () => JsonValue): void {
     this.check(this.all.length + 1)
-    const at = line === undefined ? {} : { line }
+    const parsed = { ...(line !== undefined && { line }), ...this.#parsed(parse) }
+    if ('item' in parsed) this.#turn.hold(ITEM_BYTES + bytesOfValue(parsed.item))
+    else if (!this.#limits.isLenient) throw refusalAt(this.all.length, parsed, parsed.rejection)
+    this.all.push(parsed)
+  }
+
+  #parsed(parse: () => JsonValue): BatchItem {
     try {
-      this.all.push({ ...at, item: parseItem({ json: parse() }) })
+      return { item: parseItem({ json: parse() }) }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      const rejection = rejectionOf(error)
-      if (!this.#limits.isLenient) throw refusalAt(this.all.length, { ...at, rejection }, rejection)
-      this.all.push({ ...at, rejection })
+      return { rejection: rejectionOf(error) }
     }
   }
 }

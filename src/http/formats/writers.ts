@@ -2,14 +2,10 @@ import type Papa from 'papaparse'
 import { parseText } from '../../json/parse.ts'
 import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
+import type { ItemText } from '../../query/page.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import { type CsvColumns, cellOf } from './csv-columns.ts'
 import type { ItemShapes } from './item-shapes.ts'
-
-/** An item as JSON. */
-export interface ItemText {
-  readonly text: string
-}
 
 /** Writes items part by part. */
 export interface ItemsWriter {

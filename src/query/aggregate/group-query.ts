@@ -1,4 +1,3 @@
-import type { Item } from '../../collections/item.ts'
 import type { Sort } from '../../json/order.ts'
 import { formatPath } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
@@ -8,26 +7,26 @@ import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { visitMatches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
 import { comparingEntries, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
-import { type PageText, pageText } from '../page-text.ts'
+import { type ItemText, type Page, pageOfItems, pageOfTexts } from '../page.ts'
 import type { Query } from '../query.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
 import { IndexOnlyScan } from './index-only-scan.ts'
 import { NewestItems, Rows, timeBounds } from './rows.ts'
 
 /** Answers a query for groups, which must have at most as many rows in total as a page may have. */
-export async function groupText(
+export async function groupPage(
   snapshot: CollectionSnapshot,
   query: Query,
   grouping: Grouping,
   plan: IndexPlan | undefined,
   turn: Turn,
-): Promise<PageText> {
+): Promise<Page> {
   const most = query.page.largest
   if (grouping.kind === 'newest') {
     const newest = new NewestItems(grouping.path, grouping.time, most)
     if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest, turn)
     else await visitMatches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
-    return itemsText(snapshot, query, newest.places(), turn)
+    return newestPage(snapshot, query, newest.places())
   }
   const rows = new Rows({
     aggregation: grouping,
@@ -39,28 +38,18 @@ export async function groupText(
   else await visitMatches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
   const found = await sortedRows(await rows.rows(turn), query.sort, grouping, turn)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
-  const texts: { readonly text: string }[] = []
+  const texts: ItemText[] = []
   for (const row of page) {
     if (turn.isOver) await turn.next()
     texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
   }
-  return { text: await pageText(texts, undefined, turn), total: found.length }
+  return pageOfTexts(texts, found.length)
 }
 
-async function itemsText(
-  { items }: CollectionSnapshot,
-  { page, fields, sort }: Query,
-  places: readonly number[],
-  turn: Turn,
-): Promise<PageText> {
+function newestPage({ items }: CollectionSnapshot, { page, fields, sort }: Query, places: readonly number[]): Page {
   if (sort.length > 0)
     throw new Refusal('Invalid', 'The parameter newestBy sorts by its groups, and cannot be combined with sort.')
-  const found: Item[] = []
-  for (const place of places.slice(page.offset, page.offset + page.size)) {
-    if (turn.isOver) await turn.next()
-    found.push(items.itemAt(place) as Item)
-  }
-  return { text: await pageText(found, fields, turn), total: places.length }
+  return pageOfItems(items, places.slice(page.offset, page.offset + page.size), places.length, fields)
 }
 
 /** Sorts by columns, which the paths of the sorts name. */

@@ -1,4 +1,3 @@
-import type { Item } from '../../collections/item.ts'
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Turn } from '../../runtime/turns.ts'
@@ -9,32 +8,11 @@ import { placesInOrder } from './ordered-scan.ts'
 import type { IndexPlan } from './plan.ts'
 import { comparingEntries, FirstEntries, type SortEntry, sortEntryOf } from './sort-keys.ts'
 
-/** The result of a query: its page, and the number of matches on all pages. */
-export interface PageItems {
-  readonly items: readonly Item[]
-  readonly total: number
-}
-
 /** Keys processed between two checks of the turn. */
 const STEP = 256
 
-/** Executes a query, with an index if one helps. */
-export async function findPage(
-  snapshot: CollectionSnapshot,
-  query: Query,
-  plan: IndexPlan | undefined,
-  turn: Turn,
-): Promise<PageItems> {
-  const { places, total } = await findPlaces(snapshot, query, plan, turn)
-  const items: Item[] = []
-  for (const place of places) {
-    if (turn.isOver) await turn.next()
-    items.push(snapshot.items.itemAt(place) as Item)
-  }
-  return { items, total }
-}
-
-async function findPlaces(
+/** The places of a query's page, and the number of matches on all pages. Uses an index if one helps. */
+export async function findPlaces(
   snapshot: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
