@@ -37,6 +37,9 @@ export interface DifferenceOptions {
   readonly isCheck?: boolean
 }
 
+/** Approximate memory of a collection that is compared. */
+const COLLECTION_BYTES = 1000
+
 /** Places between two checks of the turn. */
 const STEP_PLACES = 65_536
 
@@ -54,6 +57,7 @@ export class Difference {
     const { base, hold } = this.#options
     const before = base.get(name)
     if (before && holdsObject(before) !== isObject) hold?.(before.size * EVENT_BYTES)
+    hold?.(COLLECTION_BYTES)
     const collection = new CollectionDifference(name, isObject, before, this.#options)
     this.#collections.set(name, collection)
     return collection

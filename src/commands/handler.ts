@@ -26,6 +26,11 @@ import { latestItems } from './latest-items.ts'
 import { decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
 
+/** A write with fewer characters of items is not counted. */
+const LONG_CHARACTERS = 16 * 1024
+/** Bytes for each character of an item while it is written: its value, its text, its line and its record in the store. */
+const CHARACTER_BYTES = 5
+
 interface HandlerOptions {
   readonly journal: Journal
   readonly durable: CollectionLookup
@@ -129,9 +134,19 @@ export class CommandHandler implements Projection {
       if (error instanceof Refusal) await this.#accepted.flushed
       throw error
     }
-    if (isEvents(decision)) return outcomeOf(await this.#accepted.append(decision, origin))
+    if (isEvents(decision)) return outcomeOf(await this.#append(decision, origin))
     await this.#accepted.flushed
     return { position: head, event: undefined, item: decision }
+  }
+
+  /** Holds the memory of long items until they are durable: many small patches of one may be in flight. */
+  #append(events: readonly DomainEvent[], origin: Origin): Promise<Recorded> {
+    let characters = 0
+    for (const event of events) if ('item' in event) characters += event.item.text.length
+    if (characters < LONG_CHARACTERS) return this.#accepted.append(events, origin)
+    const memory = new Memory(this.#memory, 'writes')
+    memory.hold(CHARACTER_BYTES * characters)
+    return this.#accepted.append(events, origin).finally(() => memory.release())
   }
 
   async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {

@@ -52,7 +52,8 @@ export async function readDataFileBody(
   { idField, mostValues }: { readonly idField: string; readonly mostValues: number },
   turn: Turn,
 ): Promise<ReadonlyMap<string, List<FileItem>>> {
-  const visitor = new Difference({ base: new Map(), idField, kind: 'restore', keeps: 'nothing' })
+  const hold = (bytes: number): void => turn.hold(bytes)
+  const visitor = new Difference({ base: new Map(), idField, hold, kind: 'restore', keeps: 'nothing' })
   await parse(bytesReader(bytes), { idField, mostValues, visitor }, turn, async (use) => use(bytesReader(bytes)))
   const { collections } = await visitor.end(turn)
   return new Map(collections.map(({ name, edited }) => [name, edited]))

@@ -171,7 +171,9 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       decoder.destroy()
     }
     const fail = (error: Error): void => {
-      // The rest is not inflated.
+      // The rest is not inflated, and what was read is not held while the refusal is sent.
+      parts.length = 0
+      chunks.length = 0
       source.off('data', take)
       endDecoder()
       reject(error)

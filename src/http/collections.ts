@@ -222,8 +222,9 @@ export async function replaceAll(request: HttpRequest, reply: Reply, options: Ap
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
   refuseNul(bytes)
-  const file = await turns.run((turn) =>
-    readDataFileBody(bytes as Buffer, { idField, mostValues: limits.itemValues }, turn),
+  const file = await turns.run(
+    (turn) => readDataFileBody(bytes as Buffer, { idField, mostValues: limits.itemValues }, turn),
+    { isGone: () => request.isGone(), memory: request.memoryFor('bodies') },
   )
   const collections = new Map<string, RestoredCollection | undefined>(views.names().map((name) => [name, undefined]))
   for (const [name, items] of file) collections.set(name, { items: () => items })
