@@ -124,8 +124,8 @@ class Deviation implements Accumulator {
   }
 }
 
-/** Highest number of characters of a text that are compared. */
-const MOST_COMPARED = 1024
+/** Highest number of characters of a text that are compared, here and for the order of rows. */
+export const MOST_COMPARED = 1024
 
 /** The lowest or highest number; without numbers, text in the order of queries, of equal ones the first. */
 class Extreme implements Accumulator {
@@ -162,7 +162,7 @@ class Extreme implements Accumulator {
   }
 }
 
-function characterCount(value: Scalar | KeyedTime | undefined): number {
+export function characterCount(value: Scalar | KeyedTime | undefined): number {
   return typeof value === 'string' ? value.length : 0
 }
 

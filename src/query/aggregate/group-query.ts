@@ -1,5 +1,6 @@
 import type { Item } from '../../collections/item.ts'
-import type { Sort } from '../../json/order.ts'
+import { mergeSort } from '../../json/merge-sort.ts'
+import { type Sort, sortKeys } from '../../json/order.ts'
 import { formatPath } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
@@ -7,9 +8,10 @@ import type { Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { visitMatches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
-import { comparingEntries, type SortEntry, sortEntryOf } from '../index/sort-keys.ts'
+import { comparingEntries, type SortEntry } from '../index/sort-keys.ts'
 import { type PageText, pageText } from '../page-text.ts'
 import type { Query } from '../query.ts'
+import { MOST_COMPARED } from './accumulator.ts'
 import { type Aggregation, type Grouping, timeColumns } from './aggregation.ts'
 import { IndexOnlyScan } from './index-only-scan.ts'
 import { NewestItems, Rows, timeBounds } from './rows.ts'
@@ -27,7 +29,7 @@ export async function groupText(
     const newest = new NewestItems(grouping.path, grouping.time, most)
     if (plan?.access.covered) await new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest, turn)
     else await visitMatches(snapshot, query, plan, (item, place) => newest.add(item, place), turn)
-    return itemsText(snapshot, query, newest.places(), turn)
+    return itemsText(snapshot, query, await newest.places(turn), turn)
   }
   const rows = new Rows({
     aggregation: grouping,
@@ -39,12 +41,29 @@ export async function groupText(
   else await visitMatches(snapshot, query, plan, (item, place) => rows.add(item, place), turn)
   const found = await sortedRows(await rows.rows(turn), query.sort, grouping, turn)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
-  const texts: { readonly text: string }[] = []
-  for (const row of page) {
-    if (turn.isOver) await turn.next()
-    texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
-  }
+  const texts = await rowTexts(page, grouping.kind === 'distinct', turn)
   return { text: await pageText(texts, undefined, turn), total: found.length }
+}
+
+/** The texts of rows, or of the values of their only column. */
+async function rowTexts(
+  rows: readonly JsonObject[],
+  areValues: boolean,
+  turn: Turn,
+): Promise<readonly { readonly text: string }[]> {
+  const columns = Object.keys(rows[0] ?? {}).map((name) => ({ name, before: `${JSON.stringify(name)}:` }))
+  const texts: { readonly text: string }[] = []
+  for (const row of rows) {
+    let text = ''
+    for (const { name, before } of columns) {
+      // A row may have a text of a megabyte in each column.
+      if (turn.isOver) await turn.next()
+      const value = JSON.stringify(row[name])
+      text += areValues ? value : `${text === '' ? '{' : ','}${before}${value}`
+    }
+    texts.push({ text: areValues ? text : `${text}}` })
+  }
+  return texts
 }
 
 async function itemsText(
@@ -88,7 +107,8 @@ async function sortedRows(
   const entries: SortEntry[] = []
   for (const [place, row] of rows.entries()) {
     if (turn.isOver) await turn.next()
-    entries.push(sortEntryOf(row, place, sort))
+    entries.push({ place, keys: sortKeys(row, sort, MOST_COMPARED) })
   }
-  return entries.sort(comparingEntries(sort)).map(({ place }) => rows[place] as JsonObject)
+  const sorted = await mergeSort(entries, turn, comparingEntries(sort))
+  return sorted.map(({ place }) => rows[place] as JsonObject)
 }

@@ -1,5 +1,6 @@
 import type { Item } from '../../collections/item.ts'
 import { eventTime, instantOf } from '../../json/instant.ts'
+import { mergeSort } from '../../json/merge-sort.ts'
 import { comparingKeys } from '../../json/order.ts'
 import { orderKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseText } from '../../json/parse.ts'
@@ -12,15 +13,14 @@ import {
   type Accumulator,
   accumulatorOf,
   Budget,
+  characterCount,
   firstScalar,
   KeyedTime,
+  MOST_COMPARED,
   type Scalar,
   scalarsAt,
 } from './accumulator.ts'
 import { type Aggregation, isSame } from './aggregation.ts'
-
-/** Highest number of characters of a text that affect the order of groups. */
-const MOST_KEY = 1024
 
 /** Highest number of values of one item that all aggregates take, as they are added without a pause. */
 const MOST_VALUES = 20_000
@@ -91,16 +91,9 @@ export class Rows {
       const group = this.groupOf([])
       if (!aggregation.window) this.accumulators(group, undefined)
     }
-    // Values that compare as equal are sorted by their text.
-    const groups = Array.from(this.#groups, ([text, group]) => ({
-      group,
-      keys: [...group.values.map((one, index) => (this.#isTime[index] ? timeKey(one) : orderKey(one, MOST_KEY))), text],
-    }))
-    const compare = comparingKeys([])
-    groups.sort((a, b) => compare(a.keys, b.keys))
     const filled = this.#filledWindows()
     const rows: JsonObject[] = []
-    for (const { group } of groups) {
+    for (const group of await this.#sortedGroups(turn)) {
       let previous: JsonObject | undefined
       let before: readonly Accumulator[] | undefined
       for (const start of filled ? this.#windowStarts(filled) : [...group.windows.keys()].sort((a, b) => a - b)) {
@@ -113,6 +106,19 @@ export class Rows {
       }
     }
     return rows
+  }
+
+  /** By their values. Those that compare as equal are sorted by their text. */
+  async #sortedGroups(turn: Turn): Promise<readonly Group[]> {
+    const keyed: { readonly group: Group; readonly keys: readonly string[] }[] = []
+    for (const [text, group] of this.#groups) {
+      if (turn.isOver) await turn.next()
+      const keyOf = (one: Scalar, index: number) => (this.#isTime[index] ? timeKey : orderKey)(one, MOST_COMPARED)
+      keyed.push({ group, keys: [...group.values.map(keyOf), text] })
+    }
+    const compare = comparingKeys([])
+    const sorted = await mergeSort(keyed, turn, (a, b) => compare(a.keys, b.keys))
+    return sorted.map(({ group }) => group)
   }
 
   /** The group with these values, which are those of the item at a place. Only event times need the place. */
@@ -174,7 +180,9 @@ export class Rows {
       if (found instanceof KeyedTime) {
         if (turn.isOver) await turn.next()
         const item = parseText(this.#options.itemAt(found.place)?.text ?? 'null') as JsonObject
-        put(row, name, firstScalar(item, path as Path))
+        const time = firstScalar(item, path as Path)
+        this.#budget.takeCharacters(characterCount(time))
+        put(row, name, time)
       } else if (found !== undefined) put(row, name, found)
       else if (aggregate === 'count') put(row, name, 0)
       else put(row, name, (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null)
@@ -270,7 +278,8 @@ export class NewestItems {
   }
 
   /** In the order of the groups. */
-  places(): number[] {
-    return [...this.#groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { place }]) => place)
+  async places(turn: Turn): Promise<readonly number[]> {
+    const keys = await mergeSort([...this.#groups.keys()], turn)
+    return keys.map((key) => (this.#groups.get(key) as Newest).place)
   }
 }
