@@ -111,7 +111,7 @@ function isEmpty(json: JsonValue): boolean {
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
-const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
+export const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
 
 /** Highest size of a body after decompression. */
 interface BodyLimits {

@@ -3,7 +3,7 @@ import type { Turn } from '../runtime/turns.ts'
 /** Elements sorted, or merged, between two looks at the turn. */
 export const CHUNK = 4096
 /** The same with a function, which may compare long texts: 7 µs for two of 65,536 units. */
-const COMPARED_CHUNK = 256
+const COMPARED_CHUNK = 64
 
 type Compare<T> = (a: T, b: T) => number
 

@@ -279,7 +279,7 @@ export class NewestItems {
 
   /** In the order of the groups. */
   async places(turn: Turn): Promise<readonly number[]> {
-    const keys = await mergeSort([...this.#groups.keys()], turn)
+    const keys = await mergeSort([...this.#groups.keys()], turn, (a, b) => (a < b ? -1 : 1))
     return keys.map((key) => (this.#groups.get(key) as Newest).place)
   }
 }
