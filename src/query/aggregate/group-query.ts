@@ -4,7 +4,7 @@ import { type Sort, sortKeys } from '../../json/order.ts'
 import { formatPath } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import type { Turn } from '../../runtime/turns.ts'
+import { CHARACTERS_AT_ONCE, type Turn } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { visitMatches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
@@ -59,6 +59,12 @@ async function rowTexts(
       // A row may have a text of a megabyte in each column.
       if (turn.isOver) await turn.next()
       const value = JSON.stringify(row[name])
+      if (text.length + value.length > CHARACTERS_AT_ONCE) {
+        throw new Refusal(
+          'Invalid',
+          `A row would be longer than ${CHARACTERS_AT_ONCE} characters; ask for fewer columns.`,
+        )
+      }
       text += areValues ? value : `${text === '' ? '{' : ','}${before}${value}`
     }
     texts.push({ text: areValues ? text : `${text}}` })
