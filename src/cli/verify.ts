@@ -146,11 +146,11 @@ async function showsSameItems(
   hash: string,
   collections: Base,
 ): Promise<boolean> {
-  const differs = new Refusal('Conflict', 'The data file differs.')
-  const hold = (): never => {
-    throw differs
+  const difference = new Refusal('Conflict', 'The data file differs.')
+  const differs = (): never => {
+    throw difference
   }
-  const newDifference = () => new Difference({ base: collections, idField, hold, kind: 'edit', keeps: 'nothing' })
+  const newDifference = () => new Difference({ base: collections, idField, differs, kind: 'edit', keeps: 'nothing' })
   try {
     return await new Turns().run(async (turn) => {
       const { content, visitor } = await readDataFile(files, file, { idField, turn }, newDifference)
@@ -159,7 +159,7 @@ async function showsSameItems(
       return edit.collections.every(({ isRemoved, wasThere, isReordered }) => !isRemoved && wasThere && !isReordered)
     })
   } catch (error) {
-    if (error !== differs) throw error
+    if (error !== difference) throw error
     if ((await contentOf(files, file))?.hash !== hash) throw new FileChanged()
     return false
   }

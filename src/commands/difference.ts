@@ -28,6 +28,8 @@ export interface DifferenceOptions {
   readonly idField: string
   /** Called with the memory of each change, in bytes, before it is held. */
   readonly hold?: (bytes: number) => void
+  /** Called with each item that is new, changed or removed, to end a comparison at the first one. */
+  readonly differs?: () => void
   readonly kind: EditKind
   /** How much of all items is kept: the ids to merge the order and find items that lost them, and the texts for `copyTo`. */
   readonly keeps: 'nothing' | 'ids' | 'items'
@@ -143,10 +145,11 @@ class CollectionDifference {
 
   /** Adds the next item of the file. Returns the index of an earlier one with the same id. */
   add(id: ItemId | undefined, text: string, known: FileItem | undefined = this.known(text)): number | undefined {
-    const { hold, kind, keeps, isCheck } = this.#options
+    const { hold, differs, kind, keeps, isCheck } = this.#options
     const index = this.#length++
     const before = known ?? (id === undefined ? undefined : this.#base?.item(keyOf(id)))
     if (!isCheck && !known && !isSame(before?.text, text, kind)) {
+      differs?.()
       hold?.(EVENT_BYTES + textBytes(text))
       this.#edited.push({ index, id, text })
     }
@@ -218,7 +221,7 @@ class CollectionDifference {
   async #compareRest(removed: ChunkedList<ItemId>, turn: Turn): Promise<Uint32Array | undefined> {
     const base = this.#base
     if (!base || this.#found === base.size) return undefined
-    const { keeps, idField, hold } = this.#options
+    const { keeps, idField, hold, differs } = this.#options
     const unnamed = this.#hasUnnamed && keeps !== 'nothing' ? new UnnamedItems(this.#edited) : undefined
     await unnamed?.build(turn)
     const matched = unnamed && new Uint32Array(this.items.length)
@@ -228,6 +231,7 @@ class CollectionDifference {
       const { id, text } = base.itemAt(place) as Item
       const index = unnamed?.take(textWithoutId(text, idField))
       if (!matched || index === undefined) {
+        differs?.()
         hold?.(EVENT_BYTES)
         removed.push(id)
         continue

@@ -121,7 +121,7 @@ const SHORT_BYTES = 16 * 1024
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
-const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
+export const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
 
 /** Highest size of a body after decompression. */
 interface BodyLimits {
@@ -155,9 +155,8 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
       length += chunk.length
       limit ??= limitOf(chunk)
-      const most = limit ?? listBytes
       try {
-        if (Math.max(length, announced) > most) throw tooLarge(most)
+        if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
         if (length <= held) return
         httpRequest.memoryFor('bodies').hold(length - held)
         held = length

@@ -4,7 +4,7 @@ import { parseText } from '../json/parse.ts'
 import { type Path, type Selection, select, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Turn } from '../runtime/turns.ts'
+import { CHARACTERS_AT_ONCE, type Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
 import type { Relation } from './json-server.ts'
@@ -108,8 +108,16 @@ class Embedded {
     return this.#members[index] as Map<string, string>
   }
 
-  set(index: number, member: string, text: string): void {
-    this.#members[index]?.set(member, text)
+  /** Adds a list of items, or an item, to one of the page. */
+  set(index: number, member: string, texts: readonly string[], isList: boolean): void {
+    const members = this.#members[index] as Map<string, string>
+    let characters = 0
+    for (const { length } of [...members.values(), ...texts]) characters += length
+    if (characters > CHARACTERS_AT_ONCE) {
+      const why = `An item with more than ${CHARACTERS_AT_ONCE} characters embedded is not sent`
+      throw new Refusal('Invalid', `${why}; ask for those items by themselves.`)
+    }
+    members.set(member, isList ? `[${texts.join(',')}]` : (texts[0] as string))
   }
 
   countItem(characters: number): void {
@@ -159,7 +167,8 @@ async function embedMany(
     for (let index = from; index < Math.min(from + atOnce, items.length); index++) {
       const found = children.get((items[index] as Item).key) ?? []
       found.sort((a, b) => a.place - b.place)
-      embedded.set(index, member, `[${found.map(({ text }) => text).join(',')}]`)
+      const texts = found.map(({ text }) => text)
+      embedded.set(index, member, texts, true)
       if (turn.isOver) await turn.next()
     }
   }
@@ -177,7 +186,7 @@ async function embedOne(
     const found = key === undefined || key === '' ? undefined : snapshot.items.item(key)
     if (!found) continue
     embedded.countItem(found.text.length)
-    embedded.set(index, member, found.text)
+    embedded.set(index, member, [found.text], false)
   }
 }
 

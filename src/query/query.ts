@@ -1,7 +1,7 @@
 import { parseSort, type Sort } from '../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../json/paths.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { GROUPING_PARAMETERS, type Grouping, parseGrouping } from './aggregate/aggregation.ts'
+import { GROUPING_PARAMETERS, type Grouping, isSame, parseGrouping } from './aggregate/aggregation.ts'
 import { UNIT_MS } from './aggregate/window.ts'
 import {
   type Conditions,
@@ -93,7 +93,10 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   }
   sort.push(...jsonServerSort(parameters))
   if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
-  const order = sort.map((one) => (isEventTime(one.path, context) ? { ...one, isTime: true } : one))
+  // A field sorts once: what is equal by it the first time is equal by it again.
+  const order = sort
+    .filter(({ path }, index) => sort.findIndex((other) => isSame(other.path, path)) === index)
+    .map((one) => (isEventTime(one.path, context) ? { ...one, isTime: true } : one))
   const grouping = parseGrouping(parameters, context.time)
   if (grouping && grouping.kind !== 'newest' && fields.length > 0) {
     throw new Refusal(

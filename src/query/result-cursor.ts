@@ -102,7 +102,7 @@ export class ResultCursor {
 
   async #placesOf(plan: IndexPlan, turn: Turn): Promise<PlaceSet> {
     const { items } = this.#snapshot
-    const places = new PlaceSet(items.places)
+    const places = PlaceSet.of(items, turn)
     let steps = 0
     for (const candidate of await candidatesOf(items, plan, turn)) {
       if (++steps % STEP === 0 && turn.isOver) await turn.next()

@@ -3,6 +3,8 @@ import { Memory, MemoryBudget, type MemoryKind } from './memory.ts'
 
 /** How long all tasks of a `Turns` together block the event loop, plus the duration of one item. */
 const TURN_MS = 5
+/** Highest length of a text that is joined and encoded at once: 30 ms of two-byte characters, 10 ms of others. */
+export const CHARACTERS_AT_ONCE = 2 ** 22
 /** A task that takes less time than this is not interrupted, even if others wait. */
 const SHORT_MS = 1
 

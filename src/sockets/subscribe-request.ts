@@ -19,7 +19,7 @@ export interface SubscribeRequest {
   readonly speed: number
 }
 
-const MEMBERS = ['collection', 'query', 'after', 'journal', 'from', 'speed']
+export const MEMBERS = ['collection', 'query', 'after', 'journal', 'from', 'speed']
 
 /**
  * Checks what a client sent.

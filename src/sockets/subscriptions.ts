@@ -8,7 +8,7 @@ import type { Views } from '../projections/views.ts'
 import type { PageItems, Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { type Asker, Turns } from '../runtime/turns.ts'
+import { type Asker, CHARACTERS_AT_ONCE, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
 import { parseSubscribe, parseSubscriptionFilter, queryOf, type SubscribeRequest } from './subscribe-request.ts'
@@ -16,8 +16,6 @@ import { isEnded, type SubscribeResponse, type Subscriber, type Subscription } f
 
 /** A subscription is resumed with up to this many times as many items as it may begin with, and as many changed ones. */
 const MOST_RESUMED = 10
-/** Highest total length of the items with which a subscription begins, because one message is encoded at once. */
-const MOST_CHARACTERS = 2 ** 24
 
 export interface SubscriptionsOptions {
   readonly views: Views
@@ -244,10 +242,10 @@ function askerOf(subscription: Subscription): Asker {
   return { isGone: () => isEnded(subscription) }
 }
 
-/** A message if the items are too long together. */
+/** A message if the items are too long for one message. */
 function tooLong(items: PageItems['items'], advice: string): string | undefined {
   let characters = 0
   for (const { text } of items) characters += text.length
-  if (characters <= MOST_CHARACTERS) return undefined
-  return `The items that match are longer than ${MOST_CHARACTERS} characters; ${advice}.`
+  if (characters <= CHARACTERS_AT_ONCE) return undefined
+  return `The items that match are longer than ${CHARACTERS_AT_ONCE} characters; ${advice}.`
 }

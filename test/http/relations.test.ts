@@ -193,6 +193,19 @@ test('_dependent deletes the items that refer to the deleted one in one write', 
   assert.deepEqual(await idsOf(server, 'comments'), [3, 4, 6, 7])
 })
 
+test('more than 2^22 characters in one item are refused, and several items may have more together', async (t) => {
+  const comments = Array.from({ length: 6 }, (_, id) => ({ id, postId: id < 5 ? 1 : 2, body: 'x'.repeat(1_000_000) }))
+  const server = await startServer(t, { data: { posts: [{ id: 1 }, { id: 2 }], comments } })
+  assert.equal((await read<Post[]>(server, 'posts?_embed=comments&id=2')).length, 1)
+  for (const path of ['posts?_embed=comments', 'posts/1?_embed=comments']) {
+    const refused = await server.fetch(`/api/${path}`)
+    assert.equal(refused.status, 400)
+    assert.match(((await refused.json()) as { detail: string }).detail, /^An item with more than 4194304 characters/)
+  }
+  assert.equal((await server.fetch('/api/comments/0', { method: 'DELETE' })).status, 204)
+  assert.equal((await read<Post[]>(server, 'posts?_embed=comments')).length, 2)
+})
+
 test('items of the same collection may be dependent', async (t) => {
   const server = await startServer(t, { data: DEPENDENTS })
   assert.equal((await remove(server, 'comments/6?_dependent=comments')).status, 204)

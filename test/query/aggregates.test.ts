@@ -570,6 +570,23 @@ test('texts that would need too much memory are rejected', async () => {
   assert.equal((await rowsOf(items, 'aggregate=max(text)')).length, 1)
 })
 
+test('a row of very long texts is rejected, as it is written at once', async () => {
+  const items = [{ text: 'x'.repeat(1_000_000) }]
+  const columns = (count: number): string => Array.from({ length: count }, (_, n) => `max(text) as m${n}`).join(',')
+  assert.equal((await rowsOf(items, `aggregate=${columns(4)}`)).length, 1)
+  await assert.rejects(rowsOf(items, `aggregate=${columns(5)}`), /longer than 4194304 characters/)
+})
+
+test('rows are sorted by the first 1,024 characters of long texts, and are in the order of groups if these agree', async () => {
+  const same = 'x'.repeat(1100)
+  const items = ['b', 'a', 'c'].map((end, n) => ({ n, text: n === 2 ? `w${same}` : same + end }))
+  const rows = await rowsOf(items, 'aggregate=max(text) as m&groupBy=n&sort=-m')
+  assert.deepEqual(
+    rows.map((row) => (row as JsonObject).n),
+    [0, 1, 2],
+  )
+})
+
 test('windows and the newest items need an event time field', () => {
   for (const search of ['aggregate=count&window=1h', 'newestBy=mac']) {
     assert.throws(() => parseQuery(parseParameters(search, 100), LIMITS), /Collections.<name>.Time/)

@@ -66,6 +66,31 @@ test('rows with the spellings of event times pause at each of these', async () =
   snapshot.release()
 })
 
+test('rows, groups and the newest items are sorted with pauses', async () => {
+  const count = 1000
+  // Between two pauses at most so many are sorted, or merged.
+  const atOnce = 64
+  const items = Array.from({ length: count }, (_, n) => ({ text: `${(n * 7919) % count}`, time: n }))
+  const { collection } = collectionOf(items)
+  const pausesOf = async (search: string): Promise<number> => {
+    const snapshot = new PresentSnapshot(collection, [])
+    const query = parseQuery(parseParameters(search, 1000), { parameters: 1000, pageSize: 1000 }, { time: ['time'] })
+    const turn = new CountedTurn()
+    const { total } = await groupPage(snapshot, query, query.grouping as Grouping, undefined, turn)
+    assert.equal(total, count)
+    snapshot.release()
+    return turn.pauses
+  }
+  const sorting = (count / atOnce) * Math.log2(count / atOnce)
+  const rows = await pausesOf('aggregate=max(text)&groupBy=text')
+  // One for each item, and for its group, its row and its two columns as text.
+  assert.ok(rows >= count * 5 + sorting, `${rows} pauses`)
+  const sorted = await pausesOf('aggregate=max(text)&groupBy=text&sort=-max(text)')
+  assert.ok(sorted >= rows + count + sorting, `${sorted} pauses`)
+  const newest = await pausesOf('newestBy=text')
+  assert.ok(newest >= count + sorting, `${newest} pauses`)
+})
+
 test('a change pauses at each field by which subscriptions are found', async () => {
   const index = new SubscriptionIndex<string>()
   for (let n = 0; n < 100; n++) {

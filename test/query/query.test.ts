@@ -73,8 +73,17 @@ test('every syntax of sort is parsed', () => {
 })
 
 test('a sort by too many fields is rejected', () => {
-  assert.equal(query(`sort=${'a,'.repeat(8)}`).sort.length, 8)
+  assert.equal(query('sort=a,b,c,d,e,f,g,h').sort.length, 8)
+  isRefused('sort=a,b,c,d,e,f,g,h,i')
   isRefused(`sort=${'a,'.repeat(9)}`)
+})
+
+test('a field that is named again sorts once, as it was named first', () => {
+  const { sort } = query('sort=-a,b,a&sort=b,c.d')
+  assert.deepEqual(
+    sort.map(({ path, descending }) => (descending ? '-' : '+') + path.join('.')),
+    ['-a', '+b', '+c.d'],
+  )
 })
 
 test('filters are limited in number, in all and of one field', () => {

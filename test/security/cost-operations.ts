@@ -1,15 +1,16 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { io } from 'socket.io-client'
+import { PATCH_TYPES } from '../../src/http/media-types.ts'
 import { DEFAULT_ITEM_VALUES, sizeOf } from '../../src/json/parse.ts'
 import { eventOf } from '../support/deadline.ts'
-import type { ProbedServer } from '../support/probe.ts'
 import type { Random } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
+import type { CostServer } from './cost-coverage.ts'
 
 /** An item whose field `a` has a costly value: the first one of a collection of its own. */
 interface Subject {
-  readonly server: ProbedServer
+  readonly server: CostServer
   readonly collection: string
   /** JSON of the field. */
   readonly value: string
@@ -50,7 +51,34 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'a copy of the field': (subject) =>
     write(subject, 'PATCH', '/0', '[{"op":"copy","from":"/a","path":"/z"}]', {}, JSON_PATCH),
 
+  ...ofEachPatchType((type) => (subject) => write(subject, 'PATCH', '/0', patchOf(type, subject), {}, type)),
+  'conditions of a PUT': (subject) =>
+    write(subject, 'PUT', '/0', item(subject), {
+      ...{ 'If-Match': '*', Prefer: 'return=representation', 'X-Request-Id': 'a'.repeat(128) },
+      ...{ 'Idempotency-Key': String(subject.random.next()), 'Wait-For-Position': '0' },
+    }),
+
+  'PUT of the field inside': (subject) => write(subject, 'PUT', '/0/a', subject.value),
+  'PUT of an element inside': (subject) => write(subject, 'PUT', '/0/a/777777', '0'),
+  ...ofEachPatchType(
+    (type) => (subject) => write(subject, 'PATCH', '/0/a', patchOf(type, subject), {}, type),
+    ' inside',
+  ),
+  'PUT of an object': (subject) => onObject(subject, 'PUT', item(subject)),
+  ...ofEachPatchType((type) => (subject) => onObject(subject, 'PATCH', patchOf(type, subject), type), ' of an object'),
+  'GET of an object': (subject) => asked(subject, 'GET', OBJECT),
+  'DELETE of an object': async (subject) => {
+    await onObject(subject, 'PUT', item(subject))
+    await asked(subject, 'DELETE', OBJECT)
+  },
+
   'GET of the item': read('/0'),
+  'GET of the item, asOf': asOf('', '/0'),
+  'GET of the field, asOf': asOf('', '/0/a'),
+  'GET of an object, asOf': async (subject) => {
+    await onObject(subject, 'PUT', item(subject))
+    await asked(subject, 'GET', `${OBJECT}?asOf=${await headOf(subject)}`)
+  },
   'GET of the field': read('/0/a'),
   'GET of an element': read('/0/a/777777'),
   'GET of the page': read(''),
@@ -123,7 +151,7 @@ function item({ value, random }: Subject): string {
 
 /** Creates the item in a collection of its own. */
 export async function subjectOf(
-  server: ProbedServer,
+  server: CostServer,
   collection: string,
   value: string,
   random: Random,
@@ -133,8 +161,12 @@ export async function subjectOf(
   return status === 201 ? subject : undefined
 }
 
-async function asked({ server }: Pick<Subject, 'server'>, method: string, path: string, sent?: Sent): Promise<Reply> {
+type OfServer = Pick<Subject, 'server'>
+
+/** Sends a request. Fails when the response is that of a mistake of the server. */
+export async function asked({ server }: OfServer, method: string, path: string, sent: Sent = {}): Promise<Reply> {
   const reply = await send(server.url, method, path, sent)
+  server.coverage.noteRequest(method, path, sent.headers ?? {}, reply.status)
   if (reply.status >= 500 && reply.status !== 503)
     throw new Error(`${method} ${path.slice(0, 200)}: ${reply.status} ${reply.text.slice(0, 500)}`)
   return reply
@@ -165,15 +197,32 @@ function read(path: string): Operation {
 }
 
 /** As it was before a change. */
-function asOf(search: string): Operation {
+function asOf(search: string, path = ''): Operation {
   return async (subject) => {
     const position = await headOf(subject)
     await write(subject, 'PATCH', '/0', `{"b":${subject.random.next()}}`, {}, PATCH)
-    await asked(subject, 'GET', `/api/${subject.collection}?${search}&asOf=${position}`)
+    await asked(subject, 'GET', `/api/${subject.collection}${path}?${search}&asOf=${position}`)
   }
 }
 
-async function headOf(subject: Subject): Promise<number> {
+function ofEachPatchType(make: (type: string) => Operation, of = ''): Readonly<Record<string, Operation>> {
+  return Object.fromEntries(PATCH_TYPES.map((type) => [`PATCH${of} as ${type}`, make(type)]))
+}
+
+/** The value in place of the field, or in place of what the address names. */
+function patchOf(type: string, { value }: Subject): string {
+  return type === JSON_PATCH ? `[{"op":"replace","path":"","value":{"a":${value}}}]` : `{"a":${value}}`
+}
+
+/** A single object, which all operations share. */
+const OBJECT = '/api/profile'
+
+function onObject(subject: Subject, method: string, body: string, type = 'application/json'): Promise<Reply> {
+  return asked(subject, method, OBJECT, { headers: { 'Content-Type': type }, body })
+}
+
+/** The position of the last event. */
+export async function headOf(subject: OfServer): Promise<number> {
   return (await asked(subject, 'GET', '/health')).json<{ position: number }>().position
 }
 
@@ -189,17 +238,26 @@ async function restore(subject: Subject, more: object): Promise<void> {
   await asked(subject, 'POST', '/admin/restore', { body, headers: { 'Content-Type': 'application/json' } })
 }
 
-function reload(edited: (text: string, random: Random) => string, isMalformed = false): Operation {
+function reload(change: (text: string, random: Random) => string, isMalformed = false): Operation {
   return async (subject) => {
-    const file = join(subject.server.directory, 'db.json')
-    await asked(subject, 'POST', '/admin/snapshot')
-    const text = await readFile(file, 'utf8')
-    await writeFile(file, edited(text, subject.random))
-    await asked(subject, 'POST', '/admin/reload')
+    const { file, text } = await edited(subject, (before) => change(before, subject.random))
     if (!isMalformed) return
     await writeFile(file, text)
     await asked(subject, 'POST', '/admin/reload')
   }
+}
+
+/** Edits the data file, which is written before, and has it imported. Returns the text before. */
+export async function edited(
+  subject: OfServer,
+  change: (text: string) => string,
+): Promise<{ readonly file: string; readonly text: string }> {
+  const file = join(subject.server.directory, 'db.json')
+  await asked(subject, 'POST', '/admin/snapshot')
+  const text = await readFile(file, 'utf8')
+  await writeFile(file, change(text))
+  await asked(subject, 'POST', '/admin/reload')
+  return { file, text }
 }
 
 async function subscribed(

@@ -1,23 +1,29 @@
 import type { Scope } from '../support/directory.ts'
-import { type ProbedServer, startProbed } from '../support/probe.ts'
+import { startProbed } from '../support/probe.ts'
 import type { Random } from '../support/random.ts'
 import { type Reply, type Sent, send, sendBytes } from '../support/requests.ts'
+import { type CostServer, Coverage } from './cost-coverage.ts'
+import { LIST, LIST_OPERATIONS, listOf } from './cost-lists.ts'
 import { ITEM_BYTES, OPERATIONS, subjectOf } from './cost-operations.ts'
-import { type CostlyRequest, HEADER_REQUESTS, KEY, REQUESTS } from './costly-requests.ts'
+import { type CostlyRequest, HEADER_REQUESTS, KEY, REQUESTS, TOKEN_SECRET } from './costly-requests.ts'
 
 /** A block of so many milliseconds is measured again, as a garbage collection may have been part of it. */
 const MUCH_MS = 25
 const TIMES = 3
 
-const DATA = { things: [{ id: 0, n: 1, list: [[[[[0]]]]] }] }
+const DATA = { things: [{ id: 0, n: 1, list: [[[[[0]]]]] }], profile: {}, notes: [] }
 
 const FLAGS = {
-  open: ['--Cors.Origins', origins(100)],
+  open: [
+    ...['--Cors.Origins', origins(100), '--Api.Reset', 'true', '--Api.ClientIdsOnPost', 'true'],
+    ...['--Collections', JSON.stringify({ [LIST]: { Time: 't' } })],
+  ],
   guarded: [
     ...['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'token,basic,apikey'],
     ...['--Authentication.Users', JSON.stringify([{ Username: 'admin', Password: 'right' }])],
     ...['--Authentication.ApiKey', KEY, '--Limits.FailuresPerMinute', '1000000'],
     ...['--Limits.TrustedProxies', '127.0.0.0/8', '--Cors.Origins', origins(2000)],
+    ...['--Authentication.Token.Secret', TOKEN_SECRET, '--Api.Compatibility', 'json-server'],
   ],
 }
 
@@ -34,20 +40,21 @@ function origins(count: number): string {
 }
 
 /** Starts it, and asks everything once in small: what is loaded with the first request is loaded then. */
-export async function open(t: Scope, door: Door): Promise<ProbedServer> {
-  const server = await startProbed(t, { data: DATA, flags: FLAGS[door] })
+export async function open(t: Scope, door: Door): Promise<CostServer> {
+  const probed = await startProbed(t, { data: DATA, flags: FLAGS[door] })
+  const server = { ...probed, coverage: new Coverage() }
   for (const { request } of Object.values(REQUESTS)) await ask(server, request(100))
   return server
 }
 
 /** How long a request blocks the event loop that costs no more than its bytes. */
-export function harmless(server: ProbedServer): Promise<number> {
+export function harmless(server: CostServer): Promise<number> {
   const body = JSON.stringify({ a: 'a'.repeat(ITEM_BYTES - 100) })
   const post = { method: 'POST', path: '/api/things', headers: { 'Content-Type': 'application/json' }, body }
   return server.longestBlock(() => ask(server, post))
 }
 
-export async function measureRequest(server: ProbedServer, request: CostlyRequest): Promise<Cost> {
+export async function measureRequest(server: CostServer, request: CostlyRequest): Promise<Cost> {
   let least: Cost | undefined
   for (let time = 0; time < TIMES && (least === undefined || least.block > MUCH_MS); time++) {
     least = lesser(least, await measure(server, () => ask(server, request)))
@@ -57,7 +64,7 @@ export async function measureRequest(server: ProbedServer, request: CostlyReques
 
 /** Does one after the other with an item that has the value; when it costs much, with others from the beginning. */
 export async function measureItem(
-  server: ProbedServer,
+  server: CostServer,
   value: string,
   operations: readonly string[],
   random: Random,
@@ -78,6 +85,26 @@ export async function measureItem(
   return least.map((cost, index) => [operations[index] as string, cost])
 }
 
+/** Does one after the other with a list of these values. */
+export async function measureList(
+  server: CostServer,
+  values: readonly string[],
+  operations: readonly string[],
+  random: Random,
+): Promise<readonly (readonly [what: string, cost: Cost])[]> {
+  const list = await listOf(server, values, random)
+  const costs: (readonly [string, Cost])[] = []
+  for (const what of operations) {
+    const operation = LIST_OPERATIONS[what] as (typeof LIST_OPERATIONS)[string]
+    let least: Cost | undefined
+    for (let time = 0; time < TIMES && (least === undefined || least.block > MUCH_MS); time++) {
+      least = lesser(least, await measure(server, () => operation(list)))
+    }
+    costs.push([what, least as Cost])
+  }
+  return costs
+}
+
 function lesser(one: Cost | undefined, other: Cost): Cost {
   return {
     block: Math.min(one?.block ?? Number.POSITIVE_INFINITY, other.block),
@@ -86,7 +113,7 @@ function lesser(one: Cost | undefined, other: Cost): Cost {
   }
 }
 
-async function measure(server: ProbedServer, work: () => Promise<unknown>): Promise<Cost> {
+async function measure(server: CostServer, work: () => Promise<unknown>): Promise<Cost> {
   const failures: string[] = []
   const before = await server.spent()
   const block = await server.longestBlock(async () => {
@@ -100,7 +127,7 @@ async function measure(server: ProbedServer, work: () => Promise<unknown>): Prom
   return { block, ms: (await server.spent()) - before, failures }
 }
 
-async function ask(server: ProbedServer, request: CostlyRequest): Promise<void> {
+async function ask(server: CostServer, request: CostlyRequest): Promise<void> {
   const { method, path, body, bytes, headers = {} } = request
   if (bytes !== undefined) {
     await sendBytes(server.url, bytes)
@@ -112,11 +139,12 @@ async function ask(server: ProbedServer, request: CostlyRequest): Promise<void> 
     ...(body !== undefined && { body }),
   }
   const { status, text } = await sendAgain(server, method, path, sent)
+  server.coverage.noteRequest(method, path, sent.headers, status)
   if (status >= 500 && status !== 503) throw new Error(`${method} ${path.slice(0, 100)}: ${status} ${text}`)
 }
 
 /** As every client does whose connection from before has ended. */
-async function sendAgain(server: ProbedServer, method: string, path: string, sent: Sent): Promise<Reply> {
+async function sendAgain(server: CostServer, method: string, path: string, sent: Sent): Promise<Reply> {
   try {
     return await send(server.url, method, path, sent)
   } catch {

@@ -1,3 +1,4 @@
+import { createHmac, randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 
 /** A request of about so many bytes, of which a part grows until it meets a limit. */
@@ -18,6 +19,9 @@ interface Family {
 
 /** The API key of an admin, where authentication is on. */
 export const KEY = 'admin-key-123456'
+
+/** The secret of tokens, where authentication is on. */
+export const TOKEN_SECRET = 'a secret of more than 32 bytes for tokens'
 
 const HEADERS = 31_000
 
@@ -258,12 +262,12 @@ const BODY_REQUESTS: Readonly<Record<string, Family>> = {
   ),
   'a restore to a long time': body(
     'application/json',
-    (bytes) => `{"to":"2026-11-21T09:30:00.${'1'.repeat(bytes)}"}`,
+    (bytes) => `{"dryRun":true,"to":"2026-11-21T09:30:00.${'1'.repeat(bytes)}"}`,
     '/admin/restore',
   ),
   'a restore to a time of spaces': body(
     'application/json',
-    (bytes) => `{"to":"2026-11-21T09:30:00${' '.repeat(bytes)}01"}`,
+    (bytes) => `{"dryRun":true,"to":"2026-11-21T09:30:00${' '.repeat(bytes)}01"}`,
     '/admin/restore',
   ),
   'a restore to a long position': body(
@@ -301,6 +305,35 @@ const BODY_REQUESTS: Readonly<Record<string, Family>> = {
     '/token',
     FORM,
   ),
+  'a token for JSON': body(
+    'application/json',
+    (bytes) => `{"username":"admin","password":"right"${' '.repeat(bytes)}}`,
+    '/token',
+    FORM,
+  ),
+  'a token for a form': body(
+    'application/x-www-form-urlencoded',
+    (bytes) => `username=admin&password=right${'&'.repeat(bytes)}`,
+    '/token',
+    FORM,
+  ),
+  'a token for parts': body(
+    'multipart/form-data; boundary=b',
+    (bytes) =>
+      `${' '.repeat(bytes)}\r\n--b\r\nContent-Disposition: form-data; name="username"\r\n\r\nadmin\r\n--b\r\nContent-Disposition: form-data; name="password"\r\n\r\nright\r\n--b--`,
+    '/token',
+    FORM,
+  ),
+  'the end of a long token': {
+    most: HEADERS / 2,
+    request: (bytes) => ({
+      method: 'POST',
+      path: '/logout',
+      headers: { Authorization: `Bearer ${tokenOf('a'.repeat(bytes))}` },
+    }),
+  },
+  'nested items': path((bytes) => `/api/things/0/notes?${fill(bytes, (index) => `a_ne=${index}`, '&')}`),
+  'a nested item': body('application/json', (bytes) => `{"a":"${'a'.repeat(bytes)}"}`, '/api/things/0/notes'),
   'a long password': body(
     'application/json',
     (bytes) => `{"username":"admin","password":"${'a'.repeat(bytes)}"}`,
@@ -344,6 +377,15 @@ function patchPath(make: (bytes: number) => string): Family {
       body: JSON.stringify([{ op: 'replace', path: make(bytes), value: 1 }]),
     }),
   }
+}
+
+/** A token of the server with a long claim; one can be ended once. */
+function tokenOf(claim: string): string {
+  const seconds = Math.floor(Date.now() / 1000)
+  const claims = { iss: 'recollect', sub: 'admin', jti: randomUUID(), iat: seconds, exp: seconds + 3600, claim }
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part(claims)}`
+  return `${signed}.${createHmac('sha256', TOKEN_SECRET).update(signed).digest('base64url')}`
 }
 
 const QUERY = 16_000

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
+import { LIST_BYTES, LIST_OPERATIONS, LIST_SHAPES } from './cost-lists.ts'
 import { ITEM_BYTES, OPERATIONS, SHAPES } from './cost-operations.ts'
 import {
   type Cost,
@@ -10,6 +11,7 @@ import {
   Growth,
   harmless,
   measureItem,
+  measureList,
   measureRequest,
   open,
 } from './cost-server.ts'
@@ -30,6 +32,11 @@ const WORST = {
   operations: [
     ...['POST', 'POST, malformed at the end', 'merge patch of another field', 'GET of an element', 'restore, tried'],
     ...['openapi.json', 'filter', 'filter _contains, slow', 'sort by many fields', 'q', 'fields, many'],
+  ],
+  lists: ['texts of one beginning', 'numbers'],
+  listOperations: [
+    ...['a page', 'rows of the highest texts, 16 at once', 'distinct, 16 at once', 'everything as text/csv'],
+    ...['a deletion, tried', 'a restore from nothing, tried', 'a page of events, newest first', 'a batch'],
   ],
 }
 
@@ -91,6 +98,11 @@ async function tryWorst(t: TestContext, costs: Costs): Promise<void> {
     const measured = await measureItem(servers.open, value, WORST.operations, random)
     for (const [what, cost] of measured) costs.note({ what, shape, bytes: ITEM_BYTES, seed: SEED }, cost)
   }
+  for (const shape of WORST.lists) {
+    const values = (LIST_SHAPES[shape] as (typeof LIST_SHAPES)[string])(LIST_BYTES, random)
+    const measured = await measureList(servers.open, values, WORST.listOperations, random)
+    for (const [what, cost] of measured) costs.note({ what, shape, bytes: LIST_BYTES, seed: SEED }, cost)
+  }
 }
 
 /** Rounds of a seed each: SEED of a round repeats it as the first one. */
@@ -112,6 +124,7 @@ type Servers = Readonly<Record<Door, Awaited<ReturnType<typeof open>>>>
 
 async function round(servers: Servers, costs: Costs, seed: number): Promise<void> {
   const random = new Random(seed)
+  if (random.chance(0.4)) return roundOfLists(servers, costs, random, seed)
   if (random.chance(0.2)) {
     for (let time = 0; time < 20; time++) {
       const what = random.pick(Object.keys(REQUESTS))
@@ -132,6 +145,19 @@ async function round(servers: Servers, costs: Costs, seed: number): Promise<void
   const make = SHAPES[shape] as (typeof SHAPES)[string]
   const small = await measureItem(servers.open, make(Math.floor(bytes / PART), random), operations, random)
   const large = await measureItem(servers.open, make(bytes, random), operations, random)
+  large.forEach(([what, cost], index) => {
+    const [, less] = small[index] ?? []
+    costs.note({ what, shape, bytes, seed }, cost, less && { bytes: bytes / PART, ...less })
+  })
+}
+
+async function roundOfLists(servers: Servers, costs: Costs, random: Random, seed: number): Promise<void> {
+  const shape = random.pick(Object.keys(LIST_SHAPES))
+  const bytes = Math.floor(LIST_BYTES * (0.5 + random.next() / 2))
+  const operations = Array.from({ length: 8 }, () => random.pick(Object.keys(LIST_OPERATIONS)))
+  const make = LIST_SHAPES[shape] as (typeof LIST_SHAPES)[string]
+  const small = await measureList(servers.open, make(bytes / PART, random), operations, random)
+  const large = await measureList(servers.open, make(bytes, random), operations, random)
   large.forEach(([what, cost], index) => {
     const [, less] = small[index] ?? []
     costs.note({ what, shape, bytes, seed }, cost, less && { bytes: bytes / PART, ...less })

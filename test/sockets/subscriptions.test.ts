@@ -199,6 +199,15 @@ describe('subscriptions over Socket.IO', async () => {
     await agree(server, follower, 'after paging')
   })
 
+  test('items of more than 2^22 characters are rejected, as one message would be encoded at once', async (t) => {
+    const data = { a: Array.from({ length: 5 }, (_, id) => ({ id, text: 'x'.repeat(1_000_000) })) }
+    const server = await startServer(t, { data })
+    const all = await new Follower({ collection: 'a' }).connect(t, server.url)
+    assert.ok('error' in all && all.error === 'TooLarge' && all.position !== undefined)
+    const some = await new Follower({ collection: 'a', query: 'id_lt=4' }).connect(t, server.url)
+    assert.ok('items' in some && some.items?.length === 4)
+  })
+
   test('a client that missed more than ten times the items of a subscription is reset, and never costs more memory', async (t) => {
     const data = { a: [], many: Array.from({ length: 21 }, (_, id) => ({ id })) }
     const server = await startServer(t, { data, flags: ['--Limits.SubscriptionItems', '2'] })

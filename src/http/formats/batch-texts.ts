@@ -70,7 +70,10 @@ export async function itemsOfLines(text: string, limits: BatchLimits, turn: Turn
     const json = text.slice(from, end < 0 ? text.length : end)
     from = end < 0 ? text.length : end + 1
     line++
-    if (json.trim() === '') continue
+    if (json.trim() === '') {
+      items.skip()
+      continue
+    }
     items.add(line, () => {
       checkLength(json, limits)
       return parseJsonText(json, 'It', limits.itemValues)
@@ -90,7 +93,8 @@ export async function itemsOfCsv(
   const items = new Items(limits, turn)
   for (const row of csvItems(papa, text, { hasHeader, mostCharacters: limits.bytes })) {
     if (turn.isOver) await turn.next()
-    if (row) items.add(row.line, row.item)
+    if (row === 'empty') items.skip()
+    else if (row) items.add(row.line, row.item)
   }
   return items.all
 }
@@ -111,6 +115,7 @@ class Items {
   readonly all: BatchItem[] = []
   readonly #limits: BatchLimits
   readonly #turn: Turn
+  #empty = 0
 
   constructor(limits: BatchLimits, turn: Turn) {
     this.#limits = limits
@@ -120,6 +125,13 @@ class Items {
   check(count: number): void {
     const { items } = this.#limits
     if (count > items) throw new Refusal('TooLarge', `A batch has at most ${items} items (Limits.BatchItems).`)
+  }
+
+  /** Counts an empty line. */
+  skip(): void {
+    const { items } = this.#limits
+    if (++this.#empty > items)
+      throw new Refusal('TooLarge', `A batch has at most ${items} empty lines (Limits.BatchItems).`)
   }
 
   /** Adds an item, or its rejection if `parse` throws a Refusal. */

@@ -34,19 +34,19 @@ interface CsvLimits {
 }
 
 /**
- * Parses CSV (RFC 4180) with a header row of dotted paths. Yields undefined now and then, so that the caller can yield
- * to the event loop. Each item repeats the names of its columns, so `mostCharacters` limits names and values together.
+ * Parses CSV (RFC 4180) with a header row of dotted paths. Also yields each empty line, and undefined now and then, so
+ * that the caller can yield to the event loop. Each item repeats the names of its columns, so `mostCharacters` limits names and values together.
  */
 export function* csvItems(
   papa: typeof Papa,
   text: string,
   { hasHeader, mostCharacters }: CsvLimits,
-): Generator<CsvItem | undefined, void> {
+): Generator<CsvItem | 'empty' | undefined, void> {
   let columns: readonly Column[] | undefined
   let characters = 0
   let items = 0
   for (const row of rowsOf(papa, text)) {
-    if (!row) yield undefined
+    if (!row || row === 'empty') yield row
     else if (!columns && hasHeader) columns = columnsOf(row)
     else {
       columns ??= columnsOf({ ...row, cells: row.cells.map((_, index) => `field${index + 1}`) })
@@ -65,8 +65,8 @@ export function* csvItems(
 const HEADER_ALONE =
   'The body has a single line, the header row, and no items. If the line is an item, send Content-Type: text/csv; header=absent.'
 
-/** All rows that are not empty. A row that is longer than a part is parsed again, in a part of twice the length. */
-function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, void> {
+/** All rows, those of empty lines as `empty`. A row that is longer than a part is parsed again, in a part of twice the length. */
+function* rowsOf(papa: typeof Papa, text: string): Generator<Row | 'empty' | undefined, void> {
   // Lines may end with CRLF and LF in the same text.
   const newline = text.includes('\n') ? '\n' : '\r'
   let line = 1
@@ -103,7 +103,7 @@ function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, vo
     for (const { cells, end, error } of rows) {
       // After a wrong quote, the end of the row is unknown.
       if (error) throw malformed(line, error)
-      if (cells.length > 1 || cells[0] !== '') yield { cells, line }
+      yield cells.length > 1 || cells[0] !== '' ? { cells, line } : 'empty'
       line += linesIn(part, begin, end, newline)
       begin = end
     }

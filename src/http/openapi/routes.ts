@@ -299,6 +299,13 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       name: 'Nested',
       summary: 'Create an item of another collection that refers to this one',
       description: 'The last segment is the name of that collection; the item gets the `<singular>Id` of this one.',
+      parameters: ['Idempotency-Key', 'Prefer'],
+      body: json(SENT),
+      responses: {
+        200: { ...CREATED, text: 'The item is there already, or took the place of one that has its natural key.' },
+        201: CREATED,
+      },
+      problems: [...CREATE_PROBLEMS, 404],
     },
     PUT: {
       ...COLLECTION_ITEM.PATCH,
@@ -422,7 +429,7 @@ function only(method: Method, name: string, operation: Operation): Route {
   return { name, [method]: operation }
 }
 
-const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+export const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 /** The methods of a route, besides HEAD and OPTIONS. A read-only server has only those that change no data. */
 export function methodsOf(path: string, offer: Offer, route = ROUTES[path] as Route): readonly Method[] {

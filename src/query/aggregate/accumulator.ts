@@ -124,8 +124,8 @@ class Deviation implements Accumulator {
   }
 }
 
-/** Highest number of characters of a text that are compared. */
-const MOST_COMPARED = 1024
+/** Highest number of characters of a text that are compared, here and for the order of rows. */
+export const MOST_COMPARED = 1024
 
 /** The lowest or highest number; without numbers, text in the order of queries, of equal ones the first. */
 class Extreme implements Accumulator {
@@ -162,7 +162,7 @@ class Extreme implements Accumulator {
   }
 }
 
-function characterCount(value: Scalar | KeyedTime | undefined): number {
+export function characterCount(value: Scalar | KeyedTime | undefined): number {
   return typeof value === 'string' ? value.length : 0
 }
 
@@ -313,20 +313,45 @@ const MOST_VALUES = 4 * 1024 * 1024
 /** 32 MiB of text. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
 
-/** The memory that one response may use. */
+/** Approximate memory of a group, and of an accumulator. */
+const GROUP_BYTES = 400
+const ACCUMULATOR_BYTES = 150
+/** Bytes of a number in an array that grows. */
+const VALUE_BYTES = 16
+
+/** The memory that one response may use, held by its task. */
 export class Budget {
+  readonly #turn: Turn
   #values = MOST_VALUES
   #characters = MOST_CHARACTERS
+  /** The lowest that `#characters` was. */
+  #lowest = MOST_CHARACTERS
+
+  constructor(turn: Turn) {
+    this.#turn = turn
+  }
+
+  takeGroup(): void {
+    this.#turn.hold(GROUP_BYTES)
+  }
+
+  takeAccumulators(count: number): void {
+    this.#turn.hold(count * ACCUMULATOR_BYTES)
+  }
 
   takeValues(count: number): void {
     this.#values -= count
     if (this.#values < 0) throw tooMuch('values for percentiles and delta')
+    this.#turn.hold(count * VALUE_BYTES)
   }
 
   /** A negative number returns characters. */
   takeCharacters(characters: number): void {
     this.#characters -= characters
     if (this.#characters < 0) throw tooMuch('long texts')
+    if (this.#characters >= this.#lowest) return
+    this.#turn.hold(2 * (this.#lowest - this.#characters))
+    this.#lowest = this.#characters
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Item } from '../../collections/item.ts'
 import { eventTime, instantOf } from '../../json/instant.ts'
+import { mergeSort } from '../../json/merge-sort.ts'
 import { comparingKeys } from '../../json/order.ts'
 import { orderKey, timeKey, timeKeyAt } from '../../json/order-key.ts'
 import { parseText } from '../../json/parse.ts'
@@ -12,15 +13,14 @@ import {
   type Accumulator,
   accumulatorOf,
   Budget,
+  characterCount,
   firstScalar,
   KeyedTime,
+  MOST_COMPARED,
   type Scalar,
   scalarsAt,
 } from './accumulator.ts'
 import { type Aggregation, isSame } from './aggregation.ts'
-
-/** Highest number of characters of a text that affect the order of groups. */
-const MOST_KEY = 1024
 
 /** Highest number of values of one item that all aggregates take, as they are added without a pause. */
 const MOST_VALUES = 20_000
@@ -31,6 +31,7 @@ interface RowsOptions {
   readonly bounds: TimeBounds
   readonly mostRows: number
   readonly itemAt: (place: number) => Item | undefined
+  readonly turn: Turn
 }
 
 export interface Group {
@@ -44,7 +45,7 @@ export interface Group {
 /** Assigns items to groups and windows, and creates a row for each. */
 export class Rows {
   readonly #options: RowsOptions
-  readonly #budget = new Budget()
+  readonly #budget: Budget
   readonly #groups = new Map<string, Group>()
   /** Which of the groups are event times. */
   readonly #isTime: readonly boolean[]
@@ -54,6 +55,7 @@ export class Rows {
     const { groupBy, time } = options.aggregation
     this.#isTime = groupBy.map((path) => isSame(path, time))
     this.#options = options
+    this.#budget = new Budget(options.turn)
   }
 
   add(item: JsonObject, place: number): void {
@@ -91,16 +93,9 @@ export class Rows {
       const group = this.groupOf([])
       if (!aggregation.window) this.accumulators(group, undefined)
     }
-    // Values that compare as equal are sorted by their text.
-    const groups = Array.from(this.#groups, ([text, group]) => ({
-      group,
-      keys: [...group.values.map((one, index) => (this.#isTime[index] ? timeKey(one) : orderKey(one, MOST_KEY))), text],
-    }))
-    const compare = comparingKeys([])
-    groups.sort((a, b) => compare(a.keys, b.keys))
     const filled = this.#filledWindows()
     const rows: JsonObject[] = []
-    for (const { group } of groups) {
+    for (const group of await this.#sortedGroups(turn)) {
       let previous: JsonObject | undefined
       let before: readonly Accumulator[] | undefined
       for (const start of filled ? this.#windowStarts(filled) : [...group.windows.keys()].sort((a, b) => a - b)) {
@@ -115,6 +110,19 @@ export class Rows {
     return rows
   }
 
+  /** By their values. Those that compare as equal are sorted by their text. */
+  async #sortedGroups(turn: Turn): Promise<readonly Group[]> {
+    const keyed: { readonly group: Group; readonly keys: readonly string[] }[] = []
+    for (const [text, group] of this.#groups) {
+      if (turn.isOver) await turn.next()
+      const keyOf = (one: Scalar, index: number) => (this.#isTime[index] ? timeKey : orderKey)(one, MOST_COMPARED)
+      keyed.push({ group, keys: [...group.values.map(keyOf), text] })
+    }
+    const compare = comparingKeys([])
+    const sorted = await mergeSort(keyed, turn, (a, b) => compare(a.keys, b.keys))
+    return sorted.map(({ group }) => group)
+  }
+
   /** The group with these values, which are those of the item at a place. Only event times need the place. */
   groupOf(values: readonly Scalar[], place = 0): Group {
     const key = JSON.stringify(values.map((one, index) => this.#identify(one, index)))
@@ -126,6 +134,7 @@ export class Rows {
       }
       return known
     }
+    this.#budget.takeGroup()
     this.#budget.takeCharacters(key.length)
     const group = { values, place, windows: new Map() }
     this.#groups.set(key, group)
@@ -150,6 +159,7 @@ export class Rows {
     const known = windows.get(start)
     if (known) return known
     if (++this.#count > this.#options.mostRows) throw this.#tooManyRows()
+    this.#budget.takeAccumulators(this.#options.aggregation.aggregates.length)
     const accumulators = this.#options.aggregation.aggregates.map((aggregate) => accumulatorOf(aggregate, this.#budget))
     windows.set(start, accumulators)
     return accumulators
@@ -174,7 +184,9 @@ export class Rows {
       if (found instanceof KeyedTime) {
         if (turn.isOver) await turn.next()
         const item = parseText(this.#options.itemAt(found.place)?.text ?? 'null') as JsonObject
-        put(row, name, firstScalar(item, path as Path))
+        const time = firstScalar(item, path as Path)
+        this.#budget.takeCharacters(characterCount(time))
+        put(row, name, time)
       } else if (found !== undefined) put(row, name, found)
       else if (aggregate === 'count') put(row, name, 0)
       else put(row, name, (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null)
@@ -243,10 +255,11 @@ export class NewestItems {
   readonly #path: Path
   readonly #time: Path
   readonly #most: number
-  readonly #budget = new Budget()
+  readonly #budget: Budget
   readonly #groups = new Map<string, Newest>()
 
-  constructor(path: Path, time: Path, most: number) {
+  constructor(path: Path, time: Path, most: number, turn: Turn) {
+    this.#budget = new Budget(turn)
     this.#path = path
     this.#time = time
     this.#most = most
@@ -262,7 +275,10 @@ export class NewestItems {
     const key = orderKey(group)
     const known = this.#groups.get(key)
     if (known && (known.time - time || known.place - place) > 0) return
-    if (!known) this.#budget.takeCharacters(key.length)
+    if (!known) {
+      this.#budget.takeGroup()
+      this.#budget.takeCharacters(key.length)
+    }
     this.#groups.set(key, { time, place })
     if (this.#groups.size > this.#most) {
       throw new Refusal('Invalid', `There are more than ${this.#most} groups: ask with more filters.`)
@@ -270,7 +286,8 @@ export class NewestItems {
   }
 
   /** In the order of the groups. */
-  places(): number[] {
-    return [...this.#groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { place }]) => place)
+  async places(turn: Turn): Promise<readonly number[]> {
+    const keys = await mergeSort([...this.#groups.keys()], turn, (a, b) => (a < b ? -1 : 1))
+    return keys.map((key) => (this.#groups.get(key) as Newest).place)
   }
 }

@@ -64,7 +64,7 @@ export async function othersOf(
   if (others === 0) return []
   const ranges: BoundedRange[] = []
   for (const { from, to } of access.others) ranges.push({ cursor: await tree.seek(from, turn), end: to })
-  return firstKeysIn(ranges, new PlaceSet(items.places))
+  return firstKeysIn(ranges, PlaceSet.of(items, turn))
 }
 
 /** The keys before `end`, from a cursor at the first one. */
@@ -121,8 +121,15 @@ function lacksTrace(text: string, { filters }: Conditions): boolean {
 export class PlaceSet {
   readonly #bits: Uint32Array
 
-  constructor(places: number) {
-    this.#bits = new Uint32Array(Math.ceil(places / 32))
+  private constructor(words: number) {
+    this.#bits = new Uint32Array(words)
+  }
+
+  /** An empty set of the places of a collection. */
+  static of({ places }: Pick<CollectionItems, 'places'>, turn: Turn): PlaceSet {
+    const words = Math.ceil(places / 32)
+    turn.hold(words * Uint32Array.BYTES_PER_ELEMENT)
+    return new PlaceSet(words)
   }
 
   /** False if it was already present. */

@@ -87,7 +87,7 @@ export async function nextMatches(
   const { sort } = query
   const compare = comparingEntries(sort)
   const matcher = new ItemMatcher(items, query)
-  const firsts = new FirstEntries(most, compare)
+  const firsts = new FirstEntries(most, compare, turn)
   let total = 0
   let steps = 0
   for (const candidate of await candidatesOf(items, plan, turn)) {
@@ -100,9 +100,9 @@ export async function nextMatches(
     if (!item) continue
     total++
     const entry = sortEntryOf(item, place, sort)
-    if ((!last || compare(entry, last) > 0) && firsts.add(entry)) await firsts.sort(turn)
+    if ((!last || compare(entry, last) > 0) && firsts.add(entry)) await firsts.sort()
   }
-  return { found: await firsts.sort(turn), total }
+  return { found: await firsts.sort(), total }
 }
 
 /** Visits each item that meets the conditions, in any order. */

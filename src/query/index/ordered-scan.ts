@@ -1,4 +1,5 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
+import { mergeSort } from '../../json/merge-sort.ts'
 import { lastFrom, type Sort } from '../../json/order.ts'
 import type { Turn } from '../../runtime/turns.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
@@ -6,7 +7,7 @@ import type { Query } from '../query.ts'
 import { ItemMatcher, othersOf, type Places } from './candidates.ts'
 import { type IndexPlan, keyBuffer, type Order } from './plan.ts'
 import { END } from './ranges.ts'
-import { comparingEntries, type SortEntry, sortEntryOf } from './sort-keys.ts'
+import { bytesOfEntry, comparingEntries, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, placeKey } from './tuples.ts'
 
 /** The page of a query in the order of the index keys; the few items that these do not order are merged. */
@@ -175,11 +176,13 @@ async function placedOthers(
   for (const candidate of await othersOf(items, plan, turn)) {
     if (turn.isOver) await turn.next()
     const value = candidate && matcher.matchAt(candidate.place)
-    if (value) matches.push(sortEntryOf(value, candidate.place, order.sort))
+    if (!value) continue
+    const match = sortEntryOf(value, candidate.place, order.sort)
+    turn.hold(bytesOfEntry(match))
+    matches.push(match)
   }
-  matches.sort(comparingEntries(order.sort))
   const placed: Placed[] = []
-  for (const match of matches) {
+  for (const match of await mergeSort(matches, turn, comparingEntries(order.sort))) {
     placed.push({ place: match.place, keysBefore: await countKeysBefore(match, order.sort, plan, ranges, turn) })
     if (turn.isOver) await turn.next()
   }

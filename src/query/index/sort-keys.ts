@@ -23,6 +23,8 @@ export function comparingEntries(sort: readonly Sort[]): (a: SortEntry, b: SortE
   return (a, b) => compare(a.keys, b.keys) || a.place - b.place
 }
 
+/** Bytes of a unit: of two-byte characters. */
+const UNIT_BYTES = 2
 /** Memory of an item besides its keys, in units. */
 const OVERHEAD = 100
 /** Highest memory for a part of the result, in units; half as much again may be held before a sort. */
@@ -34,13 +36,17 @@ const MORE = 256
 export class FirstEntries {
   readonly #compare: (a: SortEntry, b: SortEntry) => number
   readonly #most: number
+  readonly #turn: Turn
   #held: SortEntry[] = []
   #units = 0
+  /** The highest that `#units` was. */
+  #mostUnits = 0
   /** The last of the items kept by a sort that dropped others. */
   #last: SortEntry | undefined
 
-  constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number) {
+  constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number, turn: Turn) {
     this.#most = most
+    this.#turn = turn
     this.#compare = compare
   }
 
@@ -49,12 +55,16 @@ export class FirstEntries {
     if (this.#last && this.#compare(one, this.#last) > 0) return false
     this.#held.push(one)
     this.#units += unitsOf(one)
+    if (this.#units > this.#mostUnits) {
+      this.#turn.hold(UNIT_BYTES * (this.#units - this.#mostUnits))
+      this.#mostUnits = this.#units
+    }
     return this.#held.length >= 2 * this.#most + MORE || this.#units > 1.5 * MOST_HELD
   }
 
   /** Drops the items that do not fit. Returns the others, in order. */
-  async sort(turn: Turn): Promise<readonly SortEntry[]> {
-    const sorted = await mergeSort(this.#held, turn, this.#compare)
+  async sort(): Promise<readonly SortEntry[]> {
+    const sorted = await mergeSort(this.#held, this.#turn, this.#compare)
     let size = 0
     this.#units = 0
     while (size < Math.min(this.#most, sorted.length) && (size === 0 || this.#units <= MOST_HELD)) {
@@ -64,6 +74,11 @@ export class FirstEntries {
     if (size < sorted.length) this.#last = sorted[size - 1]
     return this.#held
   }
+}
+
+/** The memory of an entry, in bytes. */
+export function bytesOfEntry(entry: SortEntry): number {
+  return UNIT_BYTES * unitsOf(entry)
 }
 
 function unitsOf({ keys }: SortEntry): number {
