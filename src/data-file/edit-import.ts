@@ -27,6 +27,8 @@ interface EditImportOptions extends DataFileOptions {
 
 const REPLACED = 'an edit of the data file replaced what was written since; the journal has both'
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
+/** Bytes of memory for each byte of a file that is imported in one write: short items take most. */
+const MEMORY_BYTES = 16
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
 /** The difference of the file from the version from which it was edited. */
@@ -117,14 +119,16 @@ export class EditImport {
   }
 
   async #merge(isStart: boolean): Promise<MergedEdit> {
-    const { onDisk, files, path, edits, readOnly, connection, checked } = this.#options
+    const { onDisk, files, path, edits, memory, readOnly, connection, checked } = this.#options
     const { journal, merge } = connection()
     const isRefused = readOnly && journal.head > 0
     const last = await this.#lastContent()
     const opened: OpenBase[] = []
     try {
-      const isLarge = ((await files.stat(path))?.size ?? 0) > edits.bytes
-      if (isStart && isLarge && !isRefused && this.isFirst) {
+      const size = (await files.stat(path))?.size ?? 0
+      const isLarge = size > edits.bytes
+      const isInParts = isLarge || MEMORY_BYTES * size > memory.bytes
+      if (isStart && isInParts && !isRefused && this.isFirst) {
         const parts = await this.#turns.run((turn) =>
           importParts(files, path, { ...this.#readOptions(turn), ...connection(), base: last, checked }),
         )

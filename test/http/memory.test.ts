@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { type IncomingMessage, request } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { after, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { until, within } from '../support/deadline.ts'
+import { send, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const BUDGET = 4_000_000
+const LONG = Array.from({ length: 40 }, (_, id) => ({ id, text: `${id}`.padEnd(100_000, 'x') }))
+
+const { url } = await startServer(
+  { after },
+  { data: { long: LONG, short: [{ id: 1 }] }, flags: ['--Limits.MemoryBytes', String(BUDGET)] },
+)
+
+const NDJSON = 'application/x-ndjson'
+
+/** A line of NDJSON with a thousand characters. */
+const LINE = `${JSON.stringify({ text: 'x'.repeat(988) })}\n`
+
+async function held(kind: string): Promise<number> {
+  const { text } = await send(url, 'GET', '/metrics')
+  const [, bytes] = new RegExp(`^recollect_memory_held_bytes\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text) ?? []
+  assert.ok(bytes !== undefined, text)
+  return Number(bytes)
+}
+
+/** Resolves when the requests of a test hold no memory any more. */
+async function isReleased(kind: string): Promise<void> {
+  await until(`no memory is held for ${kind}`, async () => (await held(kind)) === 0)
+}
+
+/** Sends the beginning of a batch, and nothing more. */
+async function beginBatch(bytes: number): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  const head = `POST /api/slow HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: ${NDJSON}\r\nContent-Length: 8000000\r\n\r\n`
+  await within('the beginning of the body', new Promise((resolve) => socket.write(head + 'x'.repeat(bytes), resolve)))
+  return socket
+}
+
+function postLines(name: string, lines: number) {
+  return send(url, 'POST', `/api/${name}`, { headers: { 'Content-Type': NDJSON }, body: LINE.repeat(lines) })
+}
+
+test('while bodies hold the memory, a further one is 503 with Retry-After, and small requests are answered', async () => {
+  const socket = await beginBatch(3_800_000)
+  await until('the body is received', async () => (await held('bodies')) > 3_700_000)
+  const refused = await postLines('refused', 400)
+  assert.equal(refused.status, 503)
+  assert.equal(refused.headers['retry-after'], '1')
+  assert.match(refused.json<{ detail: string }>().detail, /Limits\.MemoryBytes/)
+  for (const path of ['/health', '/api/short/1', '/api/short']) assert.equal((await send(url, 'GET', path)).status, 200)
+  assert.equal((await sendJson(url, 'POST', '/api/short', { n: 1 })).status, 201)
+  assert.equal((await postLines('short', 3)).status, 201)
+  socket.destroy()
+  await isReleased('bodies')
+  assert.equal((await postLines('refused', 400)).status, 201)
+  await isReleased('bodies')
+})
+
+test('a body that would not fit alone is 422, however small it was before it was inflated, and nothing is written', async () => {
+  const body = gzipSync(LINE.repeat(5000))
+  assert.ok(body.length < 100_000)
+  for (const name of ['first', 'second']) {
+    const headers = { 'Content-Type': NDJSON, 'Content-Encoding': 'gzip' }
+    const refused = await send(url, 'POST', `/api/${name}`, { headers, body })
+    assert.equal(refused.status, 422)
+    assert.match(refused.json<{ detail: string }>().detail, /does not fit into memory.*Send it in several requests/)
+    assert.equal((await send(url, 'GET', `/api/${name}`)).status, 404)
+  }
+  await isReleased('bodies')
+})
+
+/** A response of which nothing is read. */
+function unread(path: string): Promise<IncomingMessage> {
+  return within(
+    `the headers of ${path}`,
+    new Promise((resolve, reject) => request(`${url}${path}`, resolve).on('error', reject).end()),
+  )
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}
+
+test('a page of more than a mebibyte holds memory until it is read, and another one is 503 meanwhile', async () => {
+  const page = await unread('/api/long?pageSize=40')
+  assert.equal(page.statusCode, 200)
+  assert.equal(page.headers['x-total-count'], '40')
+  assert.equal(page.headers['content-length'], undefined)
+  assert.ok((await held('responses')) > 1_000_000)
+  const refused = await send(url, 'GET', '/api/long?pageSize=40')
+  assert.equal(refused.status, 503)
+  assert.equal(refused.headers['retry-after'], '1')
+  assert.equal((await send(url, 'GET', '/api/long?pageSize=1')).status, 200)
+  assert.deepEqual(JSON.parse(await within('the page', textOf(page))), LONG)
+  await isReleased('responses')
+})
+
+test('the memory of a page is released when its client goes away', async () => {
+  for (const accept of ['application/json', NDJSON, 'text/csv']) {
+    const { hostname, port } = new URL(url)
+    const socket = connect(Number(port), hostname)
+    socket.write(`GET /api/long?pageSize=40 HTTP/1.1\r\nHost: ${hostname}\r\nAccept: ${accept}\r\n\r\n`)
+    await until('the page is begun', async () => (await held('responses')) > 1_000_000)
+    socket.destroy()
+    await isReleased('responses')
+  }
+})
+
+test('a long page is the same in every format as a short one', async () => {
+  const lines = (await send(url, 'GET', '/api/long?pageSize=40', { headers: { Accept: NDJSON } })).text
+  assert.deepEqual(
+    lines
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as unknown),
+    LONG,
+  )
+  const csv = (await send(url, 'GET', '/api/long?pageSize=40', { headers: { Accept: 'text/csv' } })).text
+  assert.equal(csv, `id,text\r\n${LONG.map(({ id, text }) => `${id},${text}\r\n`).join('')}`)
+  const head = await send(url, 'HEAD', '/api/long?pageSize=40')
+  assert.equal(head.status, 200)
+  assert.equal(head.headers['x-total-count'], '40')
+  await isReleased('responses')
+})
+
+test('groups that would not fit into memory are 422', async () => {
+  const refused = await send(url, 'GET', '/api/long?aggregate=count&groupBy=text')
+  assert.equal(refused.status, 422)
+  assert.match(refused.json<{ detail: string }>().detail, /with more filters, or for fewer groups/)
+  await isReleased('queries')
+})
+
+test('patches of a long item that are in flight hold memory, and all that are accepted are durable', async () => {
+  const item = '/api/long/7'
+  const replies = await Promise.all(
+    Array.from({ length: 64 }, (_, n) =>
+      send(url, 'PATCH', item, {
+        headers: { 'Content-Type': 'application/merge-patch+json' },
+        body: JSON.stringify({ [`n${n}`]: n }),
+      }),
+    ),
+  )
+  const accepted = replies.flatMap(({ status }, n) => (status === 204 ? [n] : []))
+  for (const { status, headers } of replies)
+    if (status !== 204) assert.equal(`${status} ${headers['retry-after']}`, '503 1')
+  assert.ok(accepted.length > 0)
+  const found = (await send(url, 'GET', item)).json<Record<string, unknown>>()
+  for (let n = 0; n < 64; n++) assert.equal(found[`n${n}`], accepted.includes(n) ? n : undefined)
+  await isReleased('writes')
+})
