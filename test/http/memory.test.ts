@@ -7,7 +7,7 @@ import { until, within } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
-const BUDGET = 4_000_000
+const BUDGET = 5_000_000
 const LONG = Array.from({ length: 40 }, (_, id) => ({ id, text: `${id}`.padEnd(100_000, 'x') }))
 
 const { url } = await startServer(
