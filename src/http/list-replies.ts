@@ -63,14 +63,18 @@ export class ListReplies {
   ): Promise<CachedResponse | undefined> {
     const { request, isTagged, form, isWhole } = list
     const snapshots = [snapshot, ...related.map((one) => one.snapshot)]
+    let entered = 0
     const release = (): void => {
       for (const one of snapshots) one.release()
+      this.#open -= entered
     }
     let isStreaming = false
     try {
       const tag = tagAt(this.#options, list.name, Math.max(...snapshots.map(({ position }) => position)))
       if (isTagged && reply.isNotModified(request, form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`)) return
       if (isWhole) this.#checkWhole(reply, list)
+      entered = isWhole ? 1 : 0
+      this.#open += entered
       const { total, text, rest } = await this.#begin(list, snapshot, related)
       const link = total === undefined ? undefined : linkOf(list.name, list.parameters, list.query, total)
       if (total !== undefined) reply.set('X-Total-Count', String(total))
@@ -79,7 +83,8 @@ export class ListReplies {
         reply.send(TYPE_HEADERS[form], text)
         return form === 'json' && total !== undefined ? { total, link, text } : undefined
       }
-      reply.send(TYPE_HEADERS[form], '')
+      reply.status = 200
+      reply.set('Content-Type', TYPE_HEADERS[form])
       if (request.method === 'HEAD') return
       reply.body = this.#stream(list, text, rest, release)
       isStreaming = true
@@ -142,14 +147,10 @@ export class ListReplies {
   }
 
   #stream(list: ListRequest, first: string, rest: NonNullable<Begun['rest']>, release: () => void): Readable {
-    if (list.isWhole) this.#open++
     const memory = list.request.memoryFor('responses')
     const body = Readable.from(this.#texts(first, rest, this.#askerOf(list), memory))
     // A part in progress, which may still read, is complete then.
-    body.once('close', () => {
-      if (list.isWhole) this.#open--
-      release()
-    })
+    body.once('close', release)
     return body
   }
 
