@@ -6,6 +6,7 @@ import { parsePatch } from '../json/json-patch.ts'
 import { invalidUtf8, parseJson, refuseNul } from '../json/parse.ts'
 import { bytesOfValue, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { Memory } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { HttpRequest } from './exchange.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
@@ -118,6 +119,8 @@ function isEmpty(json: JsonValue): boolean {
 /** The memory of a shorter body is not counted. */
 const SHORT_BYTES = 16 * 1024
 
+/** Bytes for each byte of a body while it is received: its chunks, and the body that they are joined to. */
+const GATHERED_BYTES = 2
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
@@ -149,6 +152,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     const parts: Buffer[] = []
     const chunks: Buffer[] = []
     let length = 0
+    const memory = (): Memory => httpRequest.memoryFor('bodies')
     let held = SHORT_BYTES
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
@@ -158,7 +162,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       try {
         if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
         if (length <= held) return
-        httpRequest.memoryFor('bodies').hold(length - held)
+        memory().hold(GATHERED_BYTES * (length - held))
         held = length
       } catch (error) {
         fail(error as Error)
@@ -183,7 +187,9 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     source.on('data', take)
     source.on('end', () => {
       endDecoder()
-      resolve(joined([...parts, ...chunks], length))
+      const body = joined([...parts, ...chunks], length)
+      if (held > SHORT_BYTES) memory().count(-(GATHERED_BYTES - 1) * (held - SHORT_BYTES))
+      resolve(body)
     })
     source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
     if (decoder) request.on('error', gone)
