@@ -46,8 +46,8 @@ function postLines(name: string, lines: number) {
 }
 
 test('while bodies hold the memory, a further one is 503 with Retry-After, and small requests are answered', async () => {
-  const socket = await beginBatch(3_800_000)
-  await until('the body is received', async () => (await held('bodies')) > 3_700_000)
+  const socket = await beginBatch(2_400_000)
+  await until('the body is received', async () => (await held('bodies')) > 4_500_000)
   const refused = await postLines('refused', 400)
   assert.equal(refused.status, 503)
   assert.equal(refused.headers['retry-after'], '1')
