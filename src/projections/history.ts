@@ -18,7 +18,7 @@ import type { Views } from './views.ts'
 const AT_ONCE = 64
 
 /** One of so many events has a row with its time. */
-const TIMED_EVENTS = 64
+const TIMED_EVENTS = 16
 const NOTHING = Buffer.alloc(0)
 
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }

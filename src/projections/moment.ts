@@ -52,7 +52,7 @@ function readUntil(text: string, what: string, { journal, now }: Timeline): Unti
 }
 
 /** Events whose times are read in one step of a search. */
-const PROBES = 8
+const PROBES = 16
 
 /**
  * The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. Times never decrease

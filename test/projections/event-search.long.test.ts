@@ -127,7 +127,7 @@ test('a time range is found without a scan and inclusive at both ends', async ()
       return (micros ? ms > since : ms >= since) && ms <= until ? [index + 1] : []
     })
     assert.deepEqual(positions, expected, `SEED=${SEED}, round ${round}`)
-    // Each end is found among 64 events, in two steps of at most 8.
+    // Each end is found among 16 events, which are read in one step.
     assert.ok(read <= expected.length + 2 * 16, `read ${read} for ${expected.length}`)
   }
 })

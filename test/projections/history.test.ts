@@ -127,13 +127,13 @@ test('the last event up to any time is found, also where an earlier version stor
   }
   const rows = store.rows(Buffer.from([TAG.time]), Buffer.from([TAG.time + 1]))
   await check(history, 16)
-  await check(undefined, 40)
-  const lost = rows.slice(0, 30)
+  await check(undefined, 48)
+  const lost = rows.slice(0, 100)
   const other = rows.filter(() => random.chance(0.3))
   store.transaction(() => {
     for (const { key } of [...lost, ...other]) store.remove(key)
   })
-  await check(history, 40)
+  await check(history, 48)
 })
 
 test('rows of events that nobody sees yet do not name a position beyond the head', async () => {
