@@ -290,6 +290,8 @@ function decodeSeveral(record: Buffer): JournalRecord | undefined {
 
 /** Undefined if the record is in another format, or ends before the last of the positions. */
 function decodeAt(record: Buffer, positions: readonly Position[]): readonly JournalRecord[] | undefined {
+  const one = decodeOne(record)
+  if (one) return one.position === positions[0] ? [one] : undefined
   const events = record.indexOf(EVENTS)
   if (events < 0) return undefined
   const head = JSON.parse(`{${record.toString('utf8', 0, events)}}`) as JournalRecord
