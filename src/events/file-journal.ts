@@ -291,7 +291,7 @@ function noRoom(): Error {
 
 /** Lines are written together until they have this size. */
 const WRITE_BYTES = 1024 * 1024
-/** Those of a large write, whose events are encoded meanwhile: for about 3 ms, then it yields. */
+/** The lines of a large write are encoded meanwhile, which blocks the event loop for about 2 ms. */
 const LARGE_WRITE_BYTES = 512 * 1024
 
 /** Writes lines durably, several at once, without copying all lines of a large write. */

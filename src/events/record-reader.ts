@@ -293,7 +293,7 @@ function decodeAt(record: Buffer, positions: readonly Position[]): readonly Jour
   const one = decodeOne(record)
   if (one) return one.position === positions[0] ? [one] : undefined
   const events = record.indexOf(EVENTS)
-  if (events < 0) return undefined
+  if (events < 0 || record[record.length - 2] !== CODE.CLOSE_BRACKET) return undefined
   const head = JSON.parse(`{${record.toString('utf8', 0, events)}}`) as JournalRecord
   const found: JournalRecord[] = []
   let { position } = head

@@ -45,12 +45,11 @@ export class SegmentReader {
       const segment = this.#segments[index] as Segment
       const parts = firstParts(segment, positions.slice(done, done + MOST_TOGETHER), this.#segments[index + 1]?.first)
       const text = await openSegment(this.#files, segment, this.#inflated)
-      let found: readonly JournalRecord[]
-      try {
-        found = (await Promise.all(parts.map((part) => recordsIn(text, part)))).flat()
-      } finally {
-        await text.close()
-      }
+      const reads = parts.map((part) => recordsIn(text, part))
+      // After one has failed, the others may still be reading.
+      await Promise.allSettled(reads)
+      await text.close()
+      const found = (await Promise.all(reads)).flat()
       for (const record of found) yield writeOf([record])
       done += found.length
     }

@@ -32,7 +32,7 @@ function eventAt(position: Position, random: Random): DomainEvent {
 async function written(recordKib: number, random: Random) {
   const events: DomainEvent[] = []
   const writes: Recorded[] = []
-  while (events.length < 12_000) {
+  while (events.length < 6_000) {
     const count = random.pick([1, 1, 1, 3, 40, 3000])
     const position = events.length + 1
     const some = Array.from({ length: count }, (_, index) => eventAt(position + index, random))
@@ -41,7 +41,7 @@ async function written(recordKib: number, random: Random) {
     events.push(...some)
   }
   const disk = new SimulatedDisk()
-  for (const { first, bytes } of segmentsOf(writes, recordKib * 1024, 1024 * 1024)) {
+  for (const { first, bytes } of segmentsOf(writes, recordKib * 1024, 512 * 1024)) {
     disk.put(`${DIRECTORY}/${segmentName(first)}`, bytes)
   }
   const { segments } = await walk(disk.files(), DIRECTORY)
@@ -65,7 +65,7 @@ for (const recordKib of RECORD_KIB) {
     const { disk, segments, expected } = await written(recordKib, random)
     assert.ok(segments.length > 2)
     const check = async (): Promise<void> => {
-      for (let round = 0; round < 40; round++) {
+      for (let round = 0; round < 20; round++) {
         const share = random.pick([0.0001, 0.001, 0.01, 0.3, 1])
         const positions = [...expected.keys()].filter(() => random.chance(share))
         assert.deepEqual(
