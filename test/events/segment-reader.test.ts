@@ -32,8 +32,8 @@ function eventAt(position: Position, random: Random): DomainEvent {
 async function written(recordKib: number, random: Random) {
   const events: DomainEvent[] = []
   const writes: Recorded[] = []
-  while (events.length < 6_000) {
-    const count = random.pick([1, 1, 1, 3, 40, 3000])
+  while (writes.length < 250) {
+    const count = writes.length % 80 === 79 ? 2000 : random.pick([1, 1, 1, 3, 40])
     const position = events.length + 1
     const some = Array.from({ length: count }, (_, index) => eventAt(position + index, random))
     const time = new Date(writes.length).toISOString()
@@ -41,7 +41,7 @@ async function written(recordKib: number, random: Random) {
     events.push(...some)
   }
   const disk = new SimulatedDisk()
-  for (const { first, bytes } of segmentsOf(writes, recordKib * 1024, 512 * 1024)) {
+  for (const { first, bytes } of segmentsOf(writes, recordKib * 1024, 128 * 1024)) {
     disk.put(`${DIRECTORY}/${segmentName(first)}`, bytes)
   }
   const { segments } = await walk(disk.files(), DIRECTORY)
