@@ -144,11 +144,11 @@ async function recordsIn(text: SegmentText, { from, to, positions }: Part): Prom
     for (const line of linesOf(bytes, from)) {
       const until = lowerBound(positions, line.nextPosition ?? Number.POSITIVE_INFINITY)
       if (until > found.length) found.push(...line.recordsAt(positions.slice(found.length, until)))
+      if (found.length === positions.length) return found
     }
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
     throw new Corruption(`${text.path}, ${error.message} (looking for position ${positions[0]}).`)
   }
-  if (found.length === positions.length) return found
   throw new Corruption(`${text.path}: the event at position ${positions[found.length]} is missing.`)
 }

@@ -85,11 +85,12 @@ for (const recordKib of RECORD_KIB) {
 test('no event is read out of a damaged record, and the message names the place', async () => {
   const random = new Random(SEED)
   const { disk, segments } = await written(16, random)
-  const path = `${DIRECTORY}/${segmentName(1)}`
+  const { first, index } = segments.find(({ index }) => index.positions.length > 3) as Segment
+  const { positions, offsets } = index
+  const path = `${DIRECTORY}/${segmentName(first)}`
   const bytes = Buffer.from(disk.bytes(path) as Buffer)
-  const { positions, offsets } = (segments[0] as Segment).index
   const at = offsets[3] as number
-  bytes[at + 1000] = (bytes[at + 1000] as number) ^ 1
+  bytes[at + 100] = (bytes[at + 100] as number) ^ 1
   disk.put(path, bytes)
   const [before, damaged] = [positions[2] as Position, positions[3] as Position]
   assert.equal((await found(disk, segments, [before])).length, 1)
