@@ -1,5 +1,6 @@
 import type { List } from '../runtime/chunked-list.ts'
 import { Histogram } from '../runtime/histogram.ts'
+import { idBytes, textBytes } from '../runtime/memory.ts'
 import type { DomainEvent, Position } from './event.ts'
 
 /** An append-only log of events. Its guarantees are those that a distributed log can give. */
@@ -113,6 +114,15 @@ export function isLarge(events: List<DomainEvent>): boolean {
   }
   // One long item cannot be divided; an event may create its collection before it.
   return events.length > 2 && characters > MANY_CHARACTERS
+}
+
+/** The memory of an event besides its text and id, with and without an item, measured with Node 20. */
+export const EVENT_BYTES = 180
+export const DELETION_BYTES = 110
+
+export function bytesOfEvent(event: DomainEvent): number {
+  if ('item' in event) return EVENT_BYTES + textBytes(event.item.text)
+  return 'id' in event ? DELETION_BYTES + idBytes(event.id) : DELETION_BYTES
 }
 
 /** `time = max(last time, now)`: times never decrease, even if the clock is set back. */

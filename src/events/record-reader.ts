@@ -338,8 +338,10 @@ function decodeEvents(record: Buffer, start: number, end: number): readonly Doma
       const from = item + ITEM.length - 1
       const to = record.indexOf(NEXT_EVENT, from) < 0 ? end - 1 : endOfObject(record, from, end)
       if (to === undefined || record[to] !== CODE.CLOSE_BRACE) return undefined
-      const head = JSON.parse(`${record.toString('utf8', at, item)}}`)
-      events.push({ ...head, item: new Document(record.toString('utf8', from, to)) })
+      const event = JSON.parse(`${record.toString('utf8', at, item)}}`)
+      // In place: V8 gives each copy of a parsed object a hidden class of its own, of 240 bytes.
+      event.item = new Document(record.toString('utf8', from, to))
+      events.push(event)
       at = to + 1
     }
     if (at === end) return events

@@ -5,7 +5,7 @@ import { type KeyFields, NaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
 import { ItemCache } from '../collections/table.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import type { Projection, Recorded, StoredProjection } from '../events/journal.ts'
+import { bytesOfEvent, type Projection, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import type { Path } from '../json/paths.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -15,8 +15,9 @@ import { TAG, tableKey } from '../store/keys.ts'
 import { type Pin, Store } from '../store/store.ts'
 import { type StoredState, StoreFold } from './store-fold.ts'
 
-/** Writes stored together while a journal is read. */
+/** Writes stored together while a journal is read, and the memory of their events. */
 const REPLAYED_TOGETHER = 256
+const REPLAYED_BYTES = 4 * 1024 * 1024
 
 export interface ViewsOptions {
   /** Which events are of interest; without it all are. */
@@ -187,16 +188,19 @@ export class Views implements Projection {
    */
   async build(writes: AsyncIterable<Recorded>, onFull: 'wait' | 'fail', built = (): void => {}): Promise<void> {
     let batch: Recorded[] = []
+    let bytes = 0
     const put = async (): Promise<void> => {
       const putBatch = (): Promise<void> => stepwise(this.#fold.store(batch, false))
       await (onFull === 'wait' ? this.onceRoom(putBatch) : putBatch())
       batch = []
+      bytes = 0
       this.apply()
       built()
     }
     for await (const recorded of writes) {
       batch.push(recorded)
-      if (batch.length === REPLAYED_TOGETHER) await put()
+      for (const event of recorded.events) bytes += bytesOfEvent(event)
+      if (batch.length === REPLAYED_TOGETHER || bytes >= REPLAYED_BYTES) await put()
     }
     if (batch.length > 0) await put()
   }

@@ -24,6 +24,9 @@ const FREE_BYTES = 16 * 1024
 /** The share of V8's heap that is the budget by default. The rest is for the program, its caches, garbage and errors of the estimates. */
 const SHARE = 1 / 3
 
+/** The share of the budget for subscriptions, which clients keep as long as they want. */
+const SUBSCRIPTIONS_SHARE = 1 / 2
+
 /**
  * The memory that all requests together may make the process hold (`Limits.MemoryBytes`). Each part estimates what it
  * holds, from measured sizes of objects, and asks for it before it holds it.
@@ -55,11 +58,13 @@ export class MemoryBudget {
    * @throws {Refusal} `Unprocessable` if it could never hold them; `Unavailable` while others hold too much.
    */
   makeRoom(kind: MemoryKind, held: number, more: number): void {
-    if (held + more > this.bytes) {
-      const why = `This does not fit into memory, of which ${this.bytes} bytes are for requests (Limits.MemoryBytes).`
+    const most = kind === 'subscriptions' ? this.bytes * SUBSCRIPTIONS_SHARE : this.bytes
+    if (held + more > most) {
+      const why = `This does not fit into memory, of which ${most} bytes are for requests (Limits.MemoryBytes).`
       throw new Refusal('Unprocessable', `${why} ${ADVICE[kind]}`)
     }
-    if (this.#total + more <= this.bytes || this.#evictFor(more)) return
+    const isInShare = this.held(kind) + more <= most
+    if (isInShare && (this.#total + more <= this.bytes || this.#evictFor(more))) return
     throw new Refusal('Unavailable', 'The memory for requests (Limits.MemoryBytes) is in use; try again.')
   }
 
@@ -84,6 +89,17 @@ export class MemoryBudget {
     }
     return this.#total + more <= this.bytes
   }
+}
+
+/** The memory of a text in V8: ASCII takes a byte for each character, and most others two. */
+export function textBytes(text: string): number {
+  const isAscii = Buffer.byteLength(text) === text.length
+  return 24 + (isAscii ? text.length : 2 * text.length)
+}
+
+/** The memory of an id besides the reference to it. */
+export function idBytes(id: string | number | undefined): number {
+  return typeof id === 'string' ? textBytes(id) : 16
 }
 
 /** The memory that one request, task or cached state holds, until released. */

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Memory, MemoryBudget, type MemoryKind, textBytes } from '../../src/runtime/memory.ts'
+import { within } from '../support/deadline.ts'
+
+const MB = 1_000_000
+const UNPROCESSABLE = { code: 'Unprocessable' }
+const UNAVAILABLE = { code: 'Unavailable' }
+
+function held(budget: MemoryBudget, bytes: number, kind: MemoryKind = 'queries'): Memory {
+  const memory = new Memory(budget, kind)
+  memory.hold(bytes)
+  return memory
+}
+
+test('memory that others hold is Unavailable until they release it', () => {
+  const budget = new MemoryBudget(MB)
+  const first = held(budget, 0.6 * MB)
+  const second = held(budget, 0.3 * MB)
+  assert.throws(() => second.hold(0.2 * MB), UNAVAILABLE)
+  assert.equal(second.bytes, 300_000, 'nothing more is held')
+  first.release()
+  second.hold(0.2 * MB)
+  assert.equal(budget.held('queries'), 500_000)
+})
+
+test('more memory than there is in all is Unprocessable, with what to do instead', () => {
+  const budget = new MemoryBudget(MB)
+  const memory = held(budget, 0.6 * MB, 'restores')
+  assert.throws(() => memory.hold(0.5 * MB), { ...UNPROCESSABLE, message: /1000000 bytes.*recollect replay --to/s })
+  assert.equal(budget.held('restores'), memory.bytes)
+})
+
+test('each holder may hold a few kilobytes while the memory is in use', () => {
+  const budget = new MemoryBudget(MB)
+  held(budget, MB)
+  const small = held(budget, 8 * 1024, 'bodies')
+  assert.throws(() => small.hold(16 * 1024), UNAVAILABLE)
+})
+
+test('caches are evicted before a request is refused, and only as far as it needs', () => {
+  const budget = new MemoryBudget(MB)
+  const states = Array.from({ length: 4 }, () => held(budget, 200_000, 'past'))
+  budget.addCache(() => {
+    const state = states.shift()
+    state?.release()
+    return state !== undefined
+  })
+  const memory = held(budget, 600_000)
+  assert.equal(states.length, 2)
+  memory.hold(400_000)
+  assert.equal(states.length, 0)
+  assert.throws(() => held(budget, 0.1 * MB), UNAVAILABLE)
+})
+
+test('a response that waits for room continues when as much was released as was held too much', async () => {
+  const budget = new MemoryBudget(MB)
+  assert.equal(budget.untilRoom(), undefined)
+  const [first, second] = [held(budget, 0.9 * MB), new Memory(budget, 'responses')]
+  second.count(0.9 * MB)
+  let isThere = false
+  const room = Promise.resolve(budget.untilRoom()).then(() => {
+    isThere = true
+  })
+  second.count(-0.1 * MB)
+  await Promise.resolve()
+  assert.equal(isThere, false)
+  first.release()
+  await within('room', room)
+})
+
+test('subscriptions may hold half of the memory', () => {
+  const budget = new MemoryBudget(MB)
+  const first = held(budget, 0.4 * MB, 'subscriptions')
+  assert.throws(() => held(budget, 0.2 * MB, 'subscriptions'), UNAVAILABLE)
+  assert.throws(() => first.hold(0.2 * MB), UNPROCESSABLE)
+  held(budget, 0.6 * MB)
+})
+
+test('a text takes a byte for each character if it is ASCII, and two otherwise', () => {
+  assert.equal(textBytes('x'.repeat(1000)) - textBytes(''), 1000)
+  assert.equal(textBytes('→'.repeat(1000)) - textBytes(''), 2000)
+})
