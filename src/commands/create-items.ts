@@ -1,14 +1,17 @@
 import { keyOf } from '../collections/item.ts'
 import { type AcceptedState, Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
+import { bytesOfEvent } from '../events/journal.ts'
 import type { Document } from '../json/document.ts'
 import { firstAt } from '../json/paths.ts'
 import { type JsonObject, own } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { idBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
+import { BYTES } from './edit.ts'
 import { itemWithSameKey, withDefault, withId } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
@@ -42,22 +45,50 @@ export async function decideCreateItems(
   const notCreated = new Map<number, NotCreated>()
   for (const [index, one] of items.entries()) {
     if (turn.isOver) await turn.next()
-    try {
-      const made = decideItem({ type: 'CreateItem', collection, item: acceptedItem(one) }, batch, rules)
-      if (!isEvents(made)) {
-        notCreated.set(index, { duplicateOf: made.id })
-        continue
-      }
-      batch.accept(made)
-      for (const event of made) events.push(event)
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error
-      if (!isLenient) throw refusalAt(index, one, error)
-      notCreated.set(index, { rejection: rejectionOf(error) })
+    const made = decideOne(one, collection, batch, rules, (refusal) => {
+      if (!isLenient) throw refusalAt(index, one, refusal)
+    })
+    turn.hold(bytesOf(made))
+    if (!('events' in made)) {
+      notCreated.set(index, made)
+      continue
     }
+    batch.accept(made.events)
+    for (const event of made.events) events.push(event)
   }
   for (const event of await latestItems(events, accepted, rules, turn)) events.push(event)
   return { events, notCreated }
+}
+
+function decideOne(
+  one: BatchItem,
+  collection: string,
+  accepted: AcceptedState,
+  rules: Rules,
+  refused = (_: Refusal): void => {},
+): NotCreated | { readonly events: readonly DomainEvent[] } {
+  try {
+    const made = decideItem({ type: 'CreateItem', collection, item: acceptedItem(one) }, accepted, rules)
+    return isEvents(made) ? { events: made } : { duplicateOf: made.id }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    refused(error)
+    return { rejection: rejectionOf(error) }
+  }
+}
+
+/** The memory of a member of the item to which the id is added. */
+const MEMBER_BYTES = 40
+/** The memory of a rejection, and of each of its faults. */
+const REJECTION_BYTES = 500
+
+function bytesOf(made: ReturnType<typeof decideOne>): number {
+  if ('rejection' in made) return REJECTION_BYTES * (1 + made.rejection.faults.length)
+  if ('duplicateOf' in made) return BYTES.indexed + idBytes(made.duplicateOf)
+  const event = made.events.at(-1)
+  if (!event || !('item' in event)) return 0
+  const members = Object.keys(event.item.value).length
+  return bytesOfEvent(event) + BYTES.accepted + MEMBER_BYTES * members
 }
 
 /**
@@ -93,20 +124,15 @@ export async function notCreatedBefore(
         continue
       }
     }
-    try {
-      const made = decideItem({ type: 'CreateItem', collection, item: acceptedItem(one) }, accepted, rules)
-      const rejection = {
-        code: 'Conflict',
-        message: 'It was rejected by the first request.',
-        faults: [],
-      } as const
-      notCreated.set(index, isEvents(made) ? { rejection } : { duplicateOf: made.id })
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error
-      notCreated.set(index, { rejection: rejectionOf(error) })
-    }
+    const made = decideOne(one, collection, accepted, rules)
+    turn.hold(bytesOf(made))
+    notCreated.set(index, 'events' in made ? REJECTED_BEFORE : made)
   }
   return notCreated
+}
+
+const REJECTED_BEFORE: NotCreated = {
+  rejection: { code: 'Conflict', message: 'It was rejected by the first request.', faults: [] },
 }
 
 /** Whether a body made an event, which may have added the id and the time of receipt. */

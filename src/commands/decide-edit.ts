@@ -8,9 +8,10 @@ import { parseText } from '../json/parse.ts'
 import { pointer } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'
+import { textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { assignedId, isTaken } from './decide.ts'
-import { type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
+import { BYTES, type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
 import { deletionOf, faultOfTime, nextEventFields, withId } from './item-rules.ts'
 import { mergedOrder } from './merged-order.ts'
 import type { Rules } from './rules.ts'
@@ -27,7 +28,8 @@ interface EditDecision {
 }
 
 /**
- * A three-way merge of the base, the edit and the present state: only what the edit changed becomes events.
+ * A three-way merge of the base, the edit and the present state: only what the edit changed becomes events, for which
+ * `Difference` holds memory.
  * @throws {Refusal} `Invalid` with the places of the items that are not valid.
  */
 export async function decideEdit(edit: Edit, accepted: AcceptedState, rules: Rules, turn: Turn): Promise<EditDecision> {
@@ -90,8 +92,7 @@ class EditDecider implements EditDecision {
   #deleteItem(edit: CollectionEdit, now: CollectionState, id: ItemId): void {
     const present = now.get(keyOf(id))
     if (!isItem(present)) return
-    if (!this.#isSame(present.text, edit.before(id)?.text))
-      this.conflicts.push({ collection: edit.name, id: present.id })
+    if (!this.#isSame(present.text, edit.before(id)?.text)) this.#addConflict(edit.name, present.id)
     this.#addEvent(edit, deletionOf(edit.name, present))
   }
 
@@ -111,8 +112,9 @@ class EditDecider implements EditDecision {
       while (isTaken(next, now) || edit.isAdded(next)) next++
       const id = assignedId(next++)
       assigned.push(id)
-      const value = withId(parseText(item.text) as JsonObject, id, this.#rules)
-      this.#putItem(edit, now, { ...item, text: JSON.stringify(value) }, id)
+      const text = JSON.stringify(withId(parseText(item.text) as JsonObject, id, this.#rules))
+      this.#turn.hold(BYTES.listed + textBytes(text))
+      this.#putItem(edit, now, { ...item, text }, id)
     }
     return assigned
   }
@@ -125,7 +127,7 @@ class EditDecider implements EditDecision {
     // An edited item differs from the base, so it need not be compared with the base again.
     if (present !== before && this.#isSame(present, item.text)) return
     this.mistakes.catching(() => checkItem(this.#rules, edit.name, item, this.#kind))
-    if (!this.#isSame(present, before)) this.conflicts.push({ collection: edit.name, id })
+    if (!this.#isSame(present, before)) this.#addConflict(edit.name, id)
     const created = id === OBJECT_ID ? 'ObjectCreated' : 'ItemCreated'
     const type = present === undefined ? created : 'ItemReplaced'
     this.#addEvent(edit, { type, ...nextEventFields(edit.name, id, found), item: new Document(item.text) })
@@ -133,6 +135,11 @@ class EditDecider implements EditDecision {
 
   #isSame(a: string | undefined, b: string | undefined): boolean {
     return isSame(a, b, this.#kind)
+  }
+
+  #addConflict(collection: string, id: ItemId): void {
+    this.#turn.hold(BYTES.conflict)
+    this.conflicts.push({ collection, id })
   }
 
   #addEvent(edit: CollectionEdit, event: DomainEvent): void {

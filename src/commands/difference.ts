@@ -2,19 +2,20 @@ import type { FileItem } from '../collections/file-items.ts'
 import { type Item, integerAfter, keyOf } from '../collections/item.ts'
 import { type CollectionItems, holdsObject } from '../collections/stored-items.ts'
 import type { ItemId } from '../events/event.ts'
+import { DELETION_BYTES, EVENT_BYTES } from '../events/journal.ts'
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import { idBytes, textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import {
+  BYTES,
   type CollectionEdit,
   type Edit,
   type EditedItem,
   type EditKind,
-  EVENT_BYTES,
   isSame,
   NO_ITEMS_OF_FILE,
-  textBytes,
 } from './edit.ts'
 import { IdIndex } from './merged-order.ts'
 
@@ -26,7 +27,7 @@ export type Base = ReadonlyMap<string, BaseItems>
 export interface DifferenceOptions {
   readonly base: Base
   readonly idField: string
-  /** Called with the memory of each change, in bytes, before it is held. */
+  /** Called with the memory of each item and of its event, in bytes, before it is held. */
   readonly hold?: (bytes: number) => void
   /** Called with each item that is new, changed or removed, to end a comparison at the first one. */
   readonly differs?: () => void
@@ -58,7 +59,7 @@ export class Difference {
   collection(name: string, isObject: boolean): CollectionDifference {
     const { base, hold } = this.#options
     const before = base.get(name)
-    if (before && holdsObject(before) !== isObject) hold?.(before.size * EVENT_BYTES)
+    if (before && holdsObject(before) !== isObject) hold?.(before.size * DELETION_BYTES)
     hold?.(COLLECTION_BYTES)
     const collection = new CollectionDifference(name, isObject, before, this.#options)
     this.#collections.set(name, collection)
@@ -67,11 +68,11 @@ export class Difference {
 
   /** Compares the items with another base. */
   async copyTo(other: Difference, turn: Turn): Promise<void> {
-    for (const [name, { isObject, items }] of this.#collections) {
+    for (const [name, { isObject, ids, texts }] of this.#collections) {
       const collection = other.collection(name, isObject)
-      for (const { id, text } of items) {
+      for (let index = 0; index < ids.length; index++) {
         if (turn.isOver) await turn.next()
-        collection.add(id, text)
+        collection.add(ids.at(index), texts.at(index) as string)
       }
     }
   }
@@ -89,7 +90,7 @@ export class Difference {
     for (const [name, { size }] of base) {
       if (turn.isOver) await turn.next()
       const collection = this.#collections.get(name)
-      if (!collection) hold?.(size * EVENT_BYTES)
+      if (!collection) hold?.(size * DELETION_BYTES)
       const ended = collection ? await collection.end(turn) : removedCollection(name, base)
       collections.push(ended)
     }
@@ -108,8 +109,9 @@ function removedCollection(name: string, base: Base): CollectionEdit {
 class CollectionDifference {
   readonly name: string
   readonly isObject: boolean
-  /** The items of the file, as far as they are kept. */
-  readonly items = new ChunkedList<FileItem>()
+  /** The ids and texts of the file, as far as they are kept. */
+  readonly ids = new ChunkedList<ItemId | undefined>()
+  readonly texts = new ChunkedList<string>()
   readonly #whole: BaseItems | undefined
   /** The items to compare with: none if the base has another kind. */
   readonly #base: BaseItems | undefined
@@ -132,7 +134,9 @@ class CollectionDifference {
     this.#whole = whole
     this.#base = base
     this.#options = options
-    this.#indexes = new Uint32Array(base?.places ?? 0)
+    const places = base?.places ?? 0
+    options.hold?.(BYTES.place * places)
+    this.#indexes = new Uint32Array(places)
     this.#place = base?.seek(0) ?? 0
   }
 
@@ -148,18 +152,29 @@ class CollectionDifference {
     const { hold, differs, kind, keeps, isCheck } = this.#options
     const index = this.#length++
     const before = known ?? (id === undefined ? undefined : this.#base?.item(keyOf(id)))
-    if (!isCheck && !known && !isSame(before?.text, text, kind)) {
-      differs?.()
-      hold?.(EVENT_BYTES + textBytes(text))
-      this.#edited.push({ index, id, text })
-    }
-    if (keeps !== 'nothing') this.items.push({ id, text: keeps === 'items' ? text : '' })
+    const isEdited = !isCheck && !known && !isSame(before?.text, text, kind)
+    if (isEdited) differs?.()
+    hold?.(this.#bytesOf(id, text, isEdited, before !== undefined))
+    if (isEdited) this.#edited.push({ index, id, text })
+    if (keeps !== 'nothing') this.ids.push(id)
+    if (keeps === 'items') this.texts.push(text)
     if (id === undefined) {
       this.#hasUnnamed = true
       return undefined
     }
     this.#nextId = Math.max(this.#nextId, integerAfter(id))
     return before ? this.#markFound(before.id as ItemId, index, known !== undefined) : this.#markAdded(id, index)
+  }
+
+  /** The memory of an item that is added, and of its event. */
+  #bytesOf(id: ItemId | undefined, text: string, isEdited: boolean, isFound: boolean): number {
+    const { keeps, hasUniqueIds } = this.#options
+    let bytes = 0
+    if (isEdited || keeps === 'items') bytes += textBytes(text)
+    if (isEdited) bytes += BYTES.edited + EVENT_BYTES
+    if (keeps !== 'nothing') bytes += BYTES.listed + BYTES.place
+    if (!isFound && !hasUniqueIds) bytes += BYTES.indexed
+    return bytes && bytes + idBytes(id)
   }
 
   #markFound(id: ItemId, index: number, isExpected: boolean): number | undefined {
@@ -224,7 +239,7 @@ class CollectionDifference {
     const { keeps, idField, hold, differs } = this.#options
     const unnamed = this.#hasUnnamed && keeps !== 'nothing' ? new UnnamedItems(this.#edited) : undefined
     await unnamed?.build(turn)
-    const matched = unnamed && new Uint32Array(this.items.length)
+    const matched = unnamed && new Uint32Array(this.ids.length)
     for (let place = base.seek(0); place < base.places; place = base.seek(place + 1)) {
       if (turn.isOver) await turn.next()
       if (this.#indexes[place] !== 0) continue
@@ -232,7 +247,7 @@ class CollectionDifference {
       const index = unnamed?.take(textWithoutId(text, idField))
       if (!matched || index === undefined) {
         differs?.()
-        hold?.(EVENT_BYTES)
+        hold?.(BYTES.listed + DELETION_BYTES + idBytes(id))
         removed.push(id)
         continue
       }
@@ -255,7 +270,7 @@ class CollectionDifference {
 
   *#order(matched: Uint32Array | undefined): Generator<ItemId | undefined> {
     let index = 0
-    for (const { id } of this.items) {
+    for (const id of this.ids) {
       const place = matched?.[index++] ?? 0
       yield place > 0 ? this.#base?.itemAt(place - 1)?.id : id
     }

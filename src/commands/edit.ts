@@ -64,10 +64,16 @@ export function isSame(a: string | undefined, b: string | undefined, kind: EditK
   return kind !== 'restore' && a !== undefined && b !== undefined && equal(parseText(a), parseText(b))
 }
 
-/** Approximate memory of an event besides its item's text. */
-export const EVENT_BYTES = 400
-
-/** An upper limit of the memory of a text that is not held yet. */
-export function textBytes(text: string): number {
-  return 2 * text.length
-}
+/** The memory of parts of an edit and of its decision, besides texts and ids. */
+export const BYTES = {
+  edited: 60,
+  /** An id in a list. */
+  listed: 10,
+  /** An id in an `IdIndex`. */
+  indexed: 70,
+  /** A number of an item for a place. */
+  place: 4,
+  conflict: 200,
+  /** An event in an `Overlay`, with its natural key. */
+  accepted: 350,
+} as const

@@ -2,6 +2,7 @@ import { Item } from '../collections/item.ts'
 import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import {
+  bytesOfEvent,
   isLarge,
   type Journal,
   lastPosition,
@@ -12,7 +13,7 @@ import {
 } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Memory, MemoryBudget, type MemoryKind } from '../runtime/memory.ts'
+import { Memory, MemoryBudget } from '../runtime/memory.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
@@ -96,26 +97,29 @@ export class CommandHandler implements Projection {
   }
 
   /**
-   * Merges an edit of the data file in one write. `latestWritten` collects the latest items that earlier parts of a first
-   * import wrote.
+   * Merges an edit of the data file in one write. `memory` is that of the edit. `latestWritten` collects the latest items
+   * that earlier parts of a first import wrote.
    */
-  async merge(edit: Edit, origin: Origin, latestWritten = new Set<string>()): Promise<MergeOutcome> {
-    const { position, edited, events, conflicts } = await this.#decideAlone(
-      { origin, kind: 'edits' },
-      async (state, turn) => {
-        const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
-        await checkKeys(events, state, this.#rules, 'Invalid', turn)
-        const edited = events.length
-        for (const event of await latestItems(events, state, this.#rules, turn, latestWritten)) events.push(event)
-        return { edited, events, conflicts }
-      },
-    )
+  async merge(
+    edit: Edit,
+    origin: Origin,
+    memory = new Memory(this.#memory, 'edits'),
+    latestWritten = new Set<string>(),
+  ): Promise<MergeOutcome> {
+    const { position, edited, events, conflicts } = await this.#decideAlone({ origin, memory }, async (state, turn) => {
+      const { events, conflicts } = await decideEdit(edit, state, this.#rules, turn)
+      await checkKeys(events, state, this.#rules, 'Invalid', turn)
+      const edited = events.length
+      for (const event of await latestItems(events, state, this.#rules, turn, latestWritten)) events.push(event)
+      return { edited, events, conflicts }
+    })
     return { basis: position - events.length, edited, events: events.length, conflicts }
   }
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
   restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    return this.#decideAlone({ origin, kind: 'restores', isDryRun }, async (state, turn) => {
+    const memory = new Memory(this.#memory, 'restores')
+    return this.#decideAlone({ origin, memory, isDryRun }, async (state, turn) => {
       const events = await decideRestore(restoration, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Conflict', turn)
       return { events }
@@ -151,23 +155,29 @@ export class CommandHandler implements Projection {
 
   async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {
     const deletions = deletionsIn(command)
-    // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
-    const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one))) : []
-    const options = { origin, kind: 'writes', isDryRun, isListing: listsItems(command) } as const
-    return this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
+    const memory = new Memory(this.#memory, 'writes')
+    try {
+      // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
+      const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one, memory))) : []
+      const options = { origin, memory, isDryRun, isListing: listsItems(command) }
+      return await this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
+    } finally {
+      memory.release()
+    }
   }
 
   /** Decides in turns while all other decisions wait. The accepted state lists items only while no write is in flight. */
   #decideAlone<Decision extends { readonly events: List<DomainEvent> }>(
-    { origin, kind, isDryRun = false, isListing = true }: DecisionOptions,
+    { origin, memory, isDryRun = false, isListing = true }: DecisionOptions,
     decide: (state: Overlay, turn: Turn) => Promise<Decision>,
   ): Promise<Decision & { readonly position: Position }> {
-    const memory = new Memory(this.#memory, kind)
+    const { bytes } = memory
+    const forget = (): void => memory.count(bytes - memory.bytes)
     const asker = { isGone: () => false, memory }
     const written = this.#lock.hold(async (release) => {
       if (isListing) await this.#accepted.flushed?.catch(() => {})
       const decided = await this.#accepted.decideInTurns((state) => {
-        memory.release()
+        forget()
         return this.#turns.run((turn) => decide(state, turn), asker)
       })
       const { head, events } = decided
@@ -176,34 +186,48 @@ export class CommandHandler implements Projection {
         await this.#accepted.flushed
         return { ...decided, position: head }
       }
+      const isInParts = isLarge(events)
+      if (!isInParts) memory.hold(encodedBytes(events))
       // The accepted state does not get the events of a large write, so the lock is held until they are durable.
-      const appended = isLarge(events)
+      const appended = isInParts
         ? await this.#accepted.appendLarge(events, origin)
         : this.#accepted.append(events, origin)
       release()
       return { ...decided, position: lastPosition(await appended) }
     })
-    return written.finally(() => memory.release())
+    return written.finally(forget)
   }
 
   async #recordedBulkOutcome(command: BulkCommand, position: Position): Promise<BulkOutcome> {
-    const events = await eventsOfWrite(this.#journal, position)
-    const notCreated =
-      command.type === 'CreateItems'
-        ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#accepted.state, this.#rules, turn))
-        : new Map<number, never>()
-    return { position, events, notCreated }
+    const memory = new Memory(this.#memory, 'writes')
+    try {
+      const events = await eventsOfWrite(this.#journal, position, memory)
+      const notCreated =
+        command.type === 'CreateItems'
+          ? await this.#turns.run((turn) => notCreatedBefore(command, events, this.#accepted.state, this.#rules, turn))
+          : new Map<number, never>()
+      return { position, events, notCreated }
+    } finally {
+      memory.release()
+    }
   }
 }
 
 interface DecisionOptions {
   readonly origin: Origin
-  /** Its events hold memory for this purpose. */
-  readonly kind: MemoryKind
+  /** Holds its events until they are durable. */
+  readonly memory: Memory
   /** Nothing is written. */
   readonly isDryRun?: boolean
   /** Whether it lists the items of the accepted state. */
   readonly isListing?: boolean
+}
+
+/** The memory of a write that is encoded at once: the texts of its events, and its line. */
+function encodedBytes(events: List<DomainEvent>): number {
+  let bytes = 0
+  for (const event of events) bytes += 2 * bytesOfEvent(event)
+  return bytes
 }
 
 /** The result of a command on an item, durable and readable. */

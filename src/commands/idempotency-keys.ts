@@ -1,8 +1,16 @@
 import { hash } from 'node:crypto'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Origin, type Recorded, type StoredProjection } from '../events/journal.ts'
+import {
+  bytesOfEvent,
+  type Journal,
+  lastPosition,
+  type Origin,
+  type Recorded,
+  type StoredProjection,
+} from '../events/journal.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { Memory } from '../runtime/memory.ts'
 import {
   numberedKey,
   POSITION_BYTES,
@@ -142,7 +150,11 @@ function scopedKey({ actor, key }: Origin): string {
 const FIRST_READ = 1024
 
 /** All events of the write that ends at a position. A write does not record where it began, so reading begins ever earlier. */
-export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Position): Promise<List<DomainEvent>> {
+export async function eventsOfWrite(
+  journal: Pick<Journal, 'read'>,
+  position: Position,
+  memory: Memory,
+): Promise<List<DomainEvent>> {
   for (let count = FIRST_READ; ; count *= 10) {
     const from = Math.max(1, position - count + 1)
     let last: Recorded | undefined
@@ -150,11 +162,15 @@ export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Po
     let begins = 0
     for await (const recorded of journal.read(from, position)) {
       if (!last || !isOfWrite(recorded, last)) {
+        memory.release()
         events = new ChunkedList()
         begins = recorded.position
       }
       last = recorded
-      for (const event of recorded.events) events.push(event)
+      for (const event of recorded.events) {
+        memory.hold(bytesOfEvent(event))
+        events.push(event)
+      }
     }
     if (!last || lastPosition(last) !== position) {
       throw new Error(`the journal has no event at position ${position}`)

@@ -16,6 +16,7 @@ import { firstAt, formatPath, type Path, pointer } from '../json/paths.ts'
 import { equal, isObject, type JsonObject, type JsonValue, own, put } from '../json/value.ts'
 import { type Fault, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
+import { BYTES } from './edit.ts'
 import type { EventTimeRule, Rules } from './rules.ts'
 
 /** The fields of the event that follows an item's last one. */
@@ -86,7 +87,9 @@ export async function checkKeys(
   const after = new Overlay((name) => accepted.collection(name), accepted.head, rules.keyFields)
   for (const event of events) {
     if (turn.isOver) await turn.next()
-    if (rules.keyFields.has(event.collection)) after.accept([event])
+    if (!rules.keyFields.has(event.collection)) continue
+    turn.hold(BYTES.accepted)
+    after.accept([event])
   }
   for (const event of events) {
     if (turn.isOver) await turn.next()

@@ -2,14 +2,21 @@ import type { CollectionState } from '../collections/collection.ts'
 import { faultOfId, type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, existsAfter, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
+import { bytesOfEvent } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import { parseText } from '../json/parse.ts'
 import { firstAt } from '../json/paths.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
+import { idBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
+import { BYTES } from './edit.ts'
 import { nextEventFields, validTime, withId } from './item-rules.ts'
 import type { EventTimeRule, Latest, Rules } from './rules.ts'
+
+/** The memory of a candidate, and how many times as much as its text the value of its reading takes. */
+const CANDIDATE_BYTES = 400
+const PARSED = 4
 
 /** A reading that may become the latest item of its id. */
 interface LatestCandidate {
@@ -37,9 +44,11 @@ export class LatestItems {
   readonly #newest = new Map<string, LatestCandidate>()
   /** The last event that created or removed each collection. */
   readonly #lives = new Map<string, DomainEvent>()
+  readonly #hold: (bytes: number) => void
 
-  /** `written` has those of earlier writes of the same edit. */
-  constructor(accepted: AcceptedState, rules: Rules, written = new Set<string>()) {
+  /** `written` has those of earlier writes of the same edit; `hold` is called with the memory of what is added. */
+  constructor(accepted: AcceptedState, rules: Rules, written = new Set<string>(), hold = (_bytes: number): void => {}) {
+    this.#hold = hold
     this.#accepted = accepted
     this.#rules = rules
     this.#written = written
@@ -50,12 +59,16 @@ export class LatestItems {
   add(event: DomainEvent): void {
     if (existsAfter(event) !== undefined) this.#lives.set(event.collection, event)
     if (!isItemEvent(event)) return
-    if (this.#targets.has(event.collection)) this.#written.add(targetKey(event.collection, event.id))
+    if (this.#targets.has(event.collection)) {
+      this.#hold(BYTES.indexed + idBytes(event.id))
+      this.#written.add(targetKey(event.collection, event.id))
+    }
     const latest = this.#rules.latest.get(event.collection)
     const candidate = latest && 'item' in event ? candidateOf(event, latest, this.#accepted, this.#rules) : undefined
     if (!candidate) return
     const name = targetKey(candidate.in, candidate.id)
     const known = this.#newest.get(name)
+    if (!known) this.#hold(CANDIDATE_BYTES + PARSED * bytesOfEvent(event))
     if (!known || isAfter(candidate, known)) this.#newest.set(name, candidate)
   }
 
@@ -87,13 +100,14 @@ export async function latestItems(
   written?: Set<string>,
 ): Promise<readonly DomainEvent[]> {
   if (rules.latest.size === 0) return []
-  const latest = new LatestItems(accepted, rules, written)
+  const latest = new LatestItems(accepted, rules, written, (bytes) => turn.hold(bytes))
   for (const event of events) {
     latest.add(event)
     if (turn.isOver) await turn.next()
   }
   const made: DomainEvent[] = []
   for (const event of latest.events()) {
+    turn.hold(bytesOfEvent(event))
     made.push(event)
     if (turn.isOver) await turn.next()
   }

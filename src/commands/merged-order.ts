@@ -2,7 +2,11 @@ import type { CollectionState } from '../collections/collection.ts'
 import { integerOf, keyOf } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import { idBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
+
+/** The memory of an id in the lists and indexes that follow, and in the event, besides that of its text. */
+const ORDERED_BYTES = 150
 
 /**
  * The ids of a collection in the order of an edited file, followed by the items that are not in it; undefined if they
@@ -59,10 +63,12 @@ async function idsAfter(
   const ids = new ChunkedList<ItemId>()
   for (const { id } of collection.items()) {
     if (turn.isOver) await turn.next()
+    turn.hold(ORDERED_BYTES + idBytes(id))
     if (!deleted.has(id)) ids.push(id)
   }
   for (const id of created) {
     if (turn.isOver) await turn.next()
+    turn.hold(ORDERED_BYTES)
     ids.push(id)
   }
   return ids

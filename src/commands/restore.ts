@@ -8,7 +8,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { decideEdit } from './decide-edit.ts'
 import { type BaseItems, Difference } from './difference.ts'
-import { type CollectionEdit, type Edit, type EditKind, NO_ITEMS_OF_FILE } from './edit.ts'
+import { BYTES, type CollectionEdit, type Edit, type EditKind, NO_ITEMS_OF_FILE } from './edit.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
@@ -69,6 +69,7 @@ async function imported(collections: RestoredCollections, rules: Rules, turn: Tu
   const stored = new Map<string, FileItem[]>()
   for (const event of events) {
     if (turn.isOver) await turn.next()
+    turn.hold(BYTES.edited)
     const items = stored.get(event.collection) ?? []
     stored.set(event.collection, items)
     if ('item' in event) items.push({ id: event.id, text: event.item.text })

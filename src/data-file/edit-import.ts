@@ -7,6 +7,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
+import { Memory, MemoryBudget } from '../runtime/memory.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { BaseSearch, type BaseSearchResult, LAST_VERSION, type OpenBase, openBase } from './base.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
@@ -27,8 +28,8 @@ interface EditImportOptions extends DataFileOptions {
 
 const REPLACED = 'an edit of the data file replaced what was written since; the journal has both'
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
-/** Bytes of memory for each byte of a file that is imported in one write: short items take most. */
-const MEMORY_BYTES = 16
+/** Bytes of memory for each byte of a file that is imported in one write: the shortest items take most. */
+const MEMORY_BYTES = 64
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
 /** The difference of the file from the version from which it was edited. */
@@ -42,7 +43,7 @@ type MergedEdit = ImportedParts & BaseSearchResult
 /** Imports edits of the data file: finds the base of an edit, merges it, and records what the file shows then. */
 export class EditImport {
   readonly #options: EditImportOptions
-  readonly #turns: Turns
+  readonly #turns = new Turns()
   readonly #log: LimitedLog
   readonly #logProgress: ProgressLog
   /** How many bytes of the file were read and compared, or merged. */
@@ -51,7 +52,6 @@ export class EditImport {
 
   constructor(options: EditImportOptions) {
     this.#options = options
-    this.#turns = new Turns({ memory: options.memory, kind: 'edits' })
     this.#log = new LimitedLog(options.log, options.elapsedMs)
     this.#logProgress = progressLog(options.log)
   }
@@ -119,42 +119,51 @@ export class EditImport {
   }
 
   async #merge(isStart: boolean): Promise<MergedEdit> {
-    const { onDisk, files, path, edits, memory, readOnly, connection, checked } = this.#options
+    const { onDisk, files, path, edits, readOnly, connection, checked, memory: budget } = this.#options
     const { journal, merge } = connection()
     const isRefused = readOnly && journal.head > 0
     const last = await this.#lastContent()
     const opened: OpenBase[] = []
+    const memory = new Memory(budget, 'edits')
     try {
       const size = (await files.stat(path))?.size ?? 0
       const isLarge = size > edits.bytes
-      const isInParts = isLarge || MEMORY_BYTES * size > memory.bytes
+      const isInParts = isLarge || MEMORY_BYTES * size > budget.bytes
       if (isStart && isInParts && !isRefused && this.isFirst) {
-        const parts = await this.#turns.run((turn) =>
-          importParts(files, path, { ...this.#readOptions(turn), ...connection(), base: last, checked }),
-        )
+        // Without the first items there is nothing to serve, and no request.
+        const unlimited = new Memory(new MemoryBudget(Number.POSITIVE_INFINITY), 'edits')
+        const parts = await this.#turns.run((turn) => {
+          const options = { ...this.#readOptions(turn), ...connection(), base: last, checked, memory: unlimited }
+          return importParts(files, path, options)
+        })
         return { ...LAST_VERSION, ...parts }
       }
-      const found = await this.#turns.run((turn) => this.#find(last, isLarge, opened, turn))
+      const found = await this.#turns.run((turn) => this.#find(last, isLarge, opened, memory, turn))
       // Only now, as the remains of an interrupted write in place are no edit.
       if (isRefused) throw new Refusal('Conflict', READ_ONLY)
       const { edit, ...rest } = found
-      const outcomes = [await merge(edit, rest.content.hash)]
+      const outcomes = [await merge(edit, rest.content.hash, memory)]
       const isShown = edit.collections.every(
         ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),
       )
       return { ...rest, outcomes, isShown }
     } finally {
+      memory.release()
       for (const base of opened) base.close()
       if (last !== onDisk.base) last.close()
     }
   }
 
-  /** Reads the current file, and compares it with the version from which it was edited. */
-  async #find(last: OpenBase, isLarge: boolean, opened: OpenBase[], turn: Turn): Promise<FoundEdit> {
+  /** Reads the current file, and compares it with the version from which it was edited. Adds bases to close to `opened`. */
+  async #find(last: OpenBase, isLarge: boolean, opened: OpenBase[], memory: Memory, turn: Turn): Promise<FoundEdit> {
     const { files, path, edits, onDisk } = this.#options
     const versions = isLarge || edits.mode === 'replace' ? [] : recentVersions(onDisk.versions)
     const keeps = isLarge ? 'nothing' : versions.length < 2 ? 'ids' : 'items'
-    const newDifference = () => this.#difference(last, keeps, turn)
+    const newDifference = () => {
+      // The file changed while it was read.
+      memory.release()
+      return this.#difference(last, keeps, memory)
+    }
     const { content, visitor } = await readDataFile(files, path, this.#readOptions(turn), newDifference)
     const edit = await visitor.end(turn)
     if (keeps !== 'items') return { ...LAST_VERSION, content, edit }
@@ -162,7 +171,7 @@ export class EditImport {
     if (!found.version) return { ...found, content, edit }
     const base = await this.#openBase(found.version)
     opened.push(base)
-    const other = this.#difference(base, 'ids', turn)
+    const other = this.#difference(base, 'ids', memory)
     await visitor.copyTo(other, turn)
     return { ...found, content, edit: await other.end(turn) }
   }
@@ -174,10 +183,10 @@ export class EditImport {
     return new BaseSearch({ journal: connection().journal, idField, base, versions, lastChange, turn }).find(edit)
   }
 
-  #difference(base: Base, keeps: DifferenceOptions['keeps'], turn: Turn): Difference {
+  #difference(base: Base, keeps: DifferenceOptions['keeps'], memory: Memory): Difference {
     const { idField, connection } = this.#options
     const kind = connection().journal.head === 0 ? 'first items' : 'edit'
-    return new Difference({ base, idField, kind, keeps, hold: (bytes) => turn.hold(bytes) })
+    return new Difference({ base, idField, kind, keeps, hold: (bytes) => memory.hold(bytes) })
   }
 
   #readOptions(turn: Turn): ReadOptions {

@@ -2,22 +2,23 @@ import { type FileItem, invalid } from '../collections/file-items.ts'
 import { HIGHEST_ID } from '../collections/item.ts'
 import { assignedId } from '../commands/decide.ts'
 import { type Base, Difference } from '../commands/difference.ts'
-import type { CollectionEdit, Edit } from '../commands/edit.ts'
+import { BYTES, type CollectionEdit, type Edit } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/handler.ts'
 import type { ItemId } from '../events/event.ts'
-import { partKey } from '../events/journal.ts'
+import { EVENT_BYTES, partKey } from '../events/journal.ts'
 import type { Files } from '../files/files.ts'
 import { parseText } from '../json/parse.ts'
 import { pointer } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { type Memory, textBytes } from '../runtime/memory.ts'
 import type { FileContent } from './file-content.ts'
 import type { FileVisitor, ItemVisitor } from './file-parser.ts'
 import { type ReadOptions, readDataFile } from './file-reader.ts'
 import type { JournalConnection } from './journal-connection.ts'
 
-/** Highest total length of the items that are imported in one write. */
-const PART_CHARACTERS = 4 * 1024 * 1024
+/** Highest memory, in bytes, of the items that are imported in one write. */
+const PART_BYTES = 8 * 1024 * 1024
 
 const USED = 'the highest integer id is in use, so that none can be assigned'
 
@@ -80,6 +81,7 @@ interface PartsOptions extends Omit<ReadOptions, 'check'>, Pick<JournalConnectio
   readonly base: Base
   /** The result of an earlier check, which is repeated if the file has changed. */
   readonly checked: CheckedFile | undefined
+  readonly memory: Memory
 }
 
 export interface ImportedParts {
@@ -96,7 +98,7 @@ export interface ImportedParts {
  * invalid, or if ids beyond HIGHEST_ID would have to be assigned.
  */
 export async function importParts(files: Files, path: string, options: PartsOptions): Promise<ImportedParts> {
-  const { base, checked: before, check, merge, ...readOptions } = options
+  const { base, checked: before, check, merge, memory, ...readOptions } = options
   const { idField } = options
   const isChecked = before && before.content.signature === (await files.stat(path))?.signature
   const checked = isChecked ? before : await checkFile(files, path, { ...readOptions, check })
@@ -119,8 +121,8 @@ class PartsImport implements FileVisitor {
   readonly #difference: Difference
   readonly #outcomes: MergeOutcome[] = []
   readonly #latestWritten = new Set<string>()
-  /** Total length of the items since the last part. */
-  #characters = 0
+  /** The memory of the items since the last part. */
+  #bytes = 0
   #merging: Promise<void> = Promise.resolve()
   /** Whether the order of an earlier import differs from that of the file. */
   isReordered = false
@@ -160,8 +162,8 @@ class PartsImport implements FileVisitor {
 
   /** Begins to merge the items that were read, if they are enough for a part and the previous part was merged. */
   async #mergeRead(): Promise<void> {
-    if (this.#characters <= PART_CHARACTERS) return
-    this.#characters = 0
+    if (this.#bytes <= PART_BYTES) return
+    this.#bytes = 0
     const { hash, signature } = this.#checked.content
     if ((await this.#files.stat(this.#path))?.signature !== signature) throw changed(this.#path)
     await this.#merging
@@ -170,7 +172,8 @@ class PartsImport implements FileVisitor {
   }
 
   async #merge(part: Edit, key: string): Promise<void> {
-    this.#outcomes.push(await this.#options.merge(part, key, this.#latestWritten))
+    const { merge, memory } = this.#options
+    this.#outcomes.push(await merge(part, key, memory, this.#latestWritten))
   }
 
   collection(name: string, isObject: boolean): ItemVisitor {
@@ -185,7 +188,7 @@ class PartsImport implements FileVisitor {
       // An item was checked, so it need not be parsed if its id comes first.
       known: (text) => (isCanonical && text.startsWith(prefix) ? withFirstId(text, prefix.length) : undefined),
       add: (id, text) => {
-        this.#characters += text.length
+        this.#bytes += BYTES.edited + EVENT_BYTES + textBytes(text)
         if (id !== undefined) return items.add(id, text)
         const assigned = assignedId(nextId++)
         const item = { [idField]: assigned, ...(parseText(text) as JsonObject) }

@@ -50,7 +50,7 @@ export function connectionOf({ journal, past, handler, rules, requestId }: Conne
     journal,
     past,
     check: (collection, item) => checkItem(rules, collection, item, 'first items'),
-    merge: (edit, key, latestWritten) =>
-      handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: requestId(), key }, latestWritten),
+    merge: (edit, key, memory, latestWritten) =>
+      handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: requestId(), key }, memory, latestWritten),
   }
 }

@@ -19,7 +19,7 @@ import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
-import type { MemoryBudget } from '../runtime/memory.ts'
+import type { Memory, MemoryBudget } from '../runtime/memory.ts'
 import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import { TAG, tableKey } from '../store/keys.ts'
@@ -229,7 +229,7 @@ export class DurableProjections extends Projections {
       now,
       memory: this.#options.dependencies.memory,
       idempotencyKeys: this.idempotencyKeys,
-      select: (command) => this.#select(command),
+      select: (command, memory) => this.#select(command, memory),
     })
   }
 
@@ -297,14 +297,17 @@ export class DurableProjections extends Projections {
     await this.views.onceRoom(() => this.#opened.store.transaction(() => this.#opened.store.set(key, Buffer.from(id))))
   }
 
-  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<SelectedItems | undefined> {
+  async #select(
+    { collection: name, filters, seconds }: DeleteItems,
+    memory: Memory,
+  ): Promise<SelectedItems | undefined> {
     const collection = this.views.find(name)
     if (!collection) return undefined
     const { queryParameters: parameters, pageSize } = this.#options.settings.limits
     const context = { time: this.queries.timeOf(name), now: this.#options.dependencies.now().getTime() }
     const query = parseQuery(parseParameters(filters, parameters), { parameters, pageSize }, context)
     const limit = seconds === undefined ? undefined : { seconds, refusal: () => scanTimeout(seconds) }
-    return this.queries.select(collection, query, limit)
+    return this.queries.select(collection, query, { isGone: () => false, limit, memory })
   }
 
   #hasRoom(events: number, bytes: number): boolean {

@@ -5,7 +5,8 @@ import type { Projection } from '../events/journal.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'
-import { type Asker, type Limit, type Turn, Turns } from '../runtime/turns.ts'
+import { idBytes } from '../runtime/memory.ts'
+import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { groupPage } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
 import { embed, type Match, type RelatedSnapshot } from './embedding.ts'
@@ -132,10 +133,10 @@ export class Queries implements Projection {
   }
 
   /** The items that match now. Throws when it takes longer than the limit. */
-  async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<MatchingIds> {
+  async select(collection: Collection, conditions: Conditions, asker?: Asker): Promise<MatchingIds> {
     const snapshot = this.hold(collection)
     try {
-      const ids = await this.#turns.run((turn) => findIds(snapshot, conditions, turn), { isGone: () => false, limit })
+      const ids = await this.#turns.run((turn) => findIds(snapshot, conditions, turn), asker)
       return { position: snapshot.at, ids, matches: (item) => meetsConditions(item, conditions) }
     } finally {
       snapshot.release()
@@ -200,6 +201,9 @@ function itemsToRead({ items }: CollectionSnapshot, query: Query, plan: IndexPla
   return isPage && !grouping ? page.size : (plan?.cost ?? items.size)
 }
 
+/** The memory of an id in a list. */
+const ID_BYTES = 10
+
 async function findIds(snapshot: CollectionSnapshot, conditions: Conditions, turn: Turn): Promise<ChunkedList<ItemId>> {
   const cursor = new ResultCursor(snapshot, { ...conditions, sort: [] })
   const ids = new ChunkedList<ItemId>()
@@ -208,7 +212,9 @@ async function findIds(snapshot: CollectionSnapshot, conditions: Conditions, tur
     const places = await cursor.next(turn)
     if (!places) return ids
     for (const place of places) {
-      ids.push((snapshot.items.itemAt(place) as Item).id)
+      const { id } = snapshot.items.itemAt(place) as Item
+      turn.hold(ID_BYTES + idBytes(id))
+      ids.push(id)
       if (turn.isOver) await turn.next()
     }
   }

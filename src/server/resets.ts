@@ -7,6 +7,7 @@ import type { Origin } from '../events/journal.ts'
 import { checkBuilt } from '../http/pipeline.ts'
 import { pastCollections } from '../http/restoration.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
+import { Memory, type MemoryBudget } from '../runtime/memory.ts'
 import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 
@@ -31,6 +32,7 @@ export async function resetToFirstData(engine: Engine, origin: Origin, isDryRun 
 export async function resetToData(
   engine: Engine,
   { dataStore, limits }: Settings,
+  budget: MemoryBudget,
   data: Buffer,
   origin: Origin,
 ): Promise<RestoreOutcome> {
@@ -38,7 +40,13 @@ export async function resetToData(
   const names = engine.views.namesEver()
   const collections = new Map<string, RestoredCollection | undefined>(names.map((name) => [name, undefined]))
   const options = { idField: dataStore.idField, mostValues: limits.itemValues }
-  const read = await new Turns().run((turn) => readDataFileBody(data, options, turn))
-  for (const [name, items] of read) collections.set(name, { items: () => items })
-  return engine.handler.restore({ type: 'import', collections }, origin, false)
+  const memory = new Memory(budget, 'restores')
+  const asker = { isGone: () => false, memory }
+  try {
+    const read = await new Turns().run((turn) => readDataFileBody(data, options, turn), asker)
+    for (const [name, items] of read) collections.set(name, { items: () => items })
+    return await engine.handler.restore({ type: 'import', collections }, origin, false)
+  } finally {
+    memory.release()
+  }
 }

@@ -96,7 +96,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
         if (context.readOnly !== undefined) throw new Refusal('MethodNotAllowed', context.readOnly)
         const origin = { actor: LIBRARY_ACTOR, requestId: dependencies.newId() }
         const { position } = await (data
-          ? resetToData(engine, settings, data, origin)
+          ? resetToData(engine, settings, dependencies.memory, data, origin)
           : resetToFirstData(engine, origin))
         return position
       },

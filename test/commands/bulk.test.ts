@@ -35,7 +35,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
     select: async ({ collection, filters }) => {
       const found = views.find(collection)
       const query = parseQuery(parseParameters(filters, LIMITS.parameters), LIMITS)
-      const selection = found && (await queries.select(found, query, undefined))
+      const selection = found && (await queries.select(found, query))
       await selected()
       return selection
     },

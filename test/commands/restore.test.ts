@@ -10,7 +10,8 @@ import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { ENDLESS, Turns } from '../../src/runtime/turns.ts'
 import { accepted, begun, created, deleted, RULES, replaced, reset } from '../support/decider.ts'
 
-const NOW = accepted([begun, ...Array.from({ length: 100 }, (_, id) => created({ id }))])
+const ITEMS = 200
+const NOW = accepted([begun, ...Array.from({ length: ITEMS }, (_, id) => created({ id }))])
 
 function restored(items: readonly FileItem[], bytes: number): Promise<List<DomainEvent>> {
   const collections = new Map([['things', { items: () => items }]])
@@ -19,13 +20,13 @@ function restored(items: readonly FileItem[], bytes: number): Promise<List<Domai
 }
 
 test('a restore that deletes more items than fit into memory is rejected', async () => {
-  assert.equal((await restored([], 2 ** 20)).length, 100)
+  assert.equal((await restored([], 2 ** 20)).length, ITEMS)
   await assert.rejects(restored([], 20_000), { code: 'Unprocessable' })
 })
 
 test('a restore of longer items than fit into memory is rejected', async () => {
-  const kept = Array.from({ length: 100 }, (_, id) => ({ id, text: `{"id":${id}}` }))
-  const long = { id: 100, text: `{"id":100,"text":"${'x'.repeat(30_000)}"}` }
+  const kept = Array.from({ length: ITEMS }, (_, id) => ({ id, text: `{"id":${id}}` }))
+  const long = { id: ITEMS, text: `{"id":${ITEMS},"text":"${'x'.repeat(30_000)}"}` }
   assert.equal((await restored([...kept, long], 2 ** 20)).length, 1)
   await assert.rejects(restored([...kept, long], 20_000), { code: 'Unprocessable' })
 })

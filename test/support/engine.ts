@@ -98,6 +98,8 @@ export function diskWith(data: unknown): SimulatedDisk {
 
 export interface OpenedEngine {
   readonly engine: FileEngine
+  /** That of the settings. */
+  readonly memory: MemoryBudget
   /** The error that ended the service, if there was one. */
   readonly failures: readonly unknown[]
 }
@@ -118,6 +120,7 @@ export async function openTestEngine(
   elapsedMs: () => number = () => performance.now(),
 ): Promise<OpenedEngine> {
   const failures: unknown[] = []
+  const memory = new MemoryBudget((settings.limits ?? SETTINGS.limits).memoryBytes)
   let ids = 0
   const temporary = settings.store === undefined ? directoryUntilExit() : undefined
   let isStopped = false
@@ -135,7 +138,7 @@ export async function openTestEngine(
       newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
       schedule: (work, ms) => (ms > laterMs || (isOpening && ms === laterMs) ? later : schedule)(work, ms),
       elapsedMs,
-      memory: new MemoryBudget(),
+      memory,
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',
       failed,
@@ -156,7 +159,7 @@ export async function openTestEngine(
       await temporary?.remove()
     }
   }
-  return { engine, failures }
+  return { engine, memory, failures }
 }
 
 /** A copy of the store as a killed process leaves it, for another start. */
