@@ -9,6 +9,7 @@ import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import type { Subscribed } from '../../src/sockets/protocol.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -72,7 +73,7 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const clock = { elapsedMs: () => 0, schedule: () => ({ cancel: () => {} }) }
   const log = new LimitedLog(pino({ level: 'silent' }), clock.elapsedMs)
-  const limits = { items: 10_000, perClient: count }
+  const limits = { items: 10_000, perClient: count, memory: new MemoryBudget() }
   const all = new Subscriptions({ views, past, queries, journal, log, now, clock, ...limits })
   let sent = 0
   const client: Subscriber = {
@@ -81,6 +82,8 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
     current: () => {},
     isSlow: () => false,
     whenDrained: () => {},
+    whenSent: (work) => work(),
+    drop: () => {},
   }
   const item = Document.of(FIRST)
   const put = (position: number): Recorded => {

@@ -7,7 +7,7 @@ import { pause } from './events.ts'
 import { Problem, problem } from './problem.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
 
-/** The pause before a result that could not be read, or not be followed, is requested again. */
+/** The pause before a result that could not be found, read or followed is requested again. */
 const RETRY_MS = 1000
 
 /** The part of the connection that a list needs. */
@@ -140,7 +140,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       if (error === 'TooLarge' && position !== undefined && journal !== undefined) {
         this.#items.eventTime = eventTime
         this.#readInPages(position, journal)
-      } else this.#end(problem(error, STATUSES[error], message))
+      } else if (error === 'Busy') this.#subscribeLater()
+      else this.#end(problem(error, STATUSES[error], message))
       return
     }
     this.#wasReadInPages = false
@@ -280,6 +281,16 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       } catch {
         return
       }
+    }
+    this.#connection.subscribe(this)
+  }
+
+  async #subscribeLater(): Promise<void> {
+    this.#reading = new AbortController()
+    try {
+      await pause(RETRY_MS, this.#reading.signal)
+    } catch {
+      return
     }
     this.#connection.subscribe(this)
   }

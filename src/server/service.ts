@@ -164,6 +164,7 @@ function openSockets(
       clock: { elapsedMs, schedule },
       items: limits.subscriptionItems,
       perClient: limits.subscriptionsPerSocket,
+      memory: dependencies.memory,
     },
   })
 }

@@ -1,9 +1,10 @@
-import { isItemEvent } from '../events/event.ts'
+import { type ItemId, isItemEvent } from '../events/event.ts'
 import { positioned, type Recorded } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { Turn, Turns } from '../runtime/turns.ts'
-import { type ItemState, isEnded, itemState, type Subscription, stateAfter } from './subscription.ts'
+import { type ItemState, isEnded, itemState, keyBytes, type Subscription, stateAfter } from './subscription.ts'
 import { SetsByKey, SubscriptionIndex } from './subscription-index.ts'
 
 interface LiveOptions {
@@ -90,11 +91,14 @@ export class LiveSubscriptions {
   /** Sends the change of an item if it concerns the subscription, which need not be live yet. */
   send(subscription: Subscription, { id, item, position }: ItemState): void {
     if (isEnded(subscription)) return
-    const { held, filter, client, state, collection } = subscription
+    const { held, filter, client, state, collection, memory } = subscription
     const key = String(id)
     const had = held.has(key)
+    const isHeld = item !== undefined && filter.concerns(item.value)
+    if (isHeld && !had && !hasRoom(subscription, id)) return
+    if (had && !isHeld) memory.count(-keyBytes(id))
     const holders = state === 'catchingUp' ? undefined : this.#byCollection.get(collection)?.holders
-    if (item && filter.concerns(item.value)) {
+    if (isHeld) {
       held.set(key, id)
       holders?.add(key, subscription)
       const kind = had ? 'update' : 'enter'
@@ -109,6 +113,7 @@ export class LiveSubscriptions {
   /** Returns whether the change will be sent later, as the client is slow. */
   #postponeIfSlow(subscription: Subscription, { id, position }: ItemState): boolean {
     const { client, changed } = subscription
+    const key = String(id)
     if (subscription.state !== 'lagging') {
       if (!client.isSlow()) return false
       this.laggedEver++
@@ -117,8 +122,7 @@ export class LiveSubscriptions {
       client.whenDrained(() => this.#sendLatest(subscription))
     }
     // Deleting first moves the key to the end: keys are ordered by their latest change.
-    changed.delete(String(id))
-    changed.add(String(id))
+    if (changed.delete(key) || hasRoom(subscription, key)) changed.add(key)
     return true
   }
 
@@ -138,7 +142,7 @@ export class LiveSubscriptions {
   /** Sends the latest state of each item that changed while the client was slow, as fast as the client reads. */
   async #sendChanged(subscription: Subscription, turn: Turn): Promise<void> {
     const { views } = this.#options
-    const { client, held, changed } = subscription
+    const { client, held, changed, memory } = subscription
     const collection = views.any(subscription.collection)
     // There is at least one key, and nothing is awaited after the last one, for which these conditions hold.
     for (const key of changed) {
@@ -147,6 +151,7 @@ export class LiveSubscriptions {
       if (client.isSlow()) return client.whenDrained(() => this.#sendLatest(subscription))
       if (this.#isMidway) return this.#sendLatest(subscription)
       changed.delete(key)
+      memory.count(-keyBytes(key))
       const position = collection?.get(key)?.position
       const item = collection?.item(key)
       if (position !== undefined)
@@ -154,5 +159,17 @@ export class LiveSubscriptions {
     }
     subscription.state = 'live'
     client.current(subscription.id, views.position)
+  }
+}
+
+/** Whether there is memory for a further item of a subscription. Without, its client is disconnected, and may resume. */
+function hasRoom({ client, memory }: Subscription, id: ItemId): boolean {
+  try {
+    memory.hold(keyBytes(id))
+    return true
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    client.drop()
+    return false
   }
 }

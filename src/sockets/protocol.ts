@@ -54,7 +54,8 @@ export type Subscribed =
       readonly eventTime?: string
     }
   | {
-      readonly error: 'Invalid' | 'TooLarge' | 'TooMany'
+      /** `Busy`: the server has no memory for the subscription at the moment; subscribe again later. */
+      readonly error: 'Invalid' | 'TooLarge' | 'TooMany' | 'Busy'
       readonly message: string
       readonly position?: number
       readonly journal?: string

@@ -11,6 +11,8 @@ export interface EngineConnection {
   /** Private. */
   readonly writeBuffer: readonly { readonly data?: unknown }[]
   readonly transport: EngineTransport
+  /** Private. Called, and emptied, when the packets in `writeBuffer` were sent. */
+  readonly packetsFn: (() => void)[]
   /** `options` may have a frame that is sent in place of the data over WebSocket, as Socket.IO's adapter does. */
   write(data: string, options: { readonly wsPreEncodedFrame: readonly Buffer[] }): unknown
   close(discard: boolean): void
@@ -41,6 +43,11 @@ export function queuedBytes({ writeBuffer }: EngineConnection): number {
 
 export function queuedPackets({ writeBuffer }: EngineConnection): number {
   return writeBuffer.length
+}
+
+/** Calls back when the kernel has the next packet. The end of the connection may come before. */
+export function whenSent({ packetsFn }: EngineConnection, work: () => void): void {
+  packetsFn.push(work)
 }
 
 /** Closes a connection at once and discards its queue. `close(true)` still waits for the client to close its WebSocket. */

@@ -1,6 +1,6 @@
 import type { Socket } from 'socket.io'
 import type { Change, ClientMessages, ServerMessages, Subscribed } from './protocol.ts'
-import { engineConnectionOf, jsonText, queuedBytes, terminate } from './socket-io-internals.ts'
+import { engineConnectionOf, jsonText, queuedBytes, terminate, whenSent } from './socket-io-internals.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
@@ -62,7 +62,11 @@ function subscriberOf(socket: ClientSocket): Subscriber {
     while (waiting.length > 0 && !(socket.connected && isSlow())) waiting.shift()?.()
   }
   connection.on('drain', callDrained)
-  socket.once('disconnect', () => setImmediate(callDrained))
+  const unsent = new Set<() => void>()
+  socket.once('disconnect', () => {
+    setImmediate(callDrained)
+    for (const work of unsent) work()
+  })
   return {
     change: (change) => socket.emit('change', changeAsSent(change)),
     lagging: (subscription, position) => socket.emit('lagging', { subscription, position }),
@@ -72,6 +76,13 @@ function subscriberOf(socket: ClientSocket): Subscriber {
       waiting.push(work)
       setImmediate(callDrained)
     },
+    whenSent(work) {
+      unsent.add(work)
+      whenSent(connection, () => {
+        if (unsent.delete(work)) work()
+      })
+    },
+    drop: () => terminate(connection),
   }
 }
 

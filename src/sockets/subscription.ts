@@ -3,6 +3,7 @@ import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
 import type { PageItems } from '../query/queries.ts'
+import { idBytes, type Memory } from '../runtime/memory.ts'
 import type { Change, Subscribed } from './protocol.ts'
 import type { SubscriptionFilter } from './subscribe-request.ts'
 
@@ -33,6 +34,8 @@ export interface Subscription {
   pace: Pace | undefined
   /** While it lags: keys of the changed items, ordered by their latest change. */
   readonly changed: Set<string>
+  /** The memory of `held` and `changed`. */
+  readonly memory: Memory
 }
 
 /** The client of a subscription. */
@@ -44,6 +47,10 @@ export interface Subscriber {
   isSlow(): boolean
   /** Calls once when the client is no longer slow, or has disconnected. */
   whenDrained(work: () => void): void
+  /** Calls once when the kernel has the message that is sent next, or the client has disconnected. */
+  whenSent(work: () => void): void
+  /** Disconnects the client. */
+  drop(): void
 }
 
 /** A change whose item is JSON text. */
@@ -56,6 +63,13 @@ export interface TextChange extends Omit<Change, 'item'> {
 export type SubscribeResponse =
   | Extract<Subscribed, { readonly error: string }>
   | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: PageItems['items'] })
+
+/** The memory of an item of `held` or `changed`, besides the text of its id. */
+const KEY_BYTES = 200
+
+export function keyBytes(id: ItemId): number {
+  return KEY_BYTES + idBytes(id)
+}
 
 /** Compares the state in a function, as it may change while the caller awaits something. */
 export function isEnded({ state }: Subscription): boolean {

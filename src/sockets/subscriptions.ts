@@ -6,16 +6,19 @@ import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { PageItems, Queries } from '../query/queries.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { Refusal, type RefusalCode } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
+import { Memory, type MemoryBudget, textBytes } from '../runtime/memory.ts'
 import { type Asker, CHARACTERS_AT_ONCE, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
 import { parseSubscribe, parseSubscriptionFilter, queryOf, type SubscribeRequest } from './subscribe-request.ts'
-import { isEnded, type SubscribeResponse, type Subscriber, type Subscription } from './subscription.ts'
+import { isEnded, keyBytes, type SubscribeResponse, type Subscriber, type Subscription } from './subscription.ts'
 
 /** A subscription is resumed with up to this many times as many items as it may begin with, and as many changed ones. */
 const MOST_RESUMED = 10
+/** The copies of the items in a message: the JSON, the message and its frame. */
+const COPIES = 3
 
 export interface SubscriptionsOptions {
   readonly views: Views
@@ -29,6 +32,7 @@ export interface SubscriptionsOptions {
   readonly items: number
   /** Highest number of subscriptions of one client. */
   readonly perClient: number
+  readonly memory: MemoryBudget
 }
 
 export interface SubscriptionFigures {
@@ -39,6 +43,11 @@ export interface SubscriptionFigures {
   readonly laggedEver: number
 }
 
+/** A search ends with its subscription, when the client has disconnected; `memory` has the first items until they are sent. */
+interface BeginningAsker extends Asker {
+  readonly memory: Memory
+}
+
 /** The state of the list with which a client begins, or at which it resumes, without items then. */
 interface Beginning {
   readonly position: Position
@@ -46,6 +55,9 @@ interface Beginning {
   /** The client could not resume. */
   readonly reset?: true
 }
+
+/** The errors of a subscription for codes of refusals; `Invalid` for others. */
+const ERRORS: Partial<Record<RefusalCode, Rejection['error']>> = { Unavailable: 'Busy', Unprocessable: 'TooLarge' }
 
 type Rejection = Extract<SubscribeResponse, { readonly error: string }>
 
@@ -78,7 +90,7 @@ export class Subscriptions {
       await this.#subscribe(client, parseSubscribe(sent), respond)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      respond({ error: 'Invalid', message: error.message })
+      respond({ error: ERRORS[error.code] ?? 'Invalid', message: error.message })
     }
   }
 
@@ -100,6 +112,7 @@ export class Subscriptions {
     subscription.state = 'ended'
     subscription.pace?.end()
     this.#live.remove(subscription)
+    subscription.memory.end()
   }
 
   /**
@@ -121,7 +134,7 @@ export class Subscriptions {
     request: SubscribeRequest,
     respond: (response: SubscribeResponse) => void,
   ): Promise<void> {
-    const { views, queries, journal, perClient } = this.#options
+    const { views, queries, journal, perClient, memory: budget } = this.#options
     const { collection } = request
     const time = queries.timeOf(collection)
     const filter = parseSubscriptionFilter(request.query, time)
@@ -140,14 +153,17 @@ export class Subscriptions {
       position: views.position,
       pace: undefined,
       changed: new Set(),
+      memory: new Memory(budget, 'subscriptions'),
     }
     const { id } = subscription
+    /** Holds the first items until they are sent. */
+    const memory = new Memory(budget, 'subscriptions')
     // Registers at once: concurrent calls must count towards the limit, and the client may disconnect while the past is
     // read.
     this.#clients.set(client, own.set(id, subscription))
     let isAccepted = false
     try {
-      const beginning = await this.#begin(subscription, request)
+      const beginning = await this.#begin(subscription, request, { isGone: () => isEnded(subscription), memory })
       const eventTime = time && { eventTime: formatPath(time) }
       if ('error' in beginning) {
         respond(beginning.journal === undefined ? beginning : { ...beginning, ...eventTime })
@@ -156,10 +172,12 @@ export class Subscriptions {
       const { position, items = [] } = beginning
       subscription.position = position
       for (const { id, key } of items) subscription.held.set(key, id)
+      holdKeys(subscription)
       const isStart = beginning.items !== undefined && request.from === undefined
       // No event comes before the response, as nothing is awaited.
       const isLive = isStart && position === views.position
       const behind = isStart && !isLive && { behind: true as const }
+      client.whenSent(() => memory.end())
       respond({ subscription: id, journal: journal.id, ...eventTime, ...beginning, ...behind })
       isAccepted = true
       if (isEnded(subscription)) return
@@ -167,66 +185,89 @@ export class Subscriptions {
       else this.#catchUp.begin(subscription)
     } finally {
       if (!isAccepted) this.unsubscribe(client, id)
+      if (isEnded(subscription)) memory.end()
     }
   }
 
-  async #begin(subscription: Subscription, request: SubscribeRequest): Promise<Beginning | Rejection> {
+  async #begin(
+    subscription: Subscription,
+    request: SubscribeRequest,
+    asker: BeginningAsker,
+  ): Promise<Beginning | Rejection> {
     const { journal } = this.#options
     const { after, from, speed } = request
-    if (from !== undefined) return this.#replay(subscription, from, speed)
+    if (from !== undefined) return this.#replay(subscription, from, speed, asker)
     const canResume = request.journal === journal.id && after !== undefined && after <= journal.head
-    if (canResume && (await this.#resume(subscription, after))) return { position: after }
-    const beginning = await this.#start(subscription)
+    const isResumed = canResume && (await this.#resume(subscription, after, asker))
+    asker.memory.release()
+    if (isResumed) return { position: after }
+    const beginning = await this.#start(subscription, asker)
     return 'error' in beginning || after === undefined ? beginning : { ...beginning, reset: true }
   }
 
   /** Finds the items that match now. */
-  async #start(subscription: Subscription): Promise<Beginning | Rejection> {
+  async #start(subscription: Subscription, asker: BeginningAsker): Promise<Beginning | Rejection> {
     const { views, queries, journal, items: most } = this.#options
     const collection = views.find(subscription.collection)
     if (!collection) return { position: views.position, items: [] }
     const query = queryOf(subscription.filter, most)
-    const { items, total, at: position } = await queries.find(collection, query, askerOf(subscription))
+    const found = await unlessTooLarge(() => queries.find(collection, query, asker))
+    if (found instanceof Refusal) {
+      return { error: 'TooLarge', message: found.message, position: views.position, journal: journal.id }
+    }
+    const { items, total, at: position } = found
     // Clients read a list to resume it: one that cannot be resumed would be read again and again.
     const isResumable = total <= MOST_RESUMED * most
     const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
-    const message = total > most ? `${total} items match, ${most} is the limit; ${advice}.` : tooLong(items, advice)
+    const message =
+      total > most
+        ? `${total} items match, ${most} is the limit; ${advice}.`
+        : await tooLong(items, asker.memory, advice)
     if (message === undefined) return { position, items }
     return { error: 'TooLarge', message, ...(isResumable && { position, journal: journal.id }) }
   }
 
   /** Finds the items that matched at the client's last position. False if too many match, or were changed since. */
-  async #resume(subscription: Subscription, after: Position): Promise<boolean> {
+  async #resume(subscription: Subscription, after: Position, asker: BeginningAsker): Promise<boolean> {
     const { views, queries, past, items } = this.#options
     const { collection: name, filter, held } = subscription
     const most = MOST_RESUMED * items
-    const asker = askerOf(subscription)
     const collection = views.any(name)
-    const found = collection && (await queries.find(collection, queryOf(filter, most), asker))
-    if (found && found.total > most) return false
+    const found = collection && (await unlessTooLarge(() => queries.find(collection, queryOf(filter, most), asker)))
+    if (found instanceof Refusal || (found && found.total > most)) return false
     for (const { id, key } of found?.items ?? []) held.set(key, id)
     const matching = { name, matches: filter.concerns }
-    const isTurnedBack = await past.turnBack(held, found?.at ?? views.position, after, matching, most, asker)
+    const now = found?.at ?? views.position
+    const turned = await unlessTooLarge(() => past.turnBack(held, now, after, matching, most, asker))
+    const isTurnedBack = turned === true
     if (!isTurnedBack) held.clear()
+    holdKeys(subscription)
     return isTurnedBack
   }
 
   /** Finds the items that matched then; the changes follow at their pace, `speed` times as fast. */
-  async #replay(subscription: Subscription, from: string, speed: number): Promise<Beginning | Rejection> {
+  async #replay(
+    subscription: Subscription,
+    from: string,
+    speed: number,
+    asker: BeginningAsker,
+  ): Promise<Beginning | Rejection> {
     const { clock, items: most } = this.#options
     const { position, ms } = await momentOf(from, 'from', this.#options)
-    const items = await this.#matchingAt(subscription, position)
+    const items = await this.#matchingAt(subscription, position, asker)
     const tooMany = `More than ${most} items matched at position ${position}; ask for fewer.`
-    const message = items.length > most ? tooMany : tooLong(items, 'ask for fewer')
+    const message = items.length > most ? tooMany : await tooLong(items, asker.memory, 'ask for fewer')
     if (message !== undefined) return { error: 'TooLarge', message, position }
     subscription.pace = new Pace(clock, ms, speed)
     return { position, items }
   }
 
-  async #matchingAt(subscription: Subscription, at: Position): Promise<PageItems['items']> {
+  async #matchingAt(
+    { collection, filter }: Subscription,
+    at: Position,
+    asker: BeginningAsker,
+  ): Promise<PageItems['items']> {
     const { past, queries, items: most } = this.#options
-    const { collection, filter } = subscription
-    const asker = askerOf(subscription)
     if (!past.existed(collection, at)) return []
     const then = await past.collection(collection, at, asker)
     try {
@@ -237,15 +278,31 @@ export class Subscriptions {
   }
 }
 
-/** A search ends with its subscription, when the client has disconnected. */
-function askerOf(subscription: Subscription): Asker {
-  return { isGone: () => isEnded(subscription) }
+/** The result, or the refusal of one that would never fit into memory. */
+async function unlessTooLarge<Result>(find: () => Result | Promise<Result>): Promise<Result | Refusal> {
+  try {
+    return await find()
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'Unprocessable') return error
+    throw error
+  }
 }
 
-/** A message if the items are too long for one message. */
-function tooLong(items: PageItems['items'], advice: string): string | undefined {
+/** Holds memory for the ids that the client has. */
+function holdKeys({ held, memory }: Subscription): void {
+  memory.release()
+  for (const id of held.values()) memory.hold(keyBytes(id))
+}
+
+/** Holds memory for the message with the items. Returns an error message if they are too long for one message. */
+async function tooLong(items: PageItems['items'], memory: Memory, advice: string): Promise<string | undefined> {
   let characters = 0
   for (const { text } of items) characters += text.length
-  if (characters <= CHARACTERS_AT_ONCE) return undefined
-  return `The items that match are longer than ${CHARACTERS_AT_ONCE} characters; ${advice}.`
+  if (characters > CHARACTERS_AT_ONCE)
+    return `The items that match are longer than ${CHARACTERS_AT_ONCE} characters; ${advice}.`
+  const unfit = await unlessTooLarge(() => {
+    for (const { text } of items) memory.hold(COPIES * textBytes(text))
+    return undefined
+  })
+  return unfit?.message
 }

@@ -5,7 +5,7 @@ import { connect, type ListChange } from '../../src/client/index.ts'
 import { LiveList, type LiveListOptions } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { each, sleep, within } from '../support/deadline.ts'
+import { each, sleep, until, within } from '../support/deadline.ts'
 import { uncaughtError } from './host.ts'
 
 const JOURNAL = 'a journal'
@@ -215,6 +215,28 @@ test('a large list that cannot be followed after it was read is not read again w
   assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
   await refuse(20)
   assert.deepEqual([reads, asked(), list.position], [1, 1, 9])
+})
+
+test('a list for which the server has no memory is requested again after a pause', async (t) => {
+  const { list, asked, begin, shown } = listOf()
+  t.after(() => list.close())
+  list.answered({ error: 'Busy', message: 'The memory is in use.' })
+  assert.equal(asked(), 0)
+  await until('the second request', () => asked() === 1)
+  begin(3, { id: 1, n: 1 })
+  assert.equal(shown(), '1:1')
+  assert.equal(list.error, undefined)
+})
+
+test('a list for which the server has no memory is not requested again after it was closed', async () => {
+  const { list, asked } = listOf()
+  list.answered({ error: 'Busy', message: '' })
+  list.disconnected()
+  await sleep(0)
+  list.answered({ error: 'Busy', message: '' })
+  list.close()
+  await sleep(0)
+  assert.equal(asked(), 0)
 })
 
 test('an exception of one listener affects neither other listeners nor the list', async (t) => {

@@ -148,7 +148,19 @@ test('metrics report a subscription that lags until it has caught up', async () 
   const clock = new SimulatedClock()
   const log = new LimitedLog(pino({ level: 'silent' }), clock.elapsedMs)
   const queries = new Queries({ views, bytes: 2 ** 20 })
-  const subscriptions = new Subscriptions({ views, past, queries, journal, log, now, clock, items: 10, perClient: 10 })
+  const memory = new MemoryBudget()
+  const subscriptions = new Subscriptions({
+    views,
+    past,
+    queries,
+    journal,
+    log,
+    now,
+    clock,
+    items: 10,
+    perClient: 10,
+    memory,
+  })
   bus.add({ sockets: { apply: (recorded) => void subscriptions.apply(recorded) } })
   let drained = (): void => {}
   let slow = true
@@ -160,6 +172,8 @@ test('metrics report a subscription that lags until it has caught up', async () 
     whenDrained: (work) => {
       drained = work
     },
+    whenSent: (work) => work(),
+    drop: () => {},
   }
   await subscriptions.subscribe(client, { collection: 'a' }, () => {})
   assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 0, laggedEver: 0 })

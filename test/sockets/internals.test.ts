@@ -13,6 +13,7 @@ import {
   queuedBytes,
   queuedPackets,
   terminate,
+  whenSent,
 } from '../../src/sockets/socket-io-internals.ts'
 import { bytesNotAccepted, framesOf, sendFrames } from '../../src/sockets/ws-internals.ts'
 import { once, until, within } from '../support/deadline.ts'
@@ -92,6 +93,27 @@ for (const transport of ['websocket', 'polling'] as const) {
     connection.write(packets.join('\x1e4'), { wsPreEncodedFrame: [frames] })
     await until(`both events: ${SOCKET_IO}`, () => told.length === 2)
     assert.deepEqual(told, [1, 2])
+  })
+
+  test(`Socket.IO calls back when a packet was sent, by ${transport}`, async (t) => {
+    const { client, socket, connection, told } = await socketIo(t, transport)
+    const sent: number[] = []
+    for (let n = 0; n < 3; n++) {
+      whenSent(connection, () => sent.push(n))
+      socket.emit('told', n)
+    }
+    await until(`the calls: ${SOCKET_IO}`, () => sent.length === 3)
+    assert.deepEqual(sent, [0, 1, 2])
+    await until('the packets', () => told.length === 3)
+    if (transport === 'polling') return
+    const raw = (client.io.engine as unknown as { transport: { ws: WebSocket } }).transport.ws
+    raw.pause()
+    whenSent(connection, () => sent.push(3))
+    socket.emit('told', LONG)
+    await until('a part in the socket', () => bytesNotAccepted(connection.transport.socket as WebSocket) > 0)
+    assert.equal(sent.length, 3, SOCKET_IO)
+    raw.resume()
+    await until(`the call: ${SOCKET_IO}`, () => sent.length === 4)
   })
 
   test(`Socket.IO keeps packets for a slow client in a buffer, and discards them when it is terminated, by ${transport}`, async (t) => {

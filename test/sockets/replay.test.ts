@@ -11,6 +11,7 @@ import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import { WritesInParts } from '../../src/sockets/sockets.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
@@ -62,6 +63,7 @@ class World {
       clock: this.clock,
       items,
       perClient: 3,
+      memory: new MemoryBudget(),
     })
     const writes = new WritesInParts({
       deliver: async (part, hasMore) => {
@@ -185,6 +187,12 @@ class Client implements Subscriber {
   isSlow(): boolean {
     return !this.isReading
   }
+
+  whenSent(work: () => void): void {
+    work()
+  }
+
+  drop(): void {}
 
   whenDrained(work: () => void): void {
     this.#drained.push(work)

@@ -10,6 +10,7 @@ import type { CollectionSnapshot } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { WritesInParts } from '../../src/sockets/sockets.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -190,6 +191,12 @@ class Client implements Subscriber {
     return !this.#isGone && this.#room <= 0
   }
 
+  whenSent(work: () => void): void {
+    work()
+  }
+
+  drop(): void {}
+
   whenDrained(work: () => void): void {
     this.#waiting.push(work)
     if (!this.isSlow()) setImmediate(() => this.read())
@@ -245,6 +252,7 @@ async function run(
     clock,
     items: 1000,
     perClient: 10,
+    memory: new MemoryBudget(),
   })
   let clients: Client[] = []
   let told = journal.head

@@ -3,13 +3,14 @@ import { after, describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { WebSocket } from 'ws'
-import type { Journal } from '../../src/events/journal.ts'
+import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
+import { Memory, MemoryBudget } from '../../src/runtime/memory.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { SlowClients, WAITING_BYTES } from '../../src/sockets/slow-clients.ts'
-import type { Subscriber } from '../../src/sockets/subscription.ts'
+import type { SubscribeResponse, Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { CollectionWriter, storedHistory } from '../support/collections.ts'
@@ -279,10 +280,12 @@ const client: Subscriber = {
   current: () => {},
   isSlow: () => false,
   whenDrained: (work) => work(),
+  whenSent: (work) => work(),
+  drop: () => {},
 }
 
 /** Subscriptions to a collection, with the number of writes that were read, and of turns of the event loop that work took. */
-function place() {
+function place(memory = new MemoryBudget()) {
   const writer = new CollectionWriter('a')
   const { views, records } = writer
   const history = storedHistory(views)
@@ -315,9 +318,75 @@ function place() {
     clock: new SimulatedClock(),
     items: 10 * ITEMS,
     perClient: 1,
+    memory,
   })
   return { subscriptions, done, writer }
 }
+
+/** The response to a subscription to the collection. */
+async function responseOf(
+  subscriptions: Subscriptions,
+  sent: object = {},
+  subscriber = client,
+): Promise<SubscribeResponse> {
+  const responses: SubscribeResponse[] = []
+  await subscriptions.subscribe(subscriber, { collection: 'a', ...sent }, (response) => void responses.push(response))
+  assert.equal(responses.length, 1)
+  return responses[0] as SubscribeResponse
+}
+
+test('a client for which memory is in use is Busy, and its subscription begins when it is free', async () => {
+  const memory = new MemoryBudget(4_000_000)
+  const { subscriptions } = place(memory)
+  const other = new Memory(memory, 'queries')
+  other.hold(3_900_000)
+  for (const resuming of [{}, { after: 100, journal: ID }]) {
+    const response = await responseOf(subscriptions, resuming)
+    assert.ok('error' in response && response.error === 'Busy' && /try again/.test(response.message))
+  }
+  assert.equal(memory.held('subscriptions'), 0)
+  other.release()
+  assert.ok('subscription' in (await responseOf(subscriptions)))
+})
+
+test('items that never fit into memory are TooLarge, with the position from which to read pages', async () => {
+  const { subscriptions } = place(new MemoryBudget(300_000))
+  const response = await responseOf(subscriptions)
+  assert.ok('error' in response && response.error === 'TooLarge')
+  assert.deepEqual([response.position, response.journal], [ITEMS + 1, ID])
+  assert.match(response.message, /Subscribe with more filters/)
+  assert.ok('subscription' in (await responseOf(subscriptions, { query: 'id_lt=100' })))
+})
+
+test('a subscription holds the memory of its first items until they are sent, and that of their ids until its end', async () => {
+  const memory = new MemoryBudget()
+  const { subscriptions } = place(memory)
+  let sent = (): void => {}
+  const reader: Subscriber = { ...client, whenSent: (work) => (sent = work) }
+  await responseOf(subscriptions, {}, reader)
+  const sending = memory.held('subscriptions')
+  sent()
+  const sentAll = memory.held('subscriptions')
+  assert.ok(sentAll > 50 * ITEMS && sending - sentAll > 100 * ITEMS, `${sending} bytes, then ${sentAll}`)
+  subscriptions.leave(reader)
+  assert.equal(memory.held('subscriptions'), 0)
+})
+
+test('a client is disconnected when its list grows beyond the memory', async () => {
+  const memory = new MemoryBudget(600_000)
+  const { subscriptions, writer } = place(memory)
+  let drops = 0
+  let entered = 0
+  const reader: Subscriber = { ...client, change: () => void entered++, drop: () => void drops++ }
+  assert.ok('subscription' in (await responseOf(subscriptions, { query: 'kind=new' }, reader)))
+  for (let id = ITEMS; id < 3 * ITEMS && drops === 0; id++) {
+    writer.put({ id, kind: 'new' })
+    await subscriptions.apply(writer.records.at(-1) as Recorded)
+  }
+  assert.ok(drops > 0 && entered > 100 && entered < 2 * ITEMS, `${entered} items entered`)
+  subscriptions.leave(reader)
+  assert.equal(memory.held('subscriptions'), 0)
+})
 
 test('the journal is not read on for a client that went away before it was resumed', async () => {
   const { subscriptions, done } = place()
