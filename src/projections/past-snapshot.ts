@@ -8,6 +8,7 @@ import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
 import { Corruption } from '../runtime/errors.ts'
+import { type Memory, textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { HIGHEST, numberedKey, POSITION_BYTES, positionOf, type Row, type RowsOptions, TAG } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
@@ -15,9 +16,12 @@ import type { Store } from '../store/store.ts'
 import type { OrderedKeys } from '../store/tree.ts'
 import type { History } from './history.ts'
 
-/** Highest number of changed items, and of their characters, which are held in memory. */
+/** Highest number of changed items, and of their characters, with which one state is held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
+/** The memory of a changed item besides its text, and of a key of an index. */
+const CHANGED_BYTES = 320
+const KEY_BYTES = 200
 /** Rows read at a time: a few lookups for each. */
 const ROWS = 32
 
@@ -29,6 +33,7 @@ interface PastSources {
   readonly indexes: readonly StoredIndex[]
   /** Other states of the same table. Those at close positions have most of the same versions. */
   readonly others: readonly PastSnapshot[]
+  readonly memory: Memory
 }
 
 /**
@@ -41,8 +46,6 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   readonly exists = true
   readonly size: number
   readonly places: number
-  /** Characters of the items held in memory. */
-  readonly characters: number
   readonly indexes: readonly StoredIndex[]
   readonly #now: PinnedCollection
   /** Earlier versions of changed items, by place. */
@@ -54,14 +57,15 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   /** These places by the items' keys. */
   #goneByKey: Map<string, number> | undefined
   readonly #keys = new Map<StoredIndex, OrderedKeys>()
+  readonly #memory: Memory
 
   private constructor(
     at: Position,
     now: PinnedCollection,
     places: number,
     position: Position,
-    { changed, gone, characters }: ChangesSince,
-    indexes: readonly StoredIndex[],
+    { changed, gone }: ChangesSince,
+    { indexes, memory }: PastSources,
   ) {
     this.at = at
     this.#now = now
@@ -69,13 +73,16 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     this.position = position
     this.#changed = changed
     this.#gone = gone
-    this.characters = characters
+    this.#memory = memory
     this.size = now.itemsBefore(places) + this.#gone.length
     this.indexes = indexes.filter((index) => index.isReadableAt(now.at))
     for (const index of this.indexes) index.readers++
   }
 
-  /** The collection right after an event; undefined if too much has changed since, or its order has. */
+  /**
+   * The collection right after an event; undefined if too much has changed since, or its order has.
+   * @throws {Refusal} when the memory is not free.
+   */
   static async at(
     collection: Collection,
     at: Position,
@@ -89,7 +96,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
       const since = await changesSince(now, at, places, sources, turn)
       if (since) {
         const last = lastPositionAt(now, at, places, since, sources)
-        return new PastSnapshot(at, now, places, last, since, sources.indexes)
+        return new PastSnapshot(at, now, places, last, since, sources)
       }
     } catch (error) {
       now.release()
@@ -164,6 +171,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
       for (const key of keysAt(item, index, place)) added.push(key)
       if (turn.isOver) await turn.next()
     }
+    this.#memory.hold(KEY_BYTES * (without.length + added.length))
     // The present keys of items that were there then, except those of changed items, which have their earlier keys.
     const tree = index.tree.at(this.#now.at, this.places)
     const keys = MergedTree.of(tree, await sortedKeys(without, turn), await sortedKeys(added, turn))
@@ -193,7 +201,6 @@ function placesAt(now: PinnedCollection, at: Position): number {
 interface ChangesSince extends Pick<EarlierVersions, 'gone'> {
   /** Earlier versions of the changed items, by place. */
   readonly changed: ReadonlyMap<number, Item>
-  readonly characters: number
 }
 
 /** Reads the earlier versions of the items that changed after `at`; undefined if there are too many. */
@@ -210,11 +217,12 @@ async function changesSince(
   let characters = 0
   for await (const [place, item] of itemsOf(found.versions, sources)) {
     if (turn.isOver) await turn.next()
+    sources.memory.hold(textBytes(item.text))
     changed.set(place, item)
     characters += item.text.length
     if (characters > MOST_CHARACTERS) return undefined
   }
-  return { changed, gone: found.gone, characters }
+  return { changed, gone: found.gone }
 }
 
 /** The versions with their places, from another state or from the journal. */
@@ -249,7 +257,7 @@ async function earlierVersions(
   now: PinnedCollection,
   at: Position,
   places: number,
-  { store, history }: PastSources,
+  { store, history, memory }: PastSources,
   turn: Turn,
 ): Promise<EarlierVersions | undefined> {
   const { name } = now
@@ -273,6 +281,7 @@ async function earlierVersions(
       const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
       if (version === undefined)
         throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
+      memory.hold(CHANGED_BYTES)
       versions.set(version, place)
       if (isTombstone) gone.push(place)
     }

@@ -7,7 +7,7 @@ import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { MemoryBudget } from '../runtime/memory.ts'
+import { Memory, MemoryBudget } from '../runtime/memory.ts'
 import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
@@ -16,20 +16,24 @@ import { Views } from './views.ts'
 
 /** Highest total size on disk of cached folded states. */
 const CACHED_BYTES = 512 * 1024 * 1024
-/** Highest total number of characters in memory of other cached states. The last one used is always kept. */
-const CACHED_CHARACTERS = 32 * 1024 * 1024
 /** Highest number of cached states. */
 const MOST_STATES = 8
 /** How long a state is cached after its last use; the store keeps replaced rows meanwhile. */
 const CACHED_MS = 30_000
 /** Highest age of a cached state, so that replaced rows are not kept for ever. */
 const MOST_MS = 300_000
-/** Approximate memory of an item besides its text. */
+/** Approximate size on disk of an item besides its text. */
 const ITEM_BYTES = 120
+/** The memory of a changed item that `turnBack` finds. */
+const CHANGED_BYTES = 150
 /** Highest number of states computed at a time, since each reads the journal and holds its progress. */
 const COMPUTED_AT_ONCE = 2
 
 const NEVER_GONE: Asker = { isGone: () => false }
+
+interface ComputingAsker extends Asker {
+  readonly memory: Memory
+}
 
 /** A past state, complete or being computed. */
 interface CachedState {
@@ -39,8 +43,10 @@ interface CachedState {
   snapshot: CollectionSnapshot | undefined
   /** The clients that wait for it. */
   readonly askers: Asker[]
-  /** Its part of CACHED_BYTES or CACHED_CHARACTERS; the sum of all is at most 1. */
-  share: number
+  /** Its size on disk, if it was folded. */
+  bytes: number
+  /** Holds what it has in memory, while it is cached or read. */
+  readonly memory: Memory
   /** Number of readers. */
   readers: number
   usedMs: number
@@ -49,7 +55,7 @@ interface CachedState {
 
 interface ComputedState {
   readonly snapshot: CollectionSnapshot
-  readonly share: number
+  readonly bytes: number
 }
 
 /** The items of a collection that match. */
@@ -60,14 +66,14 @@ interface CollectionFilter {
 
 /**
  * Reads the past. An item is read from the journal, at a position from its history. A collection is derived from the
- * present and the changes since; if there are too many of them, or its order changed, it is folded again. States are
- * cached for a while:
+ * present and the changes since; if there are too many of them for the memory, or its order changed, it is folded again.
+ * States are cached for a while:
  *
  * | State | In `#states` | Next state |
  * |---|---|---|
  * | computed | yes | read, by those who waited for it; none, if it fails or all who waited are gone |
  * | read | until it is too old for new readers | unused, when its last reader releases it |
- * | unused | yes | read again; released, CACHED_MS after its last use, or earlier if the states take too much room |
+ * | unused | yes | read again; released, CACHED_MS after its last use, or earlier if there are many, or others need the memory |
  * | released | no | none: the store keeps no replaced rows for it |
  */
 export class Past {
@@ -78,6 +84,7 @@ export class Past {
   readonly #states = new Map<string, CachedState>()
   readonly #computing = new Semaphore(COMPUTED_AT_ONCE)
   readonly #turns: Turns
+  readonly #memory: MemoryBudget
   #evictionTimer: NodeJS.Timeout | undefined
 
   constructor(
@@ -86,7 +93,9 @@ export class Past {
     history: History,
     memory = new MemoryBudget(),
   ) {
-    this.#turns = new Turns({ memory, kind: 'past' })
+    this.#turns = new Turns()
+    this.#memory = memory
+    memory.addCache(() => this.#dropUnused())
     this.#journal = journal
     this.#views = views
     this.#history = history
@@ -137,14 +146,15 @@ export class Past {
     this.#states.set(key, state)
     if (found && !known) this.#release(found)
     try {
-      const { snapshot, share } = await state.computed
+      const { snapshot, bytes } = await state.computed
       state.askers.length = 0
-      state.share = share
+      state.bytes = bytes
       state.snapshot = snapshot
       this.#evict()
       return releasing(snapshot, at, () => this.#endRead(state))
     } catch (error) {
       if (this.#states.get(key) === state) this.#states.delete(key)
+      state.memory.release()
       throw error
     }
   }
@@ -169,7 +179,9 @@ export class Past {
       for (const event of events) {
         if (!isItemEvent(event) || event.collection !== name) continue
         const key = String(event.id)
-        if (!changed.has(key)) changed.set(key, event.prior)
+        if (changed.has(key)) continue
+        asker.memory?.hold(CHANGED_BYTES)
+        changed.set(key, event.prior)
       }
       if (changed.size > most) return false
     }
@@ -192,13 +204,14 @@ export class Past {
       if (areAllGone) this.#states.delete(key)
       return areAllGone
     }
-    const computed = this.#computing.run(() =>
-      this.#turns.run((turn) => this.#compute(now, at, { isGone }, turn), { isGone }),
-    )
-    return { key, computed, snapshot: undefined, askers, share: 0, readers: 0, usedMs: 0, createdMs: performance.now() }
+    const memory = new Memory(this.#memory, 'past')
+    const all = { isGone, memory }
+    const computed = this.#computing.run(() => this.#turns.run((turn) => this.#compute(now, at, all, turn), all))
+    const createdMs = performance.now()
+    return { key, computed, snapshot: undefined, askers, bytes: 0, memory, readers: 0, usedMs: 0, createdMs }
   }
 
-  async #compute(now: Collection, at: Position, asker: Asker, turn: Turn): Promise<ComputedState> {
+  async #compute(now: Collection, at: Position, asker: ComputingAsker, turn: Turn): Promise<ComputedState> {
     const sources = {
       store: this.#views.store,
       journal: this.#journal,
@@ -207,9 +220,15 @@ export class Past {
       others: Array.from(this.#states.values()).flatMap(({ snapshot }) =>
         snapshot instanceof PastSnapshot && snapshot.isOf(now) ? [snapshot] : [],
       ),
+      memory: asker.memory,
     }
-    const past = await PastSnapshot.at(now, at, sources, turn)
-    if (past) return { snapshot: past, share: past.characters / CACHED_CHARACTERS }
+    try {
+      const past = await PastSnapshot.at(now, at, sources, turn)
+      if (past) return { snapshot: past, bytes: 0 }
+    } catch (error) {
+      if (!isOutOfMemory(error)) throw error
+    }
+    asker.memory.release()
     try {
       return await this.#fold(now.name, at, asker)
     } catch (error) {
@@ -238,7 +257,7 @@ export class Past {
       }
     }
     await views.build(writes(), 'fail')
-    return { snapshot: new PresentSnapshot(views.any(name) as Collection, []), share: bytes / CACHED_BYTES }
+    return { snapshot: new PresentSnapshot(views.any(name) as Collection, []), bytes }
   }
 
   #endRead(state: CachedState): void {
@@ -249,23 +268,36 @@ export class Past {
   }
 
   /** Releases a state that is no longer cached if nobody reads it; otherwise its last reader releases it. */
-  #release({ readers, computed }: CachedState): void {
-    if (readers === 0) void computed.then(({ snapshot }) => snapshot.release())
+  #release({ readers, computed, memory }: CachedState): void {
+    if (readers > 0) return
+    memory.release()
+    void computed.then(({ snapshot }) => snapshot.release())
+  }
+
+  /** Drops the unused state in memory that was used least recently. False if there is none. */
+  #dropUnused(): boolean {
+    for (const state of this.#states.values()) {
+      if (state.readers > 0 || state.memory.bytes === 0) continue
+      this.#states.delete(state.key)
+      this.#release(state)
+      return true
+    }
+    return false
   }
 
   /** Drops unused states that are too many or too old. */
   #evict(): void {
     const last = [...this.#states.values()].at(-1)
     let total = 0
-    for (const { share } of this.#states.values()) total += share
+    for (const { bytes } of this.#states.values()) total += bytes
     const oldestMs = performance.now() - CACHED_MS
     for (const state of this.#states.values()) {
-      const { key, share, readers, usedMs } = state
+      const { key, bytes, readers, usedMs } = state
       if (readers > 0) continue
       const isOld = usedMs <= oldestMs
-      if (!isOld && (state === last || (total <= 1 && this.#states.size <= MOST_STATES))) continue
+      if (!isOld && (state === last || (total <= CACHED_BYTES && this.#states.size <= MOST_STATES))) continue
       this.#states.delete(key)
-      total -= share
+      total -= bytes
       this.#release(state)
     }
     if (this.#states.size === 0) return
@@ -274,6 +306,10 @@ export class Past {
       this.#evict()
     }, CACHED_MS).unref()
   }
+}
+
+function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Refusal && (error.code === 'Unprocessable' || error.code === 'Unavailable')
 }
 
 /** The cached snapshot for one reader, with the position that this one asked for. */
