@@ -56,6 +56,7 @@ type Rejection = Extract<SubscribeResponse, { readonly error: string }>
  */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
+  readonly #turns = new Turns()
   readonly #live: LiveSubscriptions
   readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
@@ -63,7 +64,7 @@ export class Subscriptions {
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
-    const shared = { ...options, turns: new Turns() }
+    const shared = { ...options, turns: this.#turns }
     this.#live = new LiveSubscriptions(shared)
     this.#catchUp = new CatchUp({ ...shared, live: this.#live })
   }
@@ -204,7 +205,12 @@ export class Subscriptions {
     const collection = views.any(name)
     const found = collection && (await queries.find(collection, queryOf(filter, most), asker))
     if (found && found.total > most) return false
-    for (const { id, key } of found?.items ?? []) held.set(key, id)
+    await this.#turns.run(async (turn) => {
+      for (const { id, key } of found?.items ?? []) {
+        if (turn.isOver) await turn.next()
+        held.set(key, id)
+      }
+    })
     const matching = { name, matches: filter.concerns }
     const isTurnedBack = await past.turnBack(held, found?.at ?? views.position, after, matching, most, asker)
     if (!isTurnedBack) held.clear()
