@@ -16,6 +16,7 @@ import { get } from './groups/get.ts'
 import { growth } from './groups/growth.ts'
 import { journal } from './groups/journal.ts'
 import { large } from './groups/large.ts'
+import { past } from './groups/past.ts'
 import { query } from './groups/query.ts'
 import { readings } from './groups/readings.ts'
 import { sockets } from './groups/sockets.ts'
@@ -41,6 +42,7 @@ const GROUPS: readonly Group[] = [
   blocks,
   readings,
   growth,
+  past,
   cluster,
 ]
 /** Measured only when it is named. */

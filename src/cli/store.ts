@@ -76,6 +76,7 @@ async function differences(
     if (why !== undefined) comparison.addDifference(`the place in the journal (${why})`)
     await comparison.collections(state.next)
     for (const [tag, what] of ROWS_OF_STORE) comparison.rows(tag, 0, 0, what)
+    comparison.times()
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof SyntaxError)) throw error
     problems.push(`The store is damaged: ${error.message}`)
@@ -174,6 +175,16 @@ class Comparison {
       return
     }
     if (!rows.next().done) this.addDifference(what)
+  }
+
+  /** Earlier versions store no times, so rows may be missing: they only shorten a search. */
+  times(): void {
+    const prefix = tableKey(TAG.time, 0)
+    for (const row of rowBytes(this.#store, prefix)) {
+      if (this.#expected.newest(Buffer.concat([prefix, row]))) continue
+      this.addDifference('the time of an event')
+      return
+    }
   }
 
   /** An incomplete index is ignored: the next start builds it anew. */

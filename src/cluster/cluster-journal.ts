@@ -173,6 +173,10 @@ export class ClusterJournal implements Journal, Sized {
     return this.replica.read(from, Math.min(to, this.head))
   }
 
+  at(positions: readonly Position[]): AsyncIterable<Recorded> {
+    return this.replica.at(positions)
+  }
+
   async close(): Promise<void> {
     await this.#writes.settled()
     await this.#tail.close()

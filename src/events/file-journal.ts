@@ -291,8 +291,8 @@ function noRoom(): Error {
 
 /** Lines are written together until they have this size. */
 const WRITE_BYTES = 1024 * 1024
-/** Smaller than most lines of a large write, so that it yields after each of them. */
-const LARGE_WRITE_BYTES = 256 * 1024
+/** The lines of a large write are encoded meanwhile, which blocks the event loop for about 2 ms. */
+const LARGE_WRITE_BYTES = 512 * 1024
 
 /** Writes lines durably, several at once, without copying all lines of a large write. */
 async function writeLines(

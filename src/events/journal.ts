@@ -20,6 +20,8 @@ export interface Journal {
   append(draft: Draft): Promise<Recorded>
   /** The durable events from one position up to another (both inclusive), in order. */
   read(from: Position, to?: Position): AsyncIterable<Recorded>
+  /** The durable events at ascending positions, each by itself with the origin and the time of its write. */
+  at(positions: readonly Position[]): AsyncIterable<Recorded>
   /** Calls back with every complete write, in order, once, as soon as it is durable. */
   follow(follower: (recorded: Recorded) => void): void
   /** Waits for accepted writes, then closes the journal. */
@@ -68,8 +70,8 @@ export interface StoredProjection {
 }
 
 /** The event at a position, with the origin and the time of its write. */
-export async function recordAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
-  for await (const recorded of journal.read(position, position)) return recorded
+export async function recordAt(journal: Pick<Journal, 'at'>, position: Position): Promise<Recorded> {
+  for await (const recorded of journal.at([position])) return recorded
   throw new Error(`the journal has no event at position ${position}`)
 }
 

@@ -67,6 +67,10 @@ export class PlayedJournal implements Journal {
     return this.#reader.events(from, Math.min(to, this.#head))
   }
 
+  at(positions: readonly Position[]): AsyncIterable<Recorded> {
+    return this.#reader.at(positions)
+  }
+
   follow(follower: (recorded: Recorded) => void): void {
     this.#followers.push(follower)
   }

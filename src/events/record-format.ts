@@ -10,7 +10,7 @@ import type { Recorded } from './journal.ts'
 
 export const FORMAT = 1
 /** A record holds at most this many bytes of events; only a single larger event may exceed it. */
-export const RECORD_BYTES = 512 * 1024
+export const RECORD_BYTES = 16 * 1024
 export const NO_PREVIOUS = '00000000'
 
 export interface JournalRecord extends Recorded {

@@ -5,6 +5,7 @@ import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { type DomainEvent, isEventType, type Position } from './event.ts'
+import { slice } from './journal.ts'
 import { FORMAT, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES, type SegmentHeader } from './record-format.ts'
 import { readSome, type SegmentText } from './segment-text.ts'
 
@@ -63,12 +64,12 @@ export class LineReader {
 }
 
 /**
- * The lines of a message.
+ * The lines of a message, or of a part of a segment that begins at `base`.
  * @throws {Corruption} when a line is damaged
  */
-export function* linesOf(bytes: Buffer): Generator<ScannedLine, void> {
-  const { offset, kind } = yield* scan(bytes, 0)
-  if (kind !== 'end') throw new Corruption(`the line at byte ${offset} is damaged`)
+export function* linesOf(bytes: Buffer, base = 0): Generator<ScannedLine, void> {
+  const { offset, kind } = yield* scan(bytes, base)
+  if (kind !== 'end') throw new Corruption(`offset ${offset}: the record is damaged`)
 }
 
 export interface RecordLine {
@@ -113,6 +114,16 @@ export class ScannedLine {
 
   record(): JournalRecord {
     return parseRecord(this.#buffer, this.#frame)
+  }
+
+  /** Its events at ascending positions, each as a record of its own. The others are not decoded. */
+  recordsAt(positions: readonly Position[]): readonly JournalRecord[] {
+    const { start, end } = this.#frame
+    const record = this.#buffer.subarray(start, end - 1)
+    const found = decodeAt(record, positions)
+    if (found) return found.map(withKnownTypes)
+    const whole = this.record()
+    return positions.map((position) => slice(whole, position, position)).filter(({ events }) => events.length > 0)
   }
 }
 
@@ -211,7 +222,10 @@ function positionAt(bytes: Buffer, offset: number): Position | undefined {
  * @throws {Corruption} for an unknown format or event type.
  */
 export function parseRecord(bytes: Buffer, whole: Pick<WholeFrame, 'start' | 'end'>): JournalRecord {
-  const record = decodeRecord(bytes, whole.start, whole.end - 1)
+  return withKnownTypes(decodeRecord(bytes, whole.start, whole.end - 1))
+}
+
+function withKnownTypes(record: JournalRecord): JournalRecord {
   for (const { type } of record.events) {
     if (!isEventType(type)) {
       throw new Corruption(
@@ -272,6 +286,30 @@ function decodeSeveral(record: Buffer): JournalRecord | undefined {
   if (events < 0 || record[close] !== CODE.CLOSE_BRACKET) return undefined
   const decoded = decodeEvents(record, events + EVENTS.length, close)
   return decoded && { ...JSON.parse(`{${record.toString('utf8', 0, events)}}`), events: decoded }
+}
+
+/** Undefined if the record is in another format, or ends before the last of the positions. */
+function decodeAt(record: Buffer, positions: readonly Position[]): readonly JournalRecord[] | undefined {
+  const one = decodeOne(record)
+  if (one) return one.position === positions[0] ? [one] : undefined
+  const events = record.indexOf(EVENTS)
+  if (events < 0 || record[record.length - 2] !== CODE.CLOSE_BRACKET) return undefined
+  const head = JSON.parse(`{${record.toString('utf8', 0, events)}}`) as JournalRecord
+  const found: JournalRecord[] = []
+  let { position } = head
+  let at = events + EVENTS.length
+  // Invariant: the event at `position` begins at `at`, and those at lower wanted positions were found.
+  for (const wanted of positions) {
+    let end = endOfObject(record, at, record.length)
+    for (; position < wanted && end !== undefined; position++) {
+      at = end + 1
+      end = endOfObject(record, at, record.length)
+    }
+    const decoded = end === undefined ? undefined : decodeEvents(record, at, end)
+    if (!decoded) return undefined
+    found.push({ ...head, position, events: decoded })
+  }
+  return found
 }
 
 function decodeAny(record: Buffer): JournalRecord {

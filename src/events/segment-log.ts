@@ -139,6 +139,10 @@ export class SegmentLog {
     return this.#reader.events(from, to)
   }
 
+  at(positions: readonly Position[]): AsyncGenerator<Recorded> {
+    return this.#reader.at(positions)
+  }
+
   /**
    * Checks every record. Calls and awaits `rest` between batches.
    * @throws {Corruption} which names the place of the damage

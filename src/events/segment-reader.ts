@@ -6,9 +6,9 @@ import type { Position } from './event.ts'
 import { lastPosition, type Recorded, slice } from './journal.ts'
 import { InflatedMembers } from './members.ts'
 import type { JournalRecord } from './record-format.ts'
-import { LineReader, type RecordLine } from './record-reader.ts'
+import { LineReader, linesOf, type RecordLine } from './record-reader.ts'
 import type { Segment } from './segment.ts'
-import { openSegment } from './segment-text.ts'
+import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
 /** Reads ranges of positions, both inclusive, from the segments of a journal. */
 export class SegmentReader {
@@ -35,6 +35,23 @@ export class SegmentReader {
       if (record.more) continue
       yield writeOf(parts)
       parts = []
+    }
+  }
+
+  /** The events at ascending positions, each by itself. Of their records, others are not decoded. */
+  async *at(positions: readonly Position[]): AsyncGenerator<Recorded> {
+    for (let done = 0; done < positions.length; ) {
+      const index = this.#segments.findLastIndex(({ first }) => first <= (positions[done] as Position))
+      const segment = this.#segments[index] as Segment
+      const parts = firstParts(segment, positions.slice(done, done + MOST_TOGETHER), this.#segments[index + 1]?.first)
+      const text = await openSegment(this.#files, segment, this.#inflated)
+      const reads = parts.map((part) => recordsIn(text, part))
+      // After one has failed, the others may still be reading.
+      await Promise.allSettled(reads)
+      await text.close()
+      const found = (await Promise.all(reads)).flat()
+      for (const record of found) yield writeOf([record])
+      done += found.length
     }
   }
 
@@ -77,4 +94,61 @@ export class SegmentReader {
       await text.close()
     }
   }
+}
+
+/** Highest number of events, and about the bytes of parts, that are read together: decoding blocks the event loop. */
+const MOST_TOGETHER = 256
+const BYTES_TOGETHER = 256 * 1024
+
+/** The lines of a segment from one of its index up to the next one, and ascending positions of events in them. */
+interface Part {
+  readonly from: number
+  readonly to: number
+  readonly positions: Position[]
+}
+
+/**
+ * The parts with the first of ascending positions, whose first one is in the segment.
+ * @param end the position after its last event, unless it is the last segment
+ */
+function firstParts(
+  { index: { positions, offsets }, size }: Segment,
+  wanted: readonly Position[],
+  end = Number.POSITIVE_INFINITY,
+): readonly Part[] {
+  const parts: Part[] = []
+  let bytes = 0
+  /** The first position after the last part. */
+  let next = 0
+  for (const position of wanted) {
+    if (position >= end) break
+    if (position >= next) {
+      if (bytes >= BYTES_TOGETHER) break
+      const following = lowerBound(positions, position + 1)
+      const from = offsets[following - 1] ?? size
+      const to = offsets[following] ?? size
+      parts.push({ from, to, positions: [] })
+      next = positions[following] ?? end
+      bytes += to - from
+    }
+    parts.at(-1)?.positions.push(position)
+  }
+  return parts
+}
+
+async function recordsIn(text: SegmentText, { from, to, positions }: Part): Promise<readonly JournalRecord[]> {
+  const { bytes, damage } = await readText(text, to - from, from)
+  if (damage) throw damage
+  const found: JournalRecord[] = []
+  try {
+    for (const line of linesOf(bytes, from)) {
+      const until = lowerBound(positions, line.nextPosition ?? Number.POSITIVE_INFINITY)
+      if (until > found.length) found.push(...line.recordsAt(positions.slice(found.length, until)))
+      if (found.length === positions.length) return found
+    }
+  } catch (error) {
+    if (!(error instanceof Corruption)) throw error
+    throw new Corruption(`${text.path}, ${error.message} (looking for position ${positions[0]}).`)
+  }
+  throw new Corruption(`${text.path}: the event at position ${positions[found.length]} is missing.`)
 }

@@ -13,7 +13,7 @@ export interface ApiOptions extends WriteHintsOptions {
   readonly past: Past
   readonly queries: Queries
   readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
+  readonly journal: Pick<Journal, 'id' | 'head' | 'at' | 'timeMs'>
   readonly turns: Turns
   readonly hints: Pick<Hints, 'check'>
   readonly limits: ApiLimits

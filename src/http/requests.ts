@@ -2,9 +2,9 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Position } from '../events/event.ts'
-import type { Journal, Origin } from '../events/journal.ts'
+import type { Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
-import { momentOf, parseMoment } from '../projections/moment.ts'
+import { momentOf, parseMoment, type Timeline } from '../projections/moment.ts'
 import { DEPENDENT } from '../query/json-server.ts'
 import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName, scanTimeout } from '../query/parameter.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
@@ -165,11 +165,6 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
   return parameters.some(({ name }) => name === AS_OF)
 }
 
-interface Timeline {
-  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
-  readonly now: () => Date
-}
-
 /**
  * The position that `asOf` names; undefined without `asOf`. Sets the `Cache-Control` of a past state.
  * @throws {Refusal} when it is beyond the head or in the future.
@@ -177,21 +172,21 @@ interface Timeline {
 export async function readPosition(
   parameters: readonly Parameter[],
   reply: Reply,
-  { journal, now }: Timeline,
+  timeline: Timeline,
 ): Promise<Position | undefined> {
   const asked = parameters.filter(({ name }) => name === AS_OF)
   const [first] = asked
   if (!first) return undefined
   if (asked.length > 1) throw new Refusal('Invalid', 'The parameter asOf must be given once.')
-  const at = await parseMoment(first.value, AS_OF, journal, now)
+  const at = await parseMoment(first.value, AS_OF, timeline)
   reply.set('Cache-Control', 'private, no-cache')
   return at
 }
 
 /** The instant of `asOf` in milliseconds since 1970. The parameter must be present. */
-export async function timeOfAsOf(parameters: readonly Parameter[], { journal, now }: Timeline): Promise<number> {
+export async function timeOfAsOf(parameters: readonly Parameter[], timeline: Timeline): Promise<number> {
   const { value } = parameters.find(({ name }) => name === AS_OF) as Parameter
-  return (await momentOf(value, AS_OF, journal, now)).ms
+  return (await momentOf(value, AS_OF, timeline)).ms
 }
 
 /** The preferences of writes (RFC 7240), for the check and for OpenAPI. */

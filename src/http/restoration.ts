@@ -121,13 +121,13 @@ interface RestoreRequest {
 
 async function parseRestore(
   { to, collection, id, dryRun }: JsonObject,
-  { journal, now }: RestorationOptions,
+  options: RestorationOptions,
 ): Promise<RestoreRequest> {
   if (id !== undefined && collection === undefined) {
     throw invalidRequest([{ pointer: '/id', message: 'needs the collection, too' }])
   }
   return {
-    to: await parseMoment(String(to), 'to', journal, now),
+    to: await parseMoment(String(to), 'to', options),
     dryRun: dryRun === true,
     ...(typeof collection === 'string' && { collection }),
     ...(id !== undefined && { key: String(id) }),

@@ -21,7 +21,7 @@ export interface EventFilter {
 }
 
 export interface SearchSource {
-  readonly journal: Pick<Journal, 'head' | 'read' | 'timeMs'>
+  readonly journal: Pick<Journal, 'head' | 'read' | 'at'>
   /** Undefined while it is being built: then the journal is scanned. */
   readonly history: () => History | undefined
   /** A semaphore that all searches share. */
@@ -156,11 +156,11 @@ function itemCharacters(event: DomainEvent): number {
  * events may belong to it.
  */
 export async function timeRange(
-  { journal, searches }: Pick<SearchSource, 'journal' | 'searches'>,
+  { journal, history, searches }: SearchSource,
   { from, since, until }: EventFilter,
 ): Promise<{ readonly first: Position; readonly last: Position | undefined }> {
   const { head } = journal
-  const lastAt = (ms: number): Promise<Position> => searches.run(() => positionAt(journal, ms))
+  const lastAt = (ms: number): Promise<Position> => searches.run(() => positionAt(journal, history(), ms))
   // Times of events have milliseconds.
   const before = since && (since.micros > 0 ? since.ms : since.ms - 1)
   const first = before === undefined ? from : Math.max(from, (await lastAt(before)) + 1)

@@ -1,5 +1,5 @@
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
+import { type Journal, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
   HIGHEST,
@@ -17,6 +17,10 @@ import type { Views } from './views.ts'
 /** Positions of an item's events that are looked up together. */
 const AT_ONCE = 64
 
+/** One of so many events has a row with its time. */
+const TIMED_EVENTS = 16
+const NOTHING = Buffer.alloc(0)
+
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
@@ -30,14 +34,28 @@ export class History implements StoredProjection {
     this.#views = views
   }
 
-  store(event: DomainEvent, position: Position): void {
+  store(event: DomainEvent, position: Position, { time }: Recorded): void {
     const { store } = this.#views
+    if (position % TIMED_EVENTS === 0) store.set(timeKey(Date.parse(time), position), NOTHING)
     const prior = isItemEvent(event) ? event.prior : 0
     const exists = event.type === 'IdsReset' ? this.existed(event.collection, position) : existsAfter(event)
     if (prior === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
     if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), positionBytes(position))
     if (exists !== undefined) store.set(lifeKey(number, position), exists ? LIFE.created : LIFE.removed)
+  }
+
+  /**
+   * A position up to which no event is later than an instant, and one after which all are: less than TIMED_EVENTS apart,
+   * except where an earlier version has stored events without their times.
+   */
+  around(ms: number): { readonly low: Position; readonly high: Position } {
+    // No key is negative.
+    if (ms < 0) return { low: 0, high: HIGHEST }
+    const { store } = this.#views
+    const [before] = store.rows(timeKey(0, 0), timeKey(ms, HIGHEST), { reverse: true, limit: 1 })
+    const [after] = store.rows(timeKey(ms + 1, 0), timeKey(HIGHEST, HIGHEST), { limit: 1 })
+    return { low: before ? keyPosition(before) : 0, high: after ? keyPosition(after) - 1 : HIGHEST }
   }
 
   existed(collection: string, at: Position): boolean {
@@ -66,7 +84,7 @@ export class History implements StoredProjection {
 
   /** The events of an item between two positions, both inclusive, in order, each with its own position. */
   async *eventsOf(
-    journal: Pick<Journal, 'read'>,
+    journal: Pick<Journal, 'at'>,
     collection: string,
     key: string,
     from: Position,
@@ -76,12 +94,11 @@ export class History implements StoredProjection {
     let before: Position | undefined
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
-      for (const position of positions) {
-        const found = await recordAt(journal, position)
+      for await (const found of journal.at(positions)) {
         const { prior } = found.events.at(0) as ItemEvent
         if (prior >= Math.max(1, from) && prior !== before) throw this.#lostEvent(collection, key, prior)
         yield found
-        before = position
+        before = found.position
       }
       next = (positions.at(-1) ?? to) + 1
       isLast = positions.length < AT_ONCE
@@ -90,7 +107,7 @@ export class History implements StoredProjection {
 
   /** An item's last event up to a position. */
   async lastEventOf(
-    journal: Pick<Journal, 'read'>,
+    journal: Pick<Journal, 'at'>,
     collection: string,
     key: string,
     at: Position,
@@ -168,88 +185,16 @@ function positionBytes(position: Position): Buffer {
   return bytes
 }
 
+function timeKey(ms: number, position: Position): Buffer {
+  const time = Math.min(Math.max(0, ms), HIGHEST)
+  return Buffer.concat([numberedKey(TAG.time, 0, time), positionBytes(position)])
+}
+
 function lifeKey(collection: number, position: Position): Buffer {
   return numberedKey(TAG.life, collection, position)
 }
 
-async function itemEventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<ItemEvent> {
+async function itemEventAt(journal: Pick<Journal, 'at'>, position: Position): Promise<ItemEvent> {
   const { events } = await recordAt(journal, position)
   return events.at(0) as ItemEvent
-}
-
-/** Positions at most this far apart are read together. */
-const MOST_APART = 64
-/** Highest number of positions read together, in one read or in several concurrent ones: decoding blocks the event loop. */
-const MOST_TOGETHER = 256
-/** Highest number of characters of items in one read; the rest is read in the next round. */
-const MOST_CHARACTERS = 1024 * 1024
-/** Concurrent reads of the journal, each of which waits for the disk. */
-const READS_AT_ONCE = 8
-
-/** An event of an item, its position, and its time in milliseconds since 1970. */
-type EventOfItem = readonly [Position, ItemEvent, number]
-
-/** The events of items at ascending positions, which are not always found in this order. Close positions are read together. */
-export async function* itemEventsAt(
-  journal: Pick<Journal, 'read'>,
-  positions: readonly Position[],
-): AsyncGenerator<EventOfItem> {
-  for (let wanted = positions; wanted.length > 0; ) {
-    const left: Position[] = []
-    for (const together of groupsOfRuns(adjacentRuns(wanted))) {
-      for (const [index, found] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
-        yield* found
-        left.push(...(together[index] as readonly Position[]).slice(found.length))
-      }
-    }
-    wanted = left
-  }
-}
-
-/** Groups ascending positions into runs that are read together. */
-function adjacentRuns(positions: readonly Position[]): readonly (readonly Position[])[] {
-  const runs: Position[][] = []
-  for (const position of positions) {
-    const run = runs.at(-1)
-    if (run && run.length < MOST_TOGETHER && position - (run.at(-1) as Position) <= MOST_APART) run.push(position)
-    else runs.push([position])
-  }
-  return runs
-}
-
-/** Groups runs that are read at the same time. */
-function* groupsOfRuns(runs: readonly (readonly Position[])[]): Generator<readonly (readonly Position[])[]> {
-  let together: (readonly Position[])[] = []
-  let positions = 0
-  for (const run of runs) {
-    if (together.length === READS_AT_ONCE || positions + run.length > MOST_TOGETHER) {
-      if (together.length > 0) yield together
-      together = []
-      positions = 0
-    }
-    together.push(run)
-    positions += run.length
-  }
-  if (together.length > 0) yield together
-}
-
-/** The first of the events at ascending positions; all of them unless the items are long. */
-async function eventsAt(
-  journal: Pick<Journal, 'read'>,
-  positions: readonly Position[],
-): Promise<readonly EventOfItem[]> {
-  const found: EventOfItem[] = []
-  let characters = 0
-  for await (const recorded of journal.read(positions[0] as Position, positions.at(-1) as Position)) {
-    for (const [position, event] of positioned(recorded)) {
-      if (position !== positions[found.length] || !isItemEvent(event)) continue
-      found.push([position, event, Date.parse(recorded.time)])
-      if ('item' in event) characters += event.item.text.length
-    }
-    if (characters > MOST_CHARACTERS) return found
-  }
-  if (found.length < positions.length) {
-    throw new Corruption(`The journal has no event of an item at position ${positions[found.length]}.`)
-  }
-  return found
 }

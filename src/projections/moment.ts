@@ -2,9 +2,15 @@ import type { Position } from '../events/event.ts'
 import { type Journal, recordAt } from '../events/journal.ts'
 import { withPlus } from '../json/instant.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { History } from './history.ts'
 import { parseUntil, type Until } from './journal-fold.ts'
 
-type Source = Pick<Journal, 'head' | 'read' | 'timeMs'>
+/** A journal in which moments are found. */
+export interface Timeline {
+  readonly journal: Pick<Journal, 'head' | 'at' | 'timeMs'>
+  readonly past: { positionAt(ms: number): Promise<Position> }
+  readonly now: () => Date
+}
 
 export interface Moment {
   /** Position of the last event up to the moment. */
@@ -14,22 +20,23 @@ export interface Moment {
 }
 
 /** The position that a text names, directly or by an instant; `what` names the parameter in errors. */
-export async function parseMoment(text: string, what: string, journal: Source, now: () => Date): Promise<Position> {
-  const named = readUntil(text, what, journal, now)
-  return 'position' in named ? named.position : positionAt(journal, named.ms)
+export async function parseMoment(text: string, what: string, timeline: Timeline): Promise<Position> {
+  const named = readUntil(text, what, timeline)
+  return 'position' in named ? named.position : timeline.past.positionAt(named.ms)
 }
 
 /** `parseMoment` with the time. */
-export async function momentOf(text: string, what: string, journal: Source, now: () => Date): Promise<Moment> {
-  const named = readUntil(text, what, journal, now)
-  const position = 'position' in named ? named.position : await positionAt(journal, named.ms)
+export async function momentOf(text: string, what: string, timeline: Timeline): Promise<Moment> {
+  const { journal, past, now } = timeline
+  const named = readUntil(text, what, timeline)
+  const position = 'position' in named ? named.position : await past.positionAt(named.ms)
   if ('ms' in named && position > 0) return { position, ms: named.ms }
   if (journal.head === 0) return { position, ms: now().getTime() }
   const { time } = await recordAt(journal, Math.max(1, position))
   return { position, ms: Date.parse(time) }
 }
 
-function readUntil(text: string, what: string, journal: Source, now: () => Date): Until {
+function readUntil(text: string, what: string, { journal, now }: Timeline): Until {
   const named = parseUntil(withPlus(text))
   if (!named) {
     throw new Refusal('Invalid', `${what} must be a position or an ISO 8601 date-time, not ${JSON.stringify(text)}.`)
@@ -44,15 +51,35 @@ function readUntil(text: string, what: string, journal: Source, now: () => Date)
   return named
 }
 
-/** The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. */
-export async function positionAt(journal: Source, ms: number): Promise<Position> {
-  let low = 0
-  let high = journal.head
+/** Events whose times are read in one step of a search. */
+const PROBES = 16
+
+/**
+ * The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. Times never decrease
+ * (docs/journal.md, J9). The history, once it is built, knows about where it is.
+ */
+export async function positionAt(
+  journal: Pick<Journal, 'head' | 'at'>,
+  history: Pick<History, 'around'> | undefined,
+  ms: number,
+): Promise<Position> {
+  const { head } = journal
+  const around = history?.around(ms) ?? { low: 0, high: head }
+  // A write that is being stored has rows beyond the head.
+  let low = Math.min(around.low, head)
+  let high = Math.min(around.high, head)
+  // Invariant: the events up to `low` are not later, those after `high` are.
   while (low < high) {
-    const middle = Math.ceil((low + high) / 2)
-    const { time } = await recordAt(journal, middle)
-    if (Date.parse(time) <= ms) low = middle
-    else high = middle - 1
+    const step = Math.ceil((high - low) / PROBES)
+    const probes: Position[] = []
+    for (let position = low + step; position <= high; position += step) probes.push(position)
+    for await (const { position, time } of journal.at(probes)) {
+      if (Date.parse(time) > ms) {
+        high = position - 1
+        break
+      }
+      low = position
+    }
   }
   return low
 }

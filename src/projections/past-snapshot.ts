@@ -13,7 +13,7 @@ import { HIGHEST, numberedKey, POSITION_BYTES, positionOf, type Row, type RowsOp
 import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
 import type { OrderedKeys } from '../store/tree.ts'
-import { type History, itemEventsAt } from './history.ts'
+import type { History } from './history.ts'
 
 /** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000
@@ -23,10 +23,12 @@ const ROWS = 32
 
 interface PastSources {
   readonly store: Store
-  readonly journal: Pick<Journal, 'read'>
+  readonly journal: Pick<Journal, 'at'>
   readonly history: History
   /** The indexes of the present collection. */
   readonly indexes: readonly StoredIndex[]
+  /** Other states of the same table. Those at close positions have most of the same versions. */
+  readonly others: readonly PastSnapshot[]
 }
 
 /**
@@ -95,6 +97,16 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     }
     now.release()
     return undefined
+  }
+
+  /** Whether it has the same places as the present collection. */
+  isOf({ facts: { table } }: Collection): boolean {
+    return this.#now.facts.table === table
+  }
+
+  /** Whether it holds the version of the item at a place that an event made. */
+  hasVersion(place: number, position: Position): boolean {
+    return this.#changed.get(place)?.position === position
   }
 
   get items(): this {
@@ -194,19 +206,35 @@ async function changesSince(
 ): Promise<ChangesSince | undefined> {
   const found = await earlierVersions(now, at, places, sources, turn)
   if (!found) return undefined
-  const { versions, gone } = found
   const changed = new Map<number, Item>()
   let characters = 0
-  const ascending = Array.from(Float64Array.from(versions.keys()).sort())
-  for await (const [position, event, timeMs] of itemEventsAt(sources.journal, ascending)) {
+  for await (const [place, item] of itemsOf(found.versions, sources)) {
     if (turn.isOver) await turn.next()
-    if (!('item' in event))
-      throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
-    changed.set(versions.get(position) as number, new Item(event.id, event.item, event.revision, position, timeMs))
-    characters += event.item.text.length
+    changed.set(place, item)
+    characters += item.text.length
     if (characters > MOST_CHARACTERS) return undefined
   }
-  return { changed, gone, characters }
+  return { changed, gone: found.gone, characters }
+}
+
+/** The versions with their places, from another state or from the journal. */
+async function* itemsOf(
+  versions: ReadonlyMap<Position, number>,
+  { journal, others }: PastSources,
+): AsyncGenerator<readonly [number, Item]> {
+  const unknown: Position[] = []
+  for (const [position, place] of versions) {
+    const other = others.find((one) => one.hasVersion(place, position))
+    if (other) yield [place, other.itemAt(place) as Item]
+    else unknown.push(position)
+  }
+  for await (const { position, time, events } of journal.at(Array.from(Float64Array.from(unknown).sort()))) {
+    const event = events.at(0)
+    if (!event || !('item' in event))
+      throw new Corruption(`The journal has no item at position ${position}, where the store has a version of one.`)
+    const { id, item, revision } = event
+    yield [versions.get(position) as number, new Item(id, item, revision, position, Date.parse(time))]
+  }
 }
 
 interface EarlierVersions {

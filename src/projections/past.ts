@@ -1,7 +1,7 @@
 import type { Collection } from '../collections/collection.ts'
 import { Item, isItem } from '../collections/item.ts'
 import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, recordAt } from '../events/journal.ts'
+import type { Journal } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -10,6 +10,7 @@ import { Corruption, Refusal } from '../runtime/errors.ts'
 import { MemoryBudget } from '../runtime/memory.ts'
 import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/turns.ts'
 import type { History } from './history.ts'
+import { positionAt } from './moment.ts'
 import { PastSnapshot } from './past-snapshot.ts'
 import { Views } from './views.ts'
 
@@ -34,6 +35,8 @@ const NEVER_GONE: Asker = { isGone: () => false }
 interface CachedState {
   readonly key: string
   readonly computed: Promise<ComputedState>
+  /** Undefined until it is computed. */
+  snapshot: CollectionSnapshot | undefined
   /** The clients that wait for it. */
   readonly askers: Asker[]
   /** Its part of CACHED_BYTES or CACHED_CHARACTERS; the sum of all is at most 1. */
@@ -68,7 +71,7 @@ interface CollectionFilter {
  * | released | no | none: the store keeps no replaced rows for it |
  */
 export class Past {
-  readonly #journal: Pick<Journal, 'read'>
+  readonly #journal: Pick<Journal, 'head' | 'read' | 'at'>
   readonly #views: Views
   readonly #history: History
   /** By position and collection, the least recently used first. */
@@ -77,11 +80,21 @@ export class Past {
   readonly #turns: Turns
   #evictionTimer: NodeJS.Timeout | undefined
 
-  constructor(journal: Pick<Journal, 'read'>, views: Views, history: History, memory = new MemoryBudget()) {
+  constructor(
+    journal: Pick<Journal, 'head' | 'read' | 'at'>,
+    views: Views,
+    history: History,
+    memory = new MemoryBudget(),
+  ) {
     this.#turns = new Turns({ memory, kind: 'past' })
     this.#journal = journal
     this.#views = views
     this.#history = history
+  }
+
+  /** The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. */
+  positionAt(ms: number): Promise<Position> {
+    return positionAt(this.#journal, this.#history, ms)
   }
 
   /** Whether the collection existed right after an event. */
@@ -134,6 +147,7 @@ export class Past {
       const { snapshot, share } = await state.computed
       state.askers.length = 0
       state.share = share
+      state.snapshot = snapshot
       this.#evict()
       return releasing(snapshot, at, () => this.#endRead(state))
     } catch (error) {
@@ -166,13 +180,13 @@ export class Past {
       }
       if (changed.size > most) return false
     }
-    for (const [key, prior] of changed) {
+    for (const key of changed.keys()) ids.delete(key)
+    const versions = Array.from(changed.values()).filter((prior) => prior > 0)
+    for await (const { events } of this.#journal.at(versions.sort((a, b) => a - b))) {
       if (asker.isGone()) throw new Abandoned()
-      ids.delete(key)
-      if (prior === 0) continue
-      const event = (await recordAt(this.#journal, prior)).events.at(0)
+      const event = events.at(0)
       if (!event || !('item' in event)) continue
-      if (matches(parseText(event.item.text) as JsonObject)) ids.set(key, event.id)
+      if (matches(parseText(event.item.text) as JsonObject)) ids.set(String(event.id), event.id)
     }
     return true
   }
@@ -188,7 +202,7 @@ export class Past {
     const computed = this.#computing.run(() =>
       this.#turns.run((turn) => this.#compute(now, at, { isGone }, turn), { isGone }),
     )
-    return { key, computed, askers, share: 0, readers: 0, usedMs: 0, createdMs: performance.now() }
+    return { key, computed, snapshot: undefined, askers, share: 0, readers: 0, usedMs: 0, createdMs: performance.now() }
   }
 
   async #compute(now: Collection, at: Position, asker: Asker, turn: Turn): Promise<ComputedState> {
@@ -197,6 +211,9 @@ export class Past {
       journal: this.#journal,
       history: this.#history,
       indexes: this.#views.indexes.of(now.facts.table),
+      others: Array.from(this.#states.values()).flatMap(({ snapshot }) =>
+        snapshot instanceof PastSnapshot && snapshot.isOf(now) ? [snapshot] : [],
+      ),
     }
     const past = await PastSnapshot.at(now, at, sources, turn)
     if (past) return { snapshot: past, share: past.characters / CACHED_CHARACTERS }

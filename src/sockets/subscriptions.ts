@@ -21,7 +21,7 @@ export interface SubscriptionsOptions {
   readonly views: Views
   readonly past: Past
   readonly queries: Queries
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'>
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'at' | 'timeMs'>
   readonly log: LimitedLog
   readonly now: () => Date
   readonly clock: Clock
@@ -219,8 +219,8 @@ export class Subscriptions {
 
   /** Finds the items that matched then; the changes follow at their pace, `speed` times as fast. */
   async #replay(subscription: Subscription, from: string, speed: number): Promise<Beginning | Rejection> {
-    const { journal, now, clock, items: most } = this.#options
-    const { position, ms } = await momentOf(from, 'from', journal, now)
+    const { clock, items: most } = this.#options
+    const { position, ms } = await momentOf(from, 'from', this.#options)
     const items = await this.#matchingAt(subscription, position)
     const tooMany = `More than ${most} items matched at position ${position}; ask for fewer.`
     const message = items.length > most ? tooMany : tooLong(items, 'ask for fewer')

@@ -7,8 +7,8 @@
  * | `numberedKey` | a number (6 bytes) |
  * | `keyedKey` | a key of an item, by id or natural: 0 and an integer (6 bytes), or 1 (its text) or 2 (its hash), the length (2 bytes), the bytes |
  *
- * The rows of earlier events (history.ts) have a position (6 bytes) after a `keyedKey`, those of an Idempotency-Key
- * (idempotency-keys.ts) its SHA-256 after a `tableKey`.
+ * The rows of earlier events (history.ts) have a position (6 bytes) after a `keyedKey`, those of times (history.ts) one
+ * after a `numberedKey`, those of an Idempotency-Key (idempotency-keys.ts) its SHA-256 after a `tableKey`.
  * A `versionKey` is a tag, the length (2 bytes) and the bytes of another row's key, and a position (6 bytes).
  * All numbers are big-endian, so that keys sort like them.
  */
@@ -37,6 +37,7 @@ export type ScratchBytes = ArrayLike<number> &
 
 /** The kind of a row: the first byte of its key. Items sort last, as LMDB fills pages only at the end of all keys. */
 export const TAG = {
+  time: 0,
   state: 1,
   collection: 2,
   naturalKey: 3,

@@ -27,6 +27,7 @@ const KINDS: readonly (readonly [Tag, RegExp])[] = [
   [TAG.requestTime, /^The store has the time of an answered Idempotency-Key /],
   [TAG.mergedEdit, /^The store has the edit of the data file /],
   [TAG.changed, /^The store has the place of an item that changed /],
+  [TAG.time, /^The store has the time of an event /],
   [TAG.naturalKey, /^The store has a natural key of /],
   [TAG.node, /^The store has an entry of the index |damaged/],
 ]
@@ -126,6 +127,11 @@ test('verify --store finds missing, changed and extra rows of any kind', async (
       // One that no other leads to is read by nobody, and not all of its bytes say something of an item.
       if (how !== 'missing' && tag === TAG.node) continue
       const problems = await compared(t, directory, damage)
+      // A store of an earlier version lacks them.
+      if (how === 'missing' && tag === TAG.time) {
+        assert.deepEqual(problems, [])
+        continue
+      }
       const context = `SEED=${SEED}: row of kind ${tag}, ${how}: ${problems.join(' ')}`
       assert.ok(problems.length > 0, context)
       assert.match(problems.join('\n'), new RegExp(expected.source, 'm'), context)

@@ -18,7 +18,7 @@ import { project } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/engine.ts'
-import { memoryJournal } from '../support/journal.ts'
+import { eachAt, memoryJournal } from '../support/journal.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')
@@ -46,6 +46,8 @@ class HeldJournal implements Journal {
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => this.#waiting.push({ draft, resolve, reject }))
   }
+
+  readonly at = eachAt((from, to) => this.read(from, to))
 
   /** Writes that are not durable yet. */
   get waiting(): number {

@@ -91,6 +91,27 @@ export function journalContract(name: string, factory: JournalFactory): void {
       ])
     })
 
+    test('events at any ascending positions are read, each by itself with the time of its write', async (t) => {
+      const { journal, setTime } = await factory(t)
+      setTime('2026-11-20T12:00:00.000Z')
+      await journal.append(draft(1, created(0), created(1), created(2)))
+      setTime('2026-11-20T12:00:01.000Z')
+      await journal.append(draft(4, created(3)))
+      await journal.append({ ...draft(5, created(4), created(5)), key: 'k' })
+      const found: Recorded[] = []
+      for await (const recorded of journal.at([2, 3, 4, 6])) found.push(recorded)
+      assert.deepEqual(
+        found.map(({ position, time, requestId, key, events }) => [position, time, requestId, key, [...events]]),
+        [
+          [2, '2026-11-20T12:00:00.000Z', 'request-1', undefined, [created(1)]],
+          [3, '2026-11-20T12:00:00.000Z', 'request-1', undefined, [created(2)]],
+          [4, '2026-11-20T12:00:01.000Z', 'request-4', undefined, [created(3)]],
+          [6, '2026-11-20T12:00:01.000Z', 'request-5', 'k', [created(5)]],
+        ],
+      )
+      for await (const _ of journal.at([])) assert.fail('an event was read')
+    })
+
     test('concurrent appends keep their order', async (t) => {
       const { journal } = await factory(t)
       const appended = await Promise.all(

@@ -204,6 +204,7 @@ function served(turns = new Turns()) {
       return views.position
     },
     async *read() {},
+    async *at() {},
   }
   const apply = (event: DomainEvent): void => {
     project(views, recordOf(views.position + 1, [event], now().getTime()))

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition } from '../../src/events/journal.ts'
-import { itemEventsAt } from '../../src/projections/history.ts'
+import type { History } from '../../src/projections/history.ts'
+import { positionAt } from '../../src/projections/moment.ts'
 import { Views } from '../../src/projections/views.ts'
 import { POSITION_BYTES, positionOf, prefixEnd, TAG } from '../../src/store/keys.ts'
-import { project, storedHistory } from '../support/collections.ts'
+import { project, readBy, storedHistory } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
 import { memoryJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -43,12 +44,10 @@ async function told(events: number, random: Random) {
     }
     if (drafted.length > 0) await append(...drafted)
   }
-  const counting: Pick<typeof journal, 'read'> = {
-    read(from, to) {
-      reads.push(from)
-      return journal.read(from, to)
-    },
-  }
+  const counting = readBy((from, to) => {
+    reads.push(from)
+    return journal.read(from, to)
+  })
   return { history, journal: counting, views, items, head, reads }
 }
 
@@ -72,6 +71,80 @@ test('the events of an item between any two positions are found, and the last on
       const expected = positions.filter((position) => position >= from && position <= to)
       assert.deepEqual(found, expected, `SEED=${SEED}: item ${id} from ${from} to ${to}`)
     }
+  }
+})
+
+/** A journal whose clock is set forwards and back, with large writes, and its times by position. */
+async function timed(random: Random) {
+  let ms = Date.parse('2026-11-20T12:00:00.000Z')
+  const journal = memoryJournal('a journal', () => new Date(ms))
+  const views = Views.temporary()
+  const history = storedHistory(views)
+  const times = [Number.NEGATIVE_INFINITY]
+  journal.follow((recorded) => {
+    project(views, recorded)
+    for (const _ of recorded.events) times.push(Date.parse(recorded.time))
+  })
+  while (journal.head < 3000) {
+    ms += random.pick([0, 1, 1, 5, 1000, -2, -3000])
+    const length = random.chance(0.01) ? 300 : 1
+    const events = Array.from({ length }, (_, index) => created({ id: journal.head + 1 + index }))
+    const drafted = journal.head === 0 ? [begun] : events
+    await journal.append({ expected: journal.head + 1, actor: 'a', requestId: 'r', events: drafted })
+  }
+  return { journal, views, history, times }
+}
+
+test('the last event up to any time is found, also where an earlier version stored no times', async () => {
+  const random = new Random(SEED)
+  const { journal, views, history, times } = await timed(random)
+  const { store } = views
+  let read = 0
+  const counting = readBy(
+    (from, to) => {
+      read++
+      return journal.read(from, to)
+    },
+    () => journal.head,
+  )
+  const check = async (known: History | undefined, most: number): Promise<void> => {
+    for (let round = 0; round < 300; round++) {
+      const ms = random.pick([
+        (times[1] as number) - 1,
+        -1,
+        2 ** 50,
+        random.pick(times.slice(1)) + random.integer(3) - 1,
+      ])
+      read = 0
+      const context = `SEED=${SEED}, round ${round}, ${ms}`
+      assert.equal(
+        await positionAt(counting, known, ms),
+        times.findLastIndex((time) => time <= ms),
+        context,
+      )
+      assert.ok(read <= most, `${read} events were read: ${context}`)
+    }
+  }
+  const rows = store.rows(Buffer.from([TAG.time]), Buffer.from([TAG.time + 1]))
+  await check(history, 16)
+  await check(undefined, 48)
+  const lost = rows.slice(0, 100)
+  const other = rows.filter(() => random.chance(0.3))
+  store.transaction(() => {
+    for (const { key } of [...lost, ...other]) store.remove(key)
+  })
+  await check(history, 48)
+})
+
+test('rows of events that nobody sees yet do not name a position beyond the head', async () => {
+  const { journal, history, times } = await timed(new Random(SEED))
+  const head = 1000
+  const before = readBy(
+    (from, to) => journal.read(from, to),
+    () => head,
+  )
+  for (const ms of [times.at(-1) as number, times[head] as number, (times[head] as number) + 1]) {
+    assert.equal(await positionAt(before, history, ms), head)
   }
 })
 
@@ -110,35 +183,4 @@ test('a lost row of an earlier event is noticed, and nothing that depends on it 
   assert.deepEqual(damages.map(String), [
     `Corruption: The store lacks the event of things/0 at position ${positions[0]}.`,
   ])
-})
-
-test('events at close positions are read together, each once, and those of long items in parts', async () => {
-  const journal = memoryJournal('a journal', () => new Date(0))
-  const reads: Position[] = []
-  const counting: Pick<typeof journal, 'read'> = {
-    read(from, to) {
-      reads.push(from)
-      return journal.read(from, to)
-    },
-  }
-  const events = Array.from({ length: 300 }, (_, id) => created({ id, text: id < 290 ? '' : 'x'.repeat(400_000) }))
-  for (const [index, event] of [begun, ...events].entries()) {
-    await journal.append({ expected: index + 1, actor: 'a', requestId: 'r', events: [event] })
-  }
-  const found = async (positions: readonly Position[]) => {
-    reads.length = 0
-    const all: Position[] = []
-    for await (const [position, event] of itemEventsAt(counting, positions)) {
-      assert.equal(event.id, position - 2)
-      all.push(position)
-    }
-    return all.sort((a, b) => a - b)
-  }
-  const short = [2, 3, 5, 60, 61]
-  assert.deepEqual(await found(short), short)
-  assert.deepEqual(reads, [2])
-  const all = Array.from(events, (_, index) => index + 2)
-  assert.deepEqual(await found(all), all)
-  assert.ok(reads.length >= 4, `${reads.length} reads for 4 MB`)
-  await assert.rejects(found([1, 2]), /The journal has no event of an item at position 1\./)
 })

@@ -76,7 +76,7 @@ class World {
     })
   }
 
-  #watched(): Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'> {
+  #watched(): Pick<Journal, 'id' | 'head' | 'read' | 'at' | 'timeMs'> {
     const { journal } = this
     const world = this
     return {
@@ -87,6 +87,7 @@ class World {
       get timeMs() {
         return journal.timeMs
       },
+      at: journal.at,
       async *read(from, to) {
         world.mostReading = Math.max(world.mostReading, ++world.reading)
         try {

@@ -3,8 +3,7 @@ import { after, describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { WebSocket } from 'ws'
-import type { Position } from '../../src/events/event.ts'
-import type { Journal, Recorded } from '../../src/events/journal.ts'
+import type { Journal } from '../../src/events/journal.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
@@ -16,6 +15,7 @@ import { SimulatedClock } from '../support/clock.ts'
 import { CollectionWriter, storedHistory } from '../support/collections.ts'
 import { turnsUntil } from '../support/deadline.ts'
 import { agree, Follower, type Item } from '../support/follower.ts'
+import { eachAt } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { headOf } from '../support/requests.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
@@ -288,18 +288,14 @@ function place() {
   const history = storedHistory(views)
   writer.putAll(Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(100) })))
   const done = { read: 0, turns: 0 }
-  const journal: Pick<Journal, 'id' | 'head' | 'read' | 'timeMs'> = {
-    id: ID,
-    head: records.length,
-    timeMs: 0,
-    async *read(from: Position, to: Position = records.length): AsyncGenerator<Recorded> {
-      for (const recorded of records.slice(from - 1, to)) {
-        await turn()
-        done.read++
-        yield recorded
-      }
-    },
+  const read: Journal['read'] = async function* (from, to = records.length) {
+    for (const recorded of records.slice(from - 1, to)) {
+      await turn()
+      done.read++
+      yield recorded
+    }
   }
+  const journal = { id: ID, head: records.length, timeMs: 0, read, at: eachAt(read) }
   // Each look at the clock ends the turn, as if every item took long.
   let ms = 0
   const turns = new Turns({

@@ -6,15 +6,28 @@ import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { History } from '../../src/projections/history.ts'
 import { Views, type ViewsOptions } from '../../src/projections/views.ts'
+import { eachAt } from './journal.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
 
-function readFrom(records: readonly Recorded[]): Pick<Journal, 'read'> {
+/** A journal that is only read, by this function. */
+export function readBy(read: Journal['read'], head = (): Position => 0): Pick<Journal, 'head' | 'read' | 'at'> {
   return {
-    async *read(from, to = records.length) {
+    get head() {
+      return head()
+    },
+    read,
+    at: eachAt(read),
+  }
+}
+
+function readFrom(records: readonly Recorded[]) {
+  return readBy(
+    async function* (from, to = records.length) {
       yield* records.slice(from - 1, to)
     },
-  }
+    () => records.length,
+  )
 }
 
 /** A write of these events, as a journal records it. */
@@ -41,7 +54,7 @@ export class CollectionWriter {
   readonly views: Views
   /** The records written so far. */
   readonly records: Recorded[] = []
-  readonly journal: Pick<Journal, 'read'> = readFrom(this.records)
+  readonly journal = readFrom(this.records)
   readonly #entries = new Map<
     string,
     { readonly revision: number; readonly position: Position; readonly isThere: boolean }

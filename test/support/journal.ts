@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
+import type { Position } from '../../src/events/event.ts'
 import { FileJournal, type FileJournalOptions } from '../../src/events/file-journal.ts'
 import {
   type Draft,
@@ -10,6 +11,8 @@ import {
   recordedOf,
   slice,
 } from '../../src/events/journal.ts'
+import { BEGINNING, FORMAT } from '../../src/events/record-format.ts'
+import { encodeEvents, encodeHeader, WriteEncoder } from '../../src/events/record-writer.ts'
 import type { Sized } from '../../src/events/segment.ts'
 import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
@@ -54,6 +57,37 @@ export async function openJournal(
   const recovered: Recorded[] = []
   await walk(files, directory, (recorded) => recovered.push(recorded), { from: options.from })
   return { journal, recovered, failures }
+}
+
+/** The segments that a version with such limits writes, each write as a flush of its own. */
+export function segmentsOf(
+  writes: readonly Recorded[],
+  recordBytes: number,
+  segmentBytes = Number.POSITIVE_INFINITY,
+): readonly { readonly first: Position; readonly bytes: Buffer }[] {
+  const segments: { readonly first: Position; bytes: Buffer }[] = []
+  let { previous } = BEGINNING
+  for (const write of writes) {
+    const { position, time } = write
+    const last = segments.at(-1)
+    if (!last || last.bytes.length >= segmentBytes) {
+      const { bytes } = encodeHeader({ format: FORMAT, journal: 'a journal', first: position, previous })
+      segments.push({ first: position, bytes })
+    }
+    const segment = segments.at(-1) as { bytes: Buffer }
+    const encoder = new WriteEncoder({ position, previous, flush: position, time }, write, recordBytes)
+    const records = [...encodeEvents(write.events).flatMap((text) => encoder.add(text) ?? []), encoder.end()]
+    segment.bytes = Buffer.concat([segment.bytes, ...records.map(({ bytes }) => bytes)])
+    previous = records.at(-1)?.crc as string
+  }
+  return segments
+}
+
+/** Reads events one after the other. */
+export function eachAt(read: Journal['read']): Journal['at'] {
+  return async function* (positions) {
+    for (const position of positions) yield* read(position, position)
+  }
 }
 
 /** A journal in memory. */
@@ -104,6 +138,9 @@ export function memoryJournal(
         if (recorded.position > to) return
         if (lastPosition(recorded) >= from) yield slice(recorded, from, to)
       }
+    },
+    at(positions) {
+      return eachAt(this.read)(positions)
     },
     /** It has no bytes. */
     bytesAfter: () => 0,
