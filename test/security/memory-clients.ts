@@ -11,6 +11,9 @@ const SLOW_MS = 100
 const SENT_AT_ONCE = 0.95
 const PIECES = 20
 
+/** The server discards the rest of a refused body up to this length; a client that sends more may find its connection closed. */
+const DISCARDED_BYTES = 2 ** 20
+
 interface Manner {
   readonly reading?: Reading
   readonly sendsSlowly?: boolean
@@ -64,24 +67,23 @@ export class Attackers {
   async ask(request: CostlyRequest, { reading = 'all', sendsSlowly = false }: Manner = {}): Promise<void> {
     const { method, path, headers = {}, body } = request
     const { hostname, port } = new URL(this.target.url)
-    const length = body === undefined ? {} : { 'Content-Length': Buffer.byteLength(body) }
+    const bytes = body === undefined ? 0 : Buffer.byteLength(body)
+    const length = body === undefined ? {} : { 'Content-Length': bytes }
     const options = { agent: this.#agent, hostname, port, method, path, headers: { ...length, ...headers } }
     const what = `${method} ${path.slice(0, 100)}`
     const status = await within(
       `the response to ${what}`,
       new Promise<string>((resolve) => {
         const sent = httpRequest(options, (response) => resolve(this.#read(what, response, reading)))
-        sent.on('error', (error) => resolve(this.#unanswered(what, error)))
+        sent.on('error', (error) => {
+          if (!this.#isOver && bytes <= DISCARDED_BYTES) this.fail(`${what}: no response, ${error.message}`)
+          resolve('unanswered')
+        })
         if (sendsSlowly && body !== undefined) sendSlowly(sent, Buffer.from(body))
         else sent.end(body)
       }),
     )
     this.note(status)
-  }
-
-  #unanswered(what: string, error: Error): string {
-    if (!this.#isOver) this.fail(`${what}: no response, ${error.message}`)
-    return 'unanswered'
   }
 
   async #read(what: string, response: IncomingMessage, reading: Reading): Promise<string> {
