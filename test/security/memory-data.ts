@@ -18,7 +18,8 @@ const WRITERS = 16
 
 /** Items of each kind that costs memory, and changes of them: such a part of those of the largest run. */
 export async function prepare(t: Scope, part: number): Promise<Prepared> {
-  const [small, large, changed] = [100_000 * part, Math.max(250 * part, 50), 5000 * part]
+  const count = (most: number): number => Math.floor(most * part)
+  const [small, large, changed] = [count(100_000), Math.max(count(250), 50), count(5000)]
   const directory = await temporaryDirectory(t)
   const text = (id: number, length: number): string => `${id} `.padStart(length, 'text ')
   const items = (count: number, fields: (id: number) => object): object[] =>
@@ -26,11 +27,11 @@ export async function prepare(t: Scope, part: number): Promise<Prepared> {
   const members = Object.entries({
     small: items(small, (id) => ({ n: (id * 7919) % small, k: id % 1000, text: text(id, 100) })),
     large: items(large, (id) => ({ n: id, text: text(id, MB) })),
-    nested: items(200 * part, (id) => ({ list: Array.from({ length: 19 }, (_, n) => numbers(1000, id + n)) })),
+    nested: items(count(200), (id) => ({ list: Array.from({ length: 19 }, (_, n) => numbers(1000, id + n)) })),
     posts: items(500, (id) => ({ title: text(id, 100) })),
-    comments: items(10_000 * part, (id) => ({ postId: id % 500, text: text(id, 3000) })),
+    comments: items(count(10_000), (id) => ({ postId: id % 500, text: text(id, 3000) })),
     changed: items(changed, (id) => ({ n: 0, text: text(id, 2000) })),
-    former: items(500_000 * part, (id) => ({ n: id })),
+    former: items(count(500_000), (id) => ({ n: id })),
     posted: [],
   }).map(([name, list]) => `"${name}": [\n${list.map((item) => JSON.stringify(item)).join(',\n')}\n]`)
   await writeFile(join(directory, 'db.json'), `{${members.join(',')}}\n`)

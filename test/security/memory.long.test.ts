@@ -46,7 +46,7 @@ const prepared = await prepare({ after }, PART)
 for (const heap of HEAPS) {
   test(`clients that attack at once do not exhaust a heap of ${heap} MiB`, { timeout: TIMEOUT_MS }, async (t) => {
     const names = NAMES === undefined ? WORST : Object.keys(ATTACKS).filter((name) => new RegExp(NAMES).test(name))
-    assert.ok(names.length > 0, `no attack is named ${NAMES}`)
+    assert.ok(names.length > 0 || SECONDS > 0, `no attack is named ${NAMES}`)
     const siege = new Siege(t, heap)
     for (let round = 0; round < ROUNDS; round++) {
       for (const name of names) await siege.strike(name, ATTACKS[name] as Attack)
