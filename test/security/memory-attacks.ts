@@ -68,8 +68,9 @@ const QUERIES: Readonly<Record<string, Attack>> = {
   'a sort by many fields': get((index) => `/api/small?sort=text,-n,k,-id&take=10000&skip=${index * 100}`),
   'groups by distinct texts': get((index) => `/api/small?aggregate=count,max(text)&groupBy=text&${any(index)}`),
   'groups by long texts': get(
-    (index) => `/api/comments?aggregate=count,min(text),max(text)&groupBy=text&${any(index)}`,
+    (index) => `/api/comments?aggregate=count,min(text),max(text)&groupBy=text&id_lt=1500&${any(index)}`,
   ),
+  'groups by too many long texts': get((index) => `/api/comments?aggregate=count&groupBy=text&${any(index)}`),
   'groups by long texts, not read': unread(
     (index) => `/api/comments?aggregate=count,min(text)&groupBy=id,text&take=10000&skip=0&${any(index)}`,
   ),
@@ -77,10 +78,10 @@ const QUERIES: Readonly<Record<string, Attack>> = {
   'groups that are sorted': get(
     (index) => `/api/comments?aggregate=count,max(text)&groupBy=id&sort=-max(text)&${any(index)}`,
   ),
-  percentiles: get((index) => `/api/nested?aggregate=p50(list),p95(list)&${any(index)}`),
+  percentiles: get((index) => `/api/nested?aggregate=p50(list)&${any(index)}`),
   'percentiles of groups': get((index) => `/api/nested?aggregate=p50(list)&groupBy=id&${any(index)}`),
   deltas: get((index) => `/api/nested?aggregate=delta(list)&${any(index)}`),
-  'distinct texts': get((index) => `/api/small?distinct=text&take=10000&skip=${index}`),
+  'distinct texts': get((index) => `/api/small?distinct=text&id_lt=9000&take=9000&skip=${index}`),
   'distinct large texts, not read': unread((index) => `/api/large?distinct=text&${any(index)}`),
   'texts that are nowhere': get((index) => `/api/large?q=zz${index}`),
   'deletions, tried': {
