@@ -2,6 +2,7 @@ import { readFile, truncate, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { WebSocket } from 'ws'
+import { within } from '../support/deadline.ts'
 import { Random } from '../support/random.ts'
 import { OPERATIONS, SHAPES, subjectOf } from './cost-operations.ts'
 import { POST, REQUESTS } from './costly-requests.ts'
@@ -196,15 +197,24 @@ function subscribe(collection: string, query: string): Attack {
       const socket = new WebSocket(`${url}/socket.io/?EIO=4&transport=websocket`)
       attackers.atEnd(() => socket.terminate())
       socket.on('error', () => {})
-      socket.on('close', () => attackers.isOver || attackers.note('disconnected'))
       socket.once('message', () => socket.send('40'))
-      socket.on('message', (data) => {
-        if (!String(data).startsWith('40')) return
-        for (let time = 0; time < times; time++)
-          socket.send(`42${time}${JSON.stringify(['subscribe', { collection, query }])}`)
-        socket.pause()
-        attackers.note('subscribed')
-      })
+      await within(
+        'a subscription, or the end of its socket',
+        new Promise<void>((resolve) => {
+          socket.on('close', () => {
+            if (!attackers.isOver) attackers.note('disconnected')
+            resolve()
+          })
+          socket.on('message', (data) => {
+            if (!String(data).startsWith('40')) return
+            for (let time = 0; time < times; time++)
+              socket.send(`42${time}${JSON.stringify(['subscribe', { collection, query }])}`)
+            socket.pause()
+            attackers.note('subscribed')
+            resolve()
+          })
+        }),
+      )
     },
   }
 }
