@@ -3,8 +3,9 @@ import { cp } from 'node:fs/promises'
 import { Agent, request as httpRequest } from 'node:http'
 import { sleep, until, within } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
-import { type ProbedServer, startProbed } from '../support/probe.ts'
+import { startProbed } from '../support/probe.ts'
 import { send } from '../support/requests.ts'
+import { type CostServer, Coverage } from './cost-coverage.ts'
 import { Attackers } from './memory-clients.ts'
 import type { Prepared } from './memory-data.ts'
 
@@ -20,7 +21,7 @@ const UNREAD_MS = Number(process.env.MEMORY_UNREAD_MS ?? 1000)
 export const FLAGS = ['--DataFile.Write', 'never', '--Limits.StreamsPerAddress', '200']
 
 /** A server that is attacked. */
-export interface Target extends ProbedServer {
+export interface Target extends CostServer {
   /** V8's limit of the heap, in MiB. */
   readonly heap: number
   /** The data file has changes between these positions. */
@@ -33,7 +34,8 @@ export async function startTarget(t: Scope, { directory: prepared, changes }: Pr
   // The store is built again if its times are not those at which the server closed it.
   await cp(prepared, directory, { recursive: true, preserveTimestamps: true })
   const node = [`--max-old-space-size=${heap}`]
-  return { ...(await startProbed(t, { directory, flags: FLAGS, node })), heap, changes }
+  const probed = await startProbed(t, { directory, flags: FLAGS, node })
+  return { ...probed, coverage: new Coverage(), heap, changes }
 }
 
 export function hasEnded({ process }: Target): boolean {
