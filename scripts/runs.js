@@ -270,6 +270,11 @@ export const RUNS = {
     file: 'test/security/costs.long.test.ts',
     full: { COSTS_SECONDS: 3600, COSTS_GROWTH: 'all' },
   },
+  memory: {
+    about: 'clients of every kind that attack at once, and do not read: no heap is exhausted, and others are served',
+    file: 'test/security/memory.long.test.ts',
+    full: { MEMORY_HEAPS: '128,256,1024', MEMORY_ATTACKS: '.', MEMORY_ROUNDS: 2, MEMORY_PART: 1, MEMORY_SECONDS: 1800 },
+  },
   restores: {
     about: 'restored to random positions and back: every collection as asOf says it was',
     file: 'test/http/restore.test.ts',

@@ -48,6 +48,7 @@ export async function decideRestore(
     return (await decideEdit(edit, accepted, rules, turn)).events
   }
   const { type, collections } = restoration
+  checkCollections(collections.size)
   const wanted = type === 'import' ? await imported(collections, rules, turn) : collections
   const edit = await editOf(wanted, accepted, 'restore', rules, turn)
   const { events } = await decideEdit(edit, accepted, rules, turn)
@@ -58,6 +59,16 @@ export async function decideRestore(
     all.push(event)
   }
   return all
+}
+
+/** Collections that a restore compares: each takes 10 µs, partly without a pause, and all are saved in one transaction. */
+export const MOST_COLLECTIONS = 1000
+
+/** Refuses a restore of too many collections. */
+export function checkCollections(count: number): void {
+  if (count <= MOST_COLLECTIONS) return
+  const why = `There are ${count} collections, and one write compares ${MOST_COLLECTIONS} at most`
+  throw new Refusal('Unprocessable', `${why}. Restore one collection after the other.`)
 }
 
 /** The items of a data file as its first import would store them: all have ids, and the latest items are among them. */

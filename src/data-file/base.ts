@@ -253,7 +253,7 @@ class PastBase extends Map<string, BaseItems> {
   static async at(past: BaseSources['past'], position: Position): Promise<PastBase> {
     const base = new PastBase()
     try {
-      for (const name of past.names(position)) {
+      for (const name of await past.names(position)) {
         const reading = await past.collection(name, position)
         base.#release.push(() => reading.release())
         base.set(name, reading.items)

@@ -41,6 +41,8 @@ export interface FileParserOptions {
   readonly visitor: FileVisitor
   /** Highest number of values of an item. */
   readonly mostValues?: number
+  /** Highest number of collections. */
+  readonly mostCollections?: number
   /** Validates an item that was parsed. Throws a Refusal with its place. */
   readonly check?: ((collection: string, item: EditedItem) => void) | undefined
 }
@@ -74,6 +76,7 @@ export class FileParser {
     const first = await this.#complete(() => scan.peek())
     if (first !== CODE.OPEN_BRACE) throw noObject(kindOf(first))
     const names = new Set<string>()
+    const { mostCollections = Number.POSITIVE_INFINITY } = this.#options
     for (let isFirst = true; await this.#complete(() => scan.member(isFirst)); isFirst = false) {
       if (this.#turn.isOver) await this.#turn.next()
       const name = await this.#complete(() => scan.name())
@@ -81,6 +84,7 @@ export class FileParser {
       if (badName) this.#mistakes.add(badName)
       if (names.has(name)) this.#mistakes.add(sameNameTwice(name))
       names.add(name)
+      if (names.size > mostCollections) throw invalid('', `at most ${mostCollections} collections can be sent at once`)
       this.#tokens = [name]
       const kind = scan.peek()
       if (kind === CODE.OPEN_BRACE) await this.#object(name)

@@ -1,5 +1,6 @@
 import type { FileItem } from '../collections/file-items.ts'
 import { Difference } from '../commands/difference.ts'
+import { MOST_COLLECTIONS } from '../commands/restore.ts'
 import type { Files } from '../files/files.ts'
 import { Malformed } from '../json/parse.ts'
 import { Syntax } from '../json/where-malformed.ts'
@@ -54,7 +55,8 @@ export async function readDataFileBody(
 ): Promise<ReadonlyMap<string, List<FileItem>>> {
   const hold = (bytes: number): void => turn.hold(bytes)
   const visitor = new Difference({ base: new Map(), idField, hold, kind: 'restore', keeps: 'nothing' })
-  await parse(bytesReader(bytes), { idField, mostValues, visitor }, turn, async (use) => use(bytesReader(bytes)))
+  const options = { idField, mostValues, mostCollections: MOST_COLLECTIONS, visitor }
+  await parse(bytesReader(bytes), options, turn, async (use) => use(bytesReader(bytes)))
   const { collections } = await visitor.end(turn)
   return new Map(collections.map(({ name, edited }) => [name, edited]))
 }

@@ -67,7 +67,7 @@ function everythingSteps(options: ApiOptions): Resource['routes'] {
       refuseMisspelt(parameters, [AS_OF])
       const at = await readPosition(parameters, reply, options)
       reply.position = at ?? views.position
-      const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
+      const names = JSON.stringify(at === undefined ? views.names() : await past.names(at, request))
       reply.tagged(request, { tag: tagOf(names), text: names })
     },
     POST: (request, reply) => replaceAll(request, reply, options),

@@ -119,8 +119,8 @@ function isEmpty(json: JsonValue): boolean {
 /** The memory of a shorter body is not counted. */
 const SHORT_BYTES = 16 * 1024
 
-/** Bytes for each byte of a body while it is received: its chunks, and the body that they are joined to. */
-const GATHERED_BYTES = 2
+/** Bytes for each byte of a body while it is received: its chunks, the body that they are joined to, and a window of Brotli. */
+const GATHERED_BYTES = { plain: 2, br: 3 } as const
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
@@ -153,6 +153,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     const chunks: Buffer[] = []
     let length = 0
     const memory = (): Memory => httpRequest.memoryFor('bodies')
+    const gatheredBytes = GATHERED_BYTES[coding === 'br' ? 'br' : 'plain']
     let held = SHORT_BYTES
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
@@ -162,7 +163,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       try {
         if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
         if (length <= held) return
-        memory().hold(GATHERED_BYTES * (length - held))
+        memory().hold(gatheredBytes * (length - held))
         held = length
       } catch (error) {
         fail(error as Error)
@@ -188,7 +189,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     source.on('end', () => {
       endDecoder()
       const body = joined([...parts, ...chunks], length)
-      if (held > SHORT_BYTES) memory().count(-(GATHERED_BYTES - 1) * (held - SHORT_BYTES))
+      if (held > SHORT_BYTES) memory().count(-(gatheredBytes - 1) * (held - SHORT_BYTES))
       resolve(body)
     })
     source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))

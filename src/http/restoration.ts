@@ -1,5 +1,10 @@
 import type { RestoreOutcome } from '../commands/handler.ts'
-import type { Restoration, RestoredCollection, RestoredCollections } from '../commands/restore.ts'
+import {
+  checkCollections,
+  type Restoration,
+  type RestoredCollection,
+  type RestoredCollections,
+} from '../commands/restore.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/parse.ts'
@@ -64,11 +69,12 @@ async function restorationOf(
 
 /** Collections right after an event. Adds the snapshots that must be released after use to `snapshots`. */
 export async function pastCollections(
-  names: Iterable<string>,
+  names: readonly string[],
   to: Position,
   past: Past,
   snapshots: CollectionSnapshot[],
 ): Promise<RestoredCollections> {
+  checkCollections(names.length)
   const collections = new Map<string, RestoredCollection | undefined>()
   for (const name of names) {
     const snapshot = past.existed(name, to) ? await past.collection(name, to) : undefined

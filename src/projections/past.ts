@@ -112,8 +112,15 @@ export class Past {
   }
 
   /** The names of the collections right after an event. */
-  names(at: Position): readonly string[] {
-    return this.#views.namesEver().filter((name) => this.existed(name, at))
+  names(at: Position, asker = NEVER_GONE): Promise<readonly string[]> {
+    return this.#turns.run(async (turn) => {
+      const names: string[] = []
+      for (const name of this.#views.namesEver()) {
+        if (turn.isOver) await turn.next()
+        if (this.existed(name, at)) names.push(name)
+      }
+      return names
+    }, asker)
   }
 
   /** The item right after an event. */

@@ -141,6 +141,8 @@ export class Views implements Projection {
       // A repetition after a full disk skips what the store already has.
       const steps = begun ?? this.#fold.store(batch, true)
       begun = undefined
+      // The first transaction ran in a callback of I/O, in whose iteration immediates still follow.
+      await setImmediate()
       await stepwise(steps)
     }, begun === undefined)
   }

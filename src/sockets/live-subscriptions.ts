@@ -16,7 +16,7 @@ interface LiveOptions {
 /** The live subscriptions of a collection. */
 interface Watchers {
   readonly index: SubscriptionIndex<Subscription>
-  /** The subscriptions whose client has an item, by the item's key. */
+  /** The subscriptions whose client has an item, by the item's key. Some that have ended are still among them. */
   readonly holders: SetsByKey<Subscription>
 }
 
@@ -47,13 +47,14 @@ export class LiveSubscriptions {
     for (const key of held.keys()) watchers.holders.add(key, subscription)
   }
 
+  /** Removes a subscription that has ended. */
   remove(subscription: Subscription): void {
-    const { collection, filter, held } = subscription
+    const { collection, filter } = subscription
     const watchers = this.#byCollection.get(collection)
     if (!watchers) return
     watchers.index.remove(subscription, filter)
-    for (const key of held.keys()) watchers.holders.remove(key, subscription)
     if (watchers.index.isEmpty) this.#byCollection.delete(collection)
+    else void this.#options.turns.run((turn) => removeHolder(watchers, subscription, turn))
   }
 
   /** `Subscriptions.apply`. */
@@ -171,5 +172,13 @@ function hasRoom({ client, memory }: Subscription, id: ItemId): boolean {
     if (!(error instanceof Refusal)) throw error
     client.drop()
     return false
+  }
+}
+
+/** A client may have a hundred subscriptions of ten thousand items, which end together. */
+async function removeHolder({ holders }: Watchers, subscription: Subscription, turn: Turn): Promise<void> {
+  for (const key of subscription.held.keys()) {
+    if (turn.isOver) await turn.next()
+    holders.remove(key, subscription)
   }
 }

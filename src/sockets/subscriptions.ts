@@ -68,6 +68,7 @@ type Rejection = Extract<SubscribeResponse, { readonly error: string }>
  */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
+  readonly #turns = new Turns()
   readonly #live: LiveSubscriptions
   readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
@@ -75,7 +76,7 @@ export class Subscriptions {
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
-    const shared = { ...options, turns: new Turns() }
+    const shared = { ...options, turns: this.#turns }
     this.#live = new LiveSubscriptions(shared)
     this.#catchUp = new CatchUp({ ...shared, live: this.#live })
   }
@@ -172,7 +173,7 @@ export class Subscriptions {
       const { position, items = [] } = beginning
       subscription.position = position
       for (const { id, key } of items) subscription.held.set(key, id)
-      holdKeys(subscription)
+      await this.#holdKeys(subscription)
       const isStart = beginning.items !== undefined && request.from === undefined
       // No event comes before the response, as nothing is awaited.
       const isLive = isStart && position === views.position
@@ -235,14 +236,28 @@ export class Subscriptions {
     const collection = views.any(name)
     const found = collection && (await unlessTooLarge(() => queries.find(collection, queryOf(filter, most), asker)))
     if (found instanceof Refusal || (found && found.total > most)) return false
-    for (const { id, key } of found?.items ?? []) held.set(key, id)
+    await this.#turns.run(async (turn) => {
+      for (const { id, key } of found?.items ?? []) {
+        if (turn.isOver) await turn.next()
+        held.set(key, id)
+      }
+    })
     const matching = { name, matches: filter.concerns }
     const now = found?.at ?? views.position
     const turned = await unlessTooLarge(() => past.turnBack(held, now, after, matching, most, asker))
     const isTurnedBack = turned === true
     if (!isTurnedBack) held.clear()
-    holdKeys(subscription)
     return isTurnedBack
+  }
+
+  /** Holds memory for the ids that the client has. */
+  #holdKeys({ held, memory }: Subscription): Promise<void> {
+    return this.#turns.run(async (turn) => {
+      for (const id of held.values()) {
+        if (turn.isOver) await turn.next()
+        memory.hold(keyBytes(id))
+      }
+    })
   }
 
   /** Finds the items that matched then; the changes follow at their pace, `speed` times as fast. */
@@ -286,12 +301,6 @@ async function unlessTooLarge<Result>(find: () => Result | Promise<Result>): Pro
     if (error instanceof Refusal && error.code === 'Unprocessable') return error
     throw error
   }
-}
-
-/** Holds memory for the ids that the client has. */
-function holdKeys({ held, memory }: Subscription): void {
-  memory.release()
-  for (const id of held.values()) memory.hold(keyBytes(id))
 }
 
 /** Holds memory for the message with the items. Returns an error message if they are too long for one message. */

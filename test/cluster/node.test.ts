@@ -244,7 +244,7 @@ test('the import of a node that leads no longer is aborted, and continued when t
   let merges = 0
   const connection = {
     journal: memoryJournal('journal', now),
-    past: { names: () => [], collection: () => assert.fail('there is no past') },
+    past: { names: async () => [], collection: () => assert.fail('there is no past') },
     check: () => {},
     merge: async () => {
       merges++

@@ -369,3 +369,20 @@ test('a replacement with many items is one write', async (t) => {
   assert.deepEqual([created, deleted], [9_998, 2])
   assert.equal((await send(url, 'HEAD', '/api/users')).headers['x-total-count'], '10000')
 })
+
+test('more than 1,000 collections are neither sent at once nor restored together', async (t) => {
+  const { url } = await startHere(t, { data: DATA })
+  const collections = (from: number, count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`c${from + index}`, []]))
+  const refused = await sendJson(url, 'POST', '/api', collections(0, 1001))
+  assert.equal(refused.status, 400)
+  assert.match(refused.text, /at most 1000 collections can be sent at once/)
+  const names = Object.keys(DATA).length
+  assert.equal((await sendJson(url, 'POST', '/api', collections(0, 1000 - names))).status, 200)
+  assert.equal((await sendJson(url, 'POST', '/admin/restore', { to: 0, dryRun: true })).status, 200)
+  for (const name of ['one', 'more']) assert.equal((await send(url, 'PUT', `/api/${name}`)).status, 201)
+  const everything = await sendJson(url, 'POST', '/admin/restore', { to: 0, dryRun: true })
+  assert.equal(everything.status, 422)
+  assert.match(everything.text, /There are 1002 collections, and one write compares 1000 at most/)
+  assert.equal((await sendJson(url, 'POST', '/admin/restore', { to: 0, collection: 'users' })).status, 200)
+})

@@ -228,7 +228,7 @@ describe('a past collection', () => {
   test('equals what it was when its events are in records of 512 KiB, as an earlier version imported them', async () => {
     const world = new World(SEED)
     const { writer } = world
-    for (let count = 0; count < 2000; count++) world.write()
+    for (let count = 0; count < 600; count++) world.write()
     const write: Recorded = {
       ...(writer.records[0] as Recorded),
       events: writer.records.flatMap(({ events }) => [...events]),
@@ -242,7 +242,7 @@ describe('a past collection', () => {
       at: (positions: readonly Position[]) => reader.at(positions),
     }
     const past = new Past(journal, writer.views, storedHistory(writer.views))
-    for (let asked = 0; asked < 200; asked++) await world.check(past)
+    for (let asked = 0; asked < 80; asked++) await world.check(past)
   })
 
   test('reads only versions that a state near it does not have', async () => {

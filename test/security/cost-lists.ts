@@ -65,6 +65,7 @@ export const LIST_SHAPES: Readonly<Record<string, ListShape>> = {
   'lists of numbers': filling((_, random) => JSON.stringify(Array.from({ length: 9000 }, () => random.integer(1000)))),
   'lists of texts': filling((index) => JSON.stringify(Array.from({ length: 9000 }, (_, at) => `x${at}${index}`))),
   'wide objects': filling(() => JSON.stringify(Object.fromEntries(values(900, (at) => `m${at}`).map((m) => [m, 0])))),
+  'a thousand names': (bytes) => values(bytes / 1000, (index) => `{"m${index % 900}":0,"a":"${'x'.repeat(50)}"}`),
   'objects of other names': filling((index) => `{"m${index}":{"d":[{"a":"${'x'.repeat(200)}"}]}}`),
   'nested lists': filling(() => `${'['.repeat(97)}${'0,'.repeat(5000)}0${']'.repeat(97)}`),
 }

@@ -294,7 +294,7 @@ const ITEM_VALUES = DEFAULT_ITEM_VALUES - 100
 const DEPTH = 97
 
 /** The values that clients may put into a field, and that are expensive to search. */
-const OF_ANY_VALUES: Readonly<Record<string, Shape>> = {
+export const OF_ANY_VALUES: Readonly<Record<string, Shape>> = {
   text: (bytes) => JSON.stringify('a'.repeat(bytes - 2)),
   zeros: (bytes) => list(bytes, () => '0'),
   'empty texts': (bytes) => list(bytes, () => '""'),

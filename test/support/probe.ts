@@ -73,11 +73,17 @@ export interface ProbedServer {
 
 export async function startProbed(
   t: Scope,
-  options: { readonly data?: unknown; readonly flags?: readonly string[]; readonly directory?: string } = {},
+  options: {
+    readonly data?: unknown
+    readonly flags?: readonly string[]
+    readonly directory?: string
+    /** More flags of Node. */
+    readonly node?: readonly string[]
+  } = {},
 ): Promise<ProbedServer> {
   const directory = options.directory ?? (await temporaryDirectory(t))
   if (options.data !== undefined) await writeFile(join(directory, 'db.json'), JSON.stringify(options.data))
-  const node = ['--expose-gc', '--import', PROBE]
+  const node = ['--expose-gc', '--import', PROBE, ...(options.node ?? [])]
   const program = spawnServer(t, directory, { node, ...(options.flags && { flags: options.flags }) })
   const url = await program.listening()
   if (url === undefined) throw new Error(`the server ended before it listened:\n${program.stderr()}`)

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Item } from '../../collections/item.ts'
 import { eventTime, instantOf } from '../../json/instant.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
@@ -35,6 +36,8 @@ interface RowsOptions {
 }
 
 export interface Group {
+  /** Its values as JSON. */
+  readonly text: string
   /** The place of the first item of the group, whose spelling of an event time the row has. */
   place: number
   values: readonly Scalar[]
@@ -46,6 +49,7 @@ export interface Group {
 export class Rows {
   readonly #options: RowsOptions
   readonly #budget: Budget
+  /** By `mapKey` of their texts. */
   readonly #groups = new Map<string, Group>()
   /** Which of the groups are event times. */
   readonly #isTime: readonly boolean[]
@@ -113,10 +117,10 @@ export class Rows {
   /** By their values. Those that compare as equal are sorted by their text. */
   async #sortedGroups(turn: Turn): Promise<readonly Group[]> {
     const keyed: { readonly group: Group; readonly keys: readonly string[] }[] = []
-    for (const [text, group] of this.#groups) {
+    for (const group of this.#groups.values()) {
       if (turn.isOver) await turn.next()
       const keyOf = (one: Scalar, index: number) => (this.#isTime[index] ? timeKey : orderKey)(one, MOST_COMPARED)
-      keyed.push({ group, keys: [...group.values.map(keyOf), text] })
+      keyed.push({ group, keys: [...group.values.map(keyOf), group.text] })
     }
     const compare = comparingKeys([])
     const sorted = await mergeSort(keyed, turn, (a, b) => compare(a.keys, b.keys))
@@ -125,7 +129,8 @@ export class Rows {
 
   /** The group with these values, which are those of the item at a place. Only event times need the place. */
   groupOf(values: readonly Scalar[], place = 0): Group {
-    const key = JSON.stringify(values.map((one, index) => this.#identify(one, index)))
+    const text = JSON.stringify(values.map((one, index) => this.#identify(one, index)))
+    const key = mapKey(text)
     const known = this.#groups.get(key)
     if (known) {
       if (place < known.place) {
@@ -135,8 +140,8 @@ export class Rows {
       return known
     }
     this.#budget.takeGroup()
-    this.#budget.takeCharacters(key.length)
-    const group = { values, place, windows: new Map() }
+    this.#budget.takeCharacters(text.length)
+    const group = { text, values, place, windows: new Map() }
     this.#groups.set(key, group)
     return group
   }
@@ -245,9 +250,20 @@ export function timeBounds(filters: readonly Filter[], time: Path | undefined): 
   return { from, to }
 }
 
+/** The longest text that V8 hashes. */
+const MOST_HASHED = 16_383
+
+/** A key for a map. Longer texts of the same length have the same hash: each look-up would compare one with all others. */
+function mapKey(text: string): string {
+  return text.length > MOST_HASHED ? hash('sha256', text, 'base64') : text
+}
+
+/** The newest item of a group. */
 interface Newest {
-  time: number
-  place: number
+  /** The order key of the group. */
+  readonly key: string
+  readonly time: number
+  readonly place: number
 }
 
 /** Finds the newest item of each group by event time; of two with the same time, the last one in the collection. */
@@ -256,6 +272,7 @@ export class NewestItems {
   readonly #time: Path
   readonly #most: number
   readonly #budget: Budget
+  /** By `mapKey` of their order keys. */
   readonly #groups = new Map<string, Newest>()
 
   constructor(path: Path, time: Path, most: number, turn: Turn) {
@@ -273,13 +290,14 @@ export class NewestItems {
   /** Adds an item by its values from an index. */
   addValues(group: Scalar, time: number, place: number): void {
     const key = orderKey(group)
-    const known = this.#groups.get(key)
+    const shortKey = mapKey(key)
+    const known = this.#groups.get(shortKey)
     if (known && (known.time - time || known.place - place) > 0) return
     if (!known) {
       this.#budget.takeGroup()
       this.#budget.takeCharacters(key.length)
     }
-    this.#groups.set(key, { time, place })
+    this.#groups.set(shortKey, { key: known?.key ?? key, time, place })
     if (this.#groups.size > this.#most) {
       throw new Refusal('Invalid', `There are more than ${this.#most} groups: ask with more filters.`)
     }
@@ -287,7 +305,7 @@ export class NewestItems {
 
   /** In the order of the groups. */
   async places(turn: Turn): Promise<readonly number[]> {
-    const keys = await mergeSort([...this.#groups.keys()], turn, (a, b) => (a < b ? -1 : 1))
-    return keys.map((key) => (this.#groups.get(key) as Newest).place)
+    const sorted = await mergeSort([...this.#groups.values()], turn, (a, b) => (a.key < b.key ? -1 : 1))
+    return sorted.map(({ place }) => place)
   }
 }
