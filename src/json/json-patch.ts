@@ -53,17 +53,21 @@ function parseOperation(operation: JsonValue, index: number): PatchOperation {
   }
 }
 
+/** Highest length of a pointer: half a million escapes take 40 ms. */
+const MOST_CHARACTERS = 65_536
+
 /** The leading slash may be missing: `name` is read as `/name`. */
 function pointerTokens(operation: JsonObject, member: 'path' | 'from', index: number): Tokens {
   const text = own(operation, member)
   if (typeof text !== 'string') throw malformed(index, `"${member}" must be a JSON Pointer`)
   if (text === '') return []
+  if (text.length > MOST_CHARACTERS)
+    throw inapplicable(index, `"${member}" has more than ${MOST_CHARACTERS} characters`)
   if (/~(?![01])/.test(text)) throw malformed(index, `"${member}" holds a "~" that is neither ~0 nor ~1`)
   const escaped = text.startsWith('/') ? text.slice(1) : text
   const segments = escaped.split('/', MAX_NESTING + 1)
   if (segments.length > MAX_NESTING) throw inapplicable(index, `"${member}" has more than ${MAX_NESTING} segments`)
-  // `replaceAll` takes three times as long for a token with very many escapes.
-  return segments.map((token) => token.split('~1').join('/').split('~0').join('~'))
+  return segments.map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 function malformed(index: number, why: string): Refusal {

@@ -1,5 +1,6 @@
 import type { CollectionItems } from '../collections/stored-items.ts'
 import type { Selection } from '../json/paths.ts'
+import type { JsonObject } from '../json/value.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { RECEIVED, withReceived } from './parameter.ts'
 
@@ -42,21 +43,32 @@ export function pageOfItems(
   }
 }
 
-/** Rows that are held in memory. */
+/** Items whose texts are held in memory. */
 export function pageOfTexts(texts: readonly ItemText[], total: number): Page {
   let bytes = 0
   for (const { text } of texts) bytes += TEXT_BYTES + 2 * text.length
-  return {
-    total,
-    bytes,
-    open() {
-      let index = 0
-      return async () => {
-        const part = new Part()
-        while (index < texts.length && !part.isFull) part.add(texts[index++] as ItemText)
-        return part.items.length > 0 ? part.items : undefined
-      }
-    },
+  return { total, bytes, open: () => written(texts, (text) => text) }
+}
+
+/** The rows of groups, or the values of one of their columns. */
+export function pageOfRows(
+  rows: readonly JsonObject[],
+  column: string | undefined,
+  { total, bytes }: Pick<Page, 'total' | 'bytes'>,
+): Page {
+  const textOf = (row: JsonObject): string => JSON.stringify(column === undefined ? row : row[column])
+  return { total, bytes, open: () => written(rows, (row) => ({ text: textOf(row) })) }
+}
+
+function written<T>(values: readonly T[], write: (value: T) => ItemText): ItemSource {
+  let index = 0
+  return async (turn) => {
+    const part = new Part()
+    while (index < values.length && !part.isFull) {
+      if (turn.isOver) await turn.next()
+      part.add(write(values[index++] as T))
+    }
+    return part.items.length > 0 ? part.items : undefined
   }
 }
 

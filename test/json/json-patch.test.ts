@@ -445,6 +445,13 @@ test('a path has at most a hundred segments', () => {
   }
 })
 
+test('a path has at most 65,536 characters', () => {
+  const name = 'a'.repeat(65_535)
+  assert.ok(patched({}, [{ op: 'add', path: `/${name}`, value: 1 }]))
+  const error = refused('Unprocessable', {}, [{ op: 'add', path: `/${name}a`, value: 1 }])
+  assert.match(error.message, /"path" has more than 65536 characters/)
+})
+
 test('a patch with too many operations is rejected', () => {
   const tests = (count: number): JsonValue =>
     Array.from({ length: count }, () => ({ op: 'test', path: '/a', value: 1 }))

@@ -23,6 +23,9 @@ import {
 } from './accumulator.ts'
 import { type Aggregation, isSame } from './aggregation.ts'
 
+/** Approximate memory of the keys of a group besides their characters. */
+const KEYS_BYTES = 200
+
 /** Highest number of values of one item that all aggregates take, as they are added without a pause. */
 const MOST_VALUES = 20_000
 
@@ -120,7 +123,9 @@ export class Rows {
     for (const group of this.#groups.values()) {
       if (turn.isOver) await turn.next()
       const keyOf = (one: Scalar, index: number) => (this.#isTime[index] ? timeKey : orderKey)(one, MOST_COMPARED)
-      keyed.push({ group, keys: [...group.values.map(keyOf), group.text] })
+      const keys = group.values.map(keyOf)
+      turn.hold(KEYS_BYTES + 2 * keys.reduce((sum, key) => sum + key.length, 0))
+      keyed.push({ group, keys: [...keys, group.text] })
     }
     const compare = comparingKeys([])
     const sorted = await mergeSort(keyed, turn, (a, b) => compare(a.keys, b.keys))
