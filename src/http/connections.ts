@@ -30,7 +30,7 @@ import {
  */
 interface HttpConnection {
   readonly socket: Socket
-  /** The response to the last received request. */
+  /** The response to the last received request; undefined while the connection is idle. */
   latest: ServerResponse | undefined
   /** Responses that are not sent yet, whose requests have begun. */
   readonly unanswered: Map<ServerResponse, Handling>
@@ -161,6 +161,8 @@ export class Connections {
     unanswered.set(response, this.#handle(response))
     response.on('close', () => {
       unanswered.delete(response)
+      // The listeners of a response refer to what it was made from, which an idle connection is not to keep.
+      if (connection.latest === response && isIdle(connection)) connection.latest = undefined
       this.#advance(connection)
     })
   }
