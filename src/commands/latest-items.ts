@@ -41,7 +41,7 @@ export class LatestItems {
   /** The latest items that were written themselves, which takes precedence. */
   readonly #written: Set<string>
   readonly #targets: ReadonlySet<string>
-  readonly #newest = new Map<string, LatestCandidate>()
+  readonly #newest = new Map<string, { readonly candidate: LatestCandidate; readonly bytes: number }>()
   /** The last event that created or removed each collection. */
   readonly #lives = new Map<string, DomainEvent>()
   readonly #hold: (bytes: number) => void
@@ -68,13 +68,15 @@ export class LatestItems {
     if (!candidate) return
     const name = targetKey(candidate.in, candidate.id)
     const known = this.#newest.get(name)
-    if (!known) this.#hold(CANDIDATE_BYTES + PARSED * bytesOfEvent(event))
-    if (!known || isAfter(candidate, known)) this.#newest.set(name, candidate)
+    if (known && !isAfter(candidate, known.candidate)) return
+    const bytes = CANDIDATE_BYTES + PARSED * bytesOfEvent(event)
+    this.#hold(Math.max(0, bytes - (known?.bytes ?? 0)))
+    this.#newest.set(name, { candidate, bytes })
   }
 
   /** The events of the latest items, after all events of the write were added. */
   *events(): Generator<DomainEvent, void> {
-    for (const [name, candidate] of this.#newest) {
+    for (const [name, { candidate }] of this.#newest) {
       const collection = this.#accepted.collection(candidate.in)
       const { exists, isObject } = existenceAfter(this.#lives.get(candidate.in), collection)
       // A single object has no items.

@@ -7,7 +7,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { Memory, MemoryBudget } from '../runtime/memory.ts'
+import { Memory, MemoryBudget, wouldNeverFit } from '../runtime/memory.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { BaseSearch, type BaseSearchResult, LAST_VERSION, type OpenBase, openBase } from './base.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
@@ -28,7 +28,7 @@ interface EditImportOptions extends DataFileOptions {
 
 const REPLACED = 'an edit of the data file replaced what was written since; the journal has both'
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
-/** Bytes of memory for each byte of a file that is imported in one write: the shortest items take most. */
+/** Bytes of memory for each byte of a file that is imported in one write: about half of what the shortest items take. */
 const MEMORY_BYTES = 64
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
@@ -124,18 +124,17 @@ export class EditImport {
     const isRefused = readOnly && journal.head > 0
     const last = await this.#lastContent()
     const opened: OpenBase[] = []
-    const memory = new Memory(budget, 'edits')
+    const isFirst = isStart && this.isFirst
+    // Without the first items there is nothing to serve, and no request: they are not refused, but imported in parts.
+    const memory = new Memory(isFirst ? new MemoryBudget(Number.POSITIVE_INFINITY) : budget, 'edits')
     try {
       const size = (await files.stat(path))?.size ?? 0
       const isLarge = size > edits.bytes
       const isInParts = isLarge || MEMORY_BYTES * size > budget.bytes
-      if (isStart && isInParts && !isRefused && this.isFirst) {
-        // Without the first items there is nothing to serve, and no request.
-        const unlimited = new Memory(new MemoryBudget(Number.POSITIVE_INFINITY), 'edits')
-        const parts = await this.#turns.run((turn) => {
-          const options = { ...this.#readOptions(turn), ...connection(), base: last, checked, memory: unlimited }
-          return importParts(files, path, options)
-        })
+      if (isFirst && isInParts && !isRefused) {
+        const parts = await this.#turns.run((turn) =>
+          importParts(files, path, { ...this.#readOptions(turn), ...connection(), base: last, checked, memory }),
+        )
         return { ...LAST_VERSION, ...parts }
       }
       const found = await this.#turns.run((turn) => this.#find(last, isLarge, opened, memory, turn))
@@ -234,8 +233,8 @@ export class EditImport {
 }
 
 /** Whether an import of the same file would be refused again: it is invalid, or its edit does not fit into memory. */
-function isFileAtFault({ code }: Refusal): boolean {
-  return code === 'Invalid' || code === 'Unprocessable'
+function isFileAtFault(refusal: Refusal): boolean {
+  return refusal.code === 'Invalid' || wouldNeverFit(refusal)
 }
 
 function eachOnce(items: readonly MergeConflict[]): readonly MergeConflict[] {

@@ -1,4 +1,5 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import cors from '@koa/cors'
 import Router, { type RouterMiddleware } from '@koa/router'
 import Koa, { type Context, type Middleware } from 'koa'
@@ -7,10 +8,11 @@ import { neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { basePathOf, isOwnPath } from './base-path.ts'
+import { gatherBody } from './bodies.ts'
 import { HttpRequest, type Method, Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
 import type { FastFrontOptions } from './fast-front.ts'
 import { securityHeaders } from './headers.ts'
-import { bodyOf, formBody, jsonBody } from './koa-body.ts'
+import { formBody } from './koa-body.ts'
 import { headersOf, inOrder } from './pipeline.ts'
 import { isClientGone } from './problems.ts'
 import { requestIdOf } from './requests.ts'
@@ -100,7 +102,6 @@ function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
 
 /** Runs the steps before the route, and the route as their last one: the router's, or a file. */
 function throughPipeline({ pipeline, bodyBytes, memory }: AppOptions): Middleware {
-  const readText = jsonBody(bodyBytes)
   const readForm = formBody()
   return async (ctx, next) => {
     const request: HttpRequest = new HttpRequest(ctx.req, ctx.res, memory, {
@@ -109,11 +110,7 @@ function throughPipeline({ pipeline, bodyBytes, memory }: AppOptions): Middlewar
       base: basePathOf(ctx.res),
       requestId: ctx.state.requestId as string,
       neededRole: isPreflight(ctx.req) ? undefined : neededRole(ctx.method, ctx.path),
-      bytes: async () => {
-        request.memoryFor('bodies').hold(READ_BYTES * mostBytes(ctx.headers, bodyBytes))
-        await readText(ctx, async () => {})
-        return bodyOf(ctx)
-      },
+      bytes: () => gatherBody(request, { bytes: bodyBytes, listBytes: bodyBytes }),
       fields: async () => {
         await readForm(ctx, async () => {})
         return (ctx.request as { body?: unknown }).body
@@ -132,16 +129,8 @@ function throughPipeline({ pipeline, bodyBytes, memory }: AppOptions): Middlewar
     if (reply.status === 0) return
     ctx.status = reply.status
     if (reply.body !== undefined) ctx.body = reply.body
+    if (reply.body instanceof Readable && ctx.req.socket.destroyed) reply.body.destroy()
   }
-}
-
-/** Bytes for each byte of a body while koa-body reads it: what was received, its text, and its bytes again. */
-const READ_BYTES = 3
-
-/** The most bytes that a body may have, decompressed. */
-function mostBytes(headers: IncomingHttpHeaders, limitBytes: number): number {
-  const announced = headers['content-encoding'] === undefined ? headers['content-length'] : undefined
-  return Math.min(limitBytes, announced === undefined ? limitBytes : Number(announced))
 }
 
 /** Preflights carry no credentials. */

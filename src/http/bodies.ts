@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { Patch } from '../commands/command.ts'
+import { bytesOfValue } from '../json/bytes-of-value.ts'
 import * as CODE from '../json/char-codes.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { invalidUtf8, parseJson, refuseNul } from '../json/parse.ts'
-import { bytesOfValue, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Memory } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
@@ -178,20 +179,22 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       // The rest is not inflated, and what was read is not held while the refusal is sent.
       parts.length = 0
       chunks.length = 0
-      source.off('data', take)
+      source.off('data', take).off('end', end)
+      if (held > SHORT_BYTES) memory().count(-gatheredBytes * (held - SHORT_BYTES))
+      held = SHORT_BYTES
       endDecoder()
       reject(error)
     }
     const gone = (): void => {
       if (!request.complete) fail(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
     }
-    source.on('data', take)
-    source.on('end', () => {
+    const end = (): void => {
       endDecoder()
       const body = joined([...parts, ...chunks], length)
       if (held > SHORT_BYTES) memory().count(-(gatheredBytes - 1) * (held - SHORT_BYTES))
       resolve(body)
-    })
+    }
+    source.on('data', take).on('end', end)
     source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
     if (decoder) request.on('error', gone)
     request.on('close', gone)

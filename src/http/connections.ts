@@ -127,6 +127,8 @@ export class Connections {
     socket.once('close', () => {
       this.#all.delete(socket)
       this.#keepWaiting(connection, () => false)
+      // Node closes the response that has the socket only. Others would keep what they hold.
+      for (const response of connection.unanswered.keys()) if (!response.closed) response.emit('close')
     })
     socket.once('end', () => halfClosed(connection))
   }

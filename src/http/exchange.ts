@@ -122,7 +122,7 @@ export class HttpRequest {
     if (known) return known
     const memory = new Memory(this.#budget, kind)
     this.#memories.set(kind, memory)
-    if (this.#response.closed) memory.end()
+    if (this.#response.closed || this.incoming.socket.destroyed) memory.end()
     else this.#response.once('close', () => memory.end())
     return memory
   }

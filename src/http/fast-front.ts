@@ -106,6 +106,8 @@ function send(response: ServerResponse, reply: Reply, done: (error?: Error | nul
   const { headers, status, body, position } = reply
   if (position !== undefined) headers.push('Journal-Position', String(position))
   if (isStream(body)) {
+    // Nothing would be sent to a closed connection, and the stream would not end.
+    if (response.req.socket.destroyed) return void body.destroy()
     pipe(body, response.writeHead(status, headers), done)
     return
   }

@@ -1,26 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Context, Middleware } from 'koa'
+import type { Middleware } from 'koa'
 import type { KoaBodyMiddlewareOptions } from 'koa-body'
 import { bodyRefusal, normalizeCoding, tooLarge, unreadable } from './bodies.ts'
 import { onFirstUse } from './late-modules.ts'
-import { PATCH_TYPES } from './media-types.ts'
 
 /** koa-body stores the length in 32 bits. */
 const LONGEST = 2 ** 31 - 1
 /** Dependencies of koa-body, the largest first. */
 const PARTS = ['zod', 'formidable', 'co-body']
-
-/** Reads a JSON body as text: koa-body's parser accepts what JSON does not allow and does not expose the text. */
-export function jsonBody(limitBytes: number): Middleware {
-  return mounted(limitBytes, {
-    text: true,
-    textTypes: [...PATCH_TYPES],
-    textLimit: limitBytes,
-    encoding: 'binary',
-    json: false,
-    urlencoded: false,
-  })
-}
 
 /** Highest size of a form. */
 const FORM_BYTES = 16 * 1024
@@ -37,11 +24,6 @@ export function formBody(limitBytes = FORM_BYTES): Middleware {
     formidable: { maxFields: 10, maxFieldsSize: limitBytes, maxFiles: 1, filter: () => false },
   }
   return mounted(limitBytes, form, () => 'The body could not be read.')
-}
-
-/** The bytes that `jsonBody` read; empty if the request had no such body. */
-export function bodyOf({ request }: Context): Uint8Array {
-  return Buffer.from((request as { body?: string }).body ?? '', 'latin1')
 }
 
 /**

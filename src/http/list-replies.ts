@@ -72,7 +72,12 @@ export class ListReplies {
     try {
       const tag = tagAt(this.#options, list.name, Math.max(...snapshots.map(({ position }) => position)))
       if (isTagged && reply.isNotModified(request, form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`)) return
-      if (isWhole) this.#checkWhole(reply, list)
+      if (isWhole && request.method === 'HEAD') {
+        reply.status = 200
+        reply.set('Content-Type', TYPE_HEADERS[form])
+        return
+      }
+      if (isWhole) this.#checkOpen(reply)
       entered = isWhole ? 1 : 0
       this.#open += entered
       const { total, text, rest } = await this.#begin(list, snapshot, related)
@@ -93,10 +98,7 @@ export class ListReplies {
     }
   }
 
-  #checkWhole(reply: Reply, { query }: ListRequest): void {
-    if (query.grouping) {
-      throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
-    }
+  #checkOpen(reply: Reply): void {
     if (this.#open < MOST_AT_ONCE) return
     reply.set('Retry-After', String(RETRY_SECONDS))
     throw new Refusal('TooManyRequests', `The server sends ${MOST_AT_ONCE} whole results at a time; try again later.`)
@@ -117,9 +119,15 @@ export class ListReplies {
     }
     if (isWhole) return turns.run((turn) => use(wholeResult(snapshot, list), turn), asker)
     if (related.length === 0) return queries.page(snapshot, query, use, asker)
-    const { items, total } = await queries.find(snapshot, query, asker)
-    const texts = await queries.embed(items, query.fields, related, query.page.largest, asker)
-    return turns.run((turn) => use(pageOfTexts(texts, total), turn), asker)
+    const memory = list.request.memoryFor('responses')
+    const holding = this.#askerOf(list, memory)
+    const { items, total } = await queries.find(snapshot, query, holding)
+    const texts = await queries.embed(items, query.fields, related, query.page.largest, holding)
+    return turns.run((turn) => {
+      // The texts are held from here on.
+      memory.release()
+      return use(pageOfTexts(texts, total), turn)
+    }, asker)
   }
 
   /** The text of all items, or of the first ones if it is long. */
@@ -148,7 +156,8 @@ export class ListReplies {
 
   #stream(list: ListRequest, first: string, rest: NonNullable<Begun['rest']>, release: () => void): Readable {
     const memory = list.request.memoryFor('responses')
-    const body = Readable.from(this.#texts(first, rest, this.#askerOf(list), memory))
+    memory.admit()
+    const body = Readable.from(this.#texts(first, rest, this.#askerOf(list, memory), memory))
     // A part in progress, which may still read, is complete then.
     body.once('close', release)
     return body
@@ -166,11 +175,12 @@ export class ListReplies {
     for (;;) {
       // Yields to the event loop between two parts, even if the client reads without delay.
       await setImmediate()
-      await memory.untilRoom()
+      const before = memory.bytes
       const text = await this.#options.turns.run(async (turn) => {
         const items = await source(turn)
         return items && writer.between + (await writer.part(items, turn))
       }, asker)
+      memory.count(before - memory.bytes)
       if (text === undefined) break
       if (text.length > longest) memory.count(CHARACTER_BYTES * (text.length - longest))
       longest = Math.max(longest, text.length)
@@ -179,8 +189,10 @@ export class ListReplies {
     yield end
   }
 
-  #askerOf({ request }: ListRequest): Asker {
-    return askerOf(request, this.#options.limits.scanSeconds)
+  /** The client of a list, whose tasks hold `memory`. */
+  #askerOf({ request }: ListRequest, memory?: Memory): Asker {
+    const { limit } = askerOf(request, this.#options.limits.scanSeconds)
+    return { isGone: () => request.isGone(), limit, memory }
   }
 }
 

@@ -38,6 +38,9 @@ export function parseList(
   if (isWhole && query.relations?.length) {
     throw new Refusal('Invalid', 'The whole result (all=true) has no embedded items; ask for pages.')
   }
+  if (isWhole && query.grouping) {
+    throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
+  }
   return {
     request,
     name,

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { RestoreOutcome } from '../commands/handler.ts'
 import {
   checkCollections,
@@ -12,6 +13,7 @@ import { pointer } from '../json/paths.ts'
 import { isObject, type JsonObject } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
@@ -63,8 +65,21 @@ async function restorationOf(
   if (collection !== undefined && key !== undefined) {
     return { type: 'item', collection, key, item: await past.item(collection, key, to) }
   }
-  const names = collection === undefined ? views.namesEver() : [collection]
+  const names = collection === undefined ? await namesAt(to, views, past) : [collection]
   return { type: 'collections', collections: await pastCollections(names, to, past, snapshots) }
+}
+
+/** Names looked up in one iteration of the event loop. */
+const NAMES_AT_ONCE = 100
+
+/** The collections that existed right after an event, or exist now. */
+async function namesAt(to: Position, views: Views, past: Past): Promise<readonly string[]> {
+  const names: string[] = []
+  for (const [index, name] of views.namesEver().entries()) {
+    if (index % NAMES_AT_ONCE === NAMES_AT_ONCE - 1) await setImmediate()
+    if (views.find(name) || past.existed(name, to)) names.push(name)
+  }
+  return names
 }
 
 /** Collections right after an event. Adds the snapshots that must be released after use to `snapshots`. */

@@ -35,20 +35,6 @@ export function equal(a: JsonValue | undefined, b: JsonValue | undefined): boole
   return names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]))
 }
 
-/** Approximate memory in V8 of an object, a member with its name, an array, a text, and a reference or number. */
-const BYTES = { object: 56, member: 48, array: 48, text: 32, value: 8 } as const
-
-/** Approximate memory of a parsed value, in bytes. */
-export function bytesOfValue(value: JsonValue): number {
-  if (typeof value === 'string') return BYTES.text + value.length
-  if (typeof value !== 'object' || value === null) return BYTES.value
-  if (isArray(value))
-    return value.reduce((sum: number, element) => sum + BYTES.value + bytesOfValue(element), BYTES.array)
-  let bytes: number = BYTES.object
-  for (const name in value) bytes += BYTES.member + bytesOfValue(value[name] as JsonValue)
-  return bytes
-}
-
 const LONE_SURROGATE = /\p{Surrogate}/u
 
 /** False for text with a lone surrogate, which UTF-8 cannot encode. */

@@ -164,19 +164,31 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   async keysOf(index: StoredIndex, turn: Turn): Promise<OrderedKeys> {
     const known = this.#keys.get(index)
     if (known) return known
-    const without: string[] = []
-    const added: string[] = []
-    for (const [place, item] of this.#changed) {
-      for (const key of keysAt(this.#now.itemAt(place), index, place)) without.push(key)
-      for (const key of keysAt(item, index, place)) added.push(key)
-      if (turn.isOver) await turn.next()
+    let held = 0
+    const keysIn = (item: Item | undefined, place: number): readonly string[] => {
+      const keys = keysAt(item, index, place)
+      this.#memory.hold(KEY_BYTES * keys.length)
+      held += KEY_BYTES * keys.length
+      return keys
     }
-    this.#memory.hold(KEY_BYTES * (without.length + added.length))
-    // The present keys of items that were there then, except those of changed items, which have their earlier keys.
-    const tree = index.tree.at(this.#now.at, this.places)
-    const keys = MergedTree.of(tree, await sortedKeys(without, turn), await sortedKeys(added, turn))
-    this.#keys.set(index, keys)
-    return keys
+    try {
+      const without: string[] = []
+      const added: string[] = []
+      for (const [place, item] of this.#changed) {
+        for (const key of keysIn(this.#now.itemAt(place), place)) without.push(key)
+        for (const key of keysIn(item, place)) added.push(key)
+        if (turn.isOver) await turn.next()
+      }
+      // The present keys of items that were there then, except those of changed items, which have their earlier keys.
+      const tree = index.tree.at(this.#now.at, this.places)
+      const keys = MergedTree.of(tree, await sortedKeys(without, turn), await sortedKeys(added, turn))
+      // Another reader may have had the same idea.
+      if (!this.#keys.has(index)) held = 0
+      this.#keys.set(index, keys)
+      return keys
+    } finally {
+      this.#memory.count(-held)
+    }
   }
 
   release(): void {

@@ -7,7 +7,7 @@ import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { Memory, MemoryBudget } from '../runtime/memory.ts'
+import { Memory, MemoryBudget, wouldNeverFit } from '../runtime/memory.ts'
 import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
@@ -233,7 +233,7 @@ export class Past {
       const past = await PastSnapshot.at(now, at, sources, turn)
       if (past) return { snapshot: past, bytes: 0 }
     } catch (error) {
-      if (!isOutOfMemory(error)) throw error
+      if (!wouldNeverFit(error)) throw error
     }
     asker.memory.release()
     try {
@@ -313,10 +313,6 @@ export class Past {
       this.#evict()
     }, CACHED_MS).unref()
   }
-}
-
-function isOutOfMemory(error: unknown): boolean {
-  return error instanceof Refusal && (error.code === 'Unprocessable' || error.code === 'Unavailable')
 }
 
 /** The cached snapshot for one reader, with the position that this one asked for. */

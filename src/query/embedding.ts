@@ -4,6 +4,7 @@ import { parseText } from '../json/parse.ts'
 import { type Path, type Selection, select, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { textBytes } from '../runtime/memory.ts'
 import { CHARACTERS_AT_ONCE, type Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
@@ -37,8 +38,8 @@ export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each,
 
 /** Highest number of characters of a page with its embedded items, which are joined at once. */
 const MOST_CHARACTERS = 2 ** 25
-/** Bytes for each of these characters: the item, the list that shows it, and the item around that. */
-const CHARACTER_BYTES = 4
+/** How often the text of an embedded item is held: by itself, in the list that shows it, and in the item around that. */
+const COPIES = 3
 /** Items whose children are found at once by their keys. */
 const FOUND_AT_ONCE = 64
 
@@ -83,9 +84,9 @@ export async function embed(
   const texts: ItemText[] = []
   for (const [index, item] of items.entries()) {
     if (turn.isOver) await turn.next()
+    embedded.count(item.text, 1)
     const text = fields?.has(RECEIVED) ? withReceived(item.text, item.timeMs) : item.text
     texts.push({ text: withMembers(text, fields, embedded.membersOf(index)) })
-    embedded.countCharacters(item.text.length)
   }
   return texts
 }
@@ -120,15 +121,16 @@ class Embedded {
     members.set(member, isList ? `[${texts.join(',')}]` : (texts[0] as string))
   }
 
-  countItem(characters: number): void {
+  countItem(text: string): void {
     if (++this.#items > this.#most) throw tooMuch(`more than ${this.#most} items`)
-    this.countCharacters(characters)
+    this.count(text, COPIES)
   }
 
-  countCharacters(characters: number): void {
-    this.#characters += characters
+  /** Counts the characters of a text, and holds memory for its copies. */
+  count(text: string, copies: number): void {
+    this.#characters += text.length
     if (this.#characters > MOST_CHARACTERS) throw tooMuch(`more than ${MOST_CHARACTERS} characters`)
-    this.#turn.hold(CHARACTER_BYTES * characters)
+    this.#turn.hold(copies * textBytes(text))
   }
 }
 
@@ -159,7 +161,7 @@ async function embedMany(
         const found = children.get(scalarText(value) ?? '')
         if (!found || found.at(-1)?.place === place) continue
         const { text } = snapshot.items.itemAt(place) as Item
-        embedded.countItem(text.length)
+        embedded.countItem(text)
         found.push({ place, text })
       }
     }
@@ -185,7 +187,7 @@ async function embedOne(
     const key = scalarText(own(parseText(text) as JsonObject, field))
     const found = key === undefined || key === '' ? undefined : snapshot.items.item(key)
     if (!found) continue
-    embedded.countItem(found.text.length)
+    embedded.countItem(found.text)
     embedded.set(index, member, [found.text], false)
   }
 }

@@ -1,6 +1,7 @@
 import type { CollectionItems } from '../collections/stored-items.ts'
 import type { Selection } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
+import { textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { RECEIVED, withReceived } from './parameter.ts'
 
@@ -46,7 +47,7 @@ export function pageOfItems(
 /** Items whose texts are held in memory. */
 export function pageOfTexts(texts: readonly ItemText[], total: number): Page {
   let bytes = 0
-  for (const { text } of texts) bytes += TEXT_BYTES + 2 * text.length
+  for (const { text } of texts) bytes += TEXT_BYTES + textBytes(text)
   return { total, bytes, open: () => written(texts, (text) => text) }
 }
 

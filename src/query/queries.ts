@@ -5,7 +5,7 @@ import type { Projection } from '../events/journal.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'
-import { idBytes } from '../runtime/memory.ts'
+import { idBytes, textBytes } from '../runtime/memory.ts'
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { groupPage } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
@@ -188,7 +188,7 @@ async function readItems(
   for (const place of places) {
     if (turn.isOver) await turn.next()
     const item = items.itemAt(place) as Item
-    turn.hold(ITEM_BYTES + 2 * item.text.length)
+    turn.hold(ITEM_BYTES + textBytes(item.text))
     read.push(item)
   }
   return read

@@ -19,7 +19,7 @@ export type MemoryKind = keyof typeof ADVICE
 export const MEMORY_KINDS = Object.keys(ADVICE) as readonly MemoryKind[]
 
 /** Each holder may hold this much in any case, so that single items and `/health` are answered when the budget is used up. */
-const FREE_BYTES = 16 * 1024
+const FREE_BYTES = 32 * 1024
 
 /** The share of V8's heap that is the budget by default. The rest is for the program, its caches, garbage and errors of the estimates. */
 const SHARE = 1 / 3
@@ -36,7 +36,6 @@ export class MemoryBudget {
   readonly #held = new Map<MemoryKind, number>()
   readonly #caches: (() => boolean)[] = []
   #total = 0
-  #waiting: (() => void)[] = []
 
   /** @param bytes 0: a share of V8's heap */
   constructor(bytes = 0) {
@@ -55,32 +54,27 @@ export class MemoryBudget {
 
   /**
    * Makes room for more bytes of a holder that has `held` ones.
-   * @throws {Refusal} `Unprocessable` if it could never hold them; `Unavailable` while others hold too much.
+   * @throws {OutOfMemory} `Unprocessable` if it could never hold them; `Unavailable` while others hold too much.
    */
   makeRoom(kind: MemoryKind, held: number, more: number): void {
-    const most = kind === 'subscriptions' ? this.bytes * SUBSCRIPTIONS_SHARE : this.bytes
+    const most = this.mostOf(kind)
     if (held + more > most) {
       const why = `This does not fit into memory, of which ${most} bytes are for requests (Limits.MemoryBytes).`
-      throw new Refusal('Unprocessable', `${why} ${ADVICE[kind]}`)
+      throw new OutOfMemory('Unprocessable', `${why} ${ADVICE[kind]}`)
     }
     const isInShare = this.held(kind) + more <= most
     if (isInShare && (this.#total + more <= this.bytes || this.#evictFor(more))) return
-    throw new Refusal('Unavailable', 'The memory for requests (Limits.MemoryBytes) is in use; try again.')
+    throw inUse()
+  }
+
+  /** The most bytes that may be held for one purpose. */
+  mostOf(kind: MemoryKind): number {
+    return kind === 'subscriptions' ? this.bytes * SUBSCRIPTIONS_SHARE : this.bytes
   }
 
   count(kind: MemoryKind, bytes: number): void {
     this.#held.set(kind, this.held(kind) + bytes)
     this.#total += bytes
-    if (bytes > 0 || this.#total > this.bytes) return
-    const waiting = this.#waiting
-    this.#waiting = []
-    for (const resume of waiting) resume()
-  }
-
-  /** Resolves when no more is held than the budget allows: undefined if that is so. */
-  untilRoom(): Promise<void> | undefined {
-    if (this.#total <= this.bytes || this.#evictFor(0)) return undefined
-    return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
   #evictFor(more: number): boolean {
@@ -89,6 +83,18 @@ export class MemoryBudget {
     }
     return this.#total + more <= this.bytes
   }
+}
+
+/** The refusal of a request that holds too much memory, or for which others hold too much. */
+export class OutOfMemory extends Refusal {}
+
+/** Whether a request was refused that would not fit into memory even alone. */
+export function wouldNeverFit(error: unknown): error is OutOfMemory {
+  return error instanceof OutOfMemory && error.code === 'Unprocessable'
+}
+
+function inUse(): OutOfMemory {
+  return new OutOfMemory('Unavailable', 'The memory for requests (Limits.MemoryBytes) is in use; try again.')
 }
 
 /** The memory of a text in V8: ASCII takes a byte for each character, and most others two. */
@@ -108,6 +114,7 @@ export class Memory {
   readonly #kind: MemoryKind
   #bytes = 0
   #isEnded = false
+  #isAdmitted = false
 
   constructor(budget: MemoryBudget, kind: MemoryKind) {
     this.#budget = budget
@@ -118,9 +125,20 @@ export class Memory {
     return this.#bytes
   }
 
-  /** @throws {Refusal} as `MemoryBudget.makeRoom` does; then nothing more is held. */
+  /** @throws {OutOfMemory} as `MemoryBudget.makeRoom` does; then nothing more is held. */
   hold(bytes: number): void {
-    if (this.#bytes + bytes > FREE_BYTES && !this.#isEnded) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
+    const isRefusable = !this.#isEnded && !this.#isAdmitted
+    if (this.#bytes + bytes > FREE_BYTES && isRefusable) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
+    this.count(bytes)
+  }
+
+  /**
+   * Holds a little more of what is held for long: it is refused beyond the share of its purpose, and not for what others
+   * hold for a moment.
+   * @throws {OutOfMemory} `Unavailable`
+   */
+  grow(bytes: number): void {
+    if (this.#budget.held(this.#kind) + bytes > this.#budget.mostOf(this.#kind)) throw inUse()
     this.count(bytes)
   }
 
@@ -131,9 +149,9 @@ export class Memory {
     this.#budget.count(this.#kind, bytes)
   }
 
-  /** Resolves when no more is held in all than the budget allows. */
-  async untilRoom(): Promise<void> {
-    await this.#budget.untilRoom()
+  /** Nothing is refused from now on: a response that has begun cannot be. */
+  admit(): void {
+    this.#isAdmitted = true
   }
 
   release(): void {

@@ -1,8 +1,8 @@
 import { type ItemId, isItemEvent } from '../events/event.ts'
 import { positioned, type Recorded } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
-import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
+import { OutOfMemory } from '../runtime/memory.ts'
 import type { Turn, Turns } from '../runtime/turns.ts'
 import { type ItemState, isEnded, itemState, keyBytes, type Subscription, stateAfter } from './subscription.ts'
 import { SetsByKey, SubscriptionIndex } from './subscription-index.ts'
@@ -166,10 +166,10 @@ export class LiveSubscriptions {
 /** Whether there is memory for a further item of a subscription. Without, its client is disconnected, and may resume. */
 function hasRoom({ client, memory }: Subscription, id: ItemId): boolean {
   try {
-    memory.hold(keyBytes(id))
+    memory.grow(keyBytes(id))
     return true
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
+    if (!(error instanceof OutOfMemory)) throw error
     client.drop()
     return false
   }

@@ -6,9 +6,9 @@ import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { PageItems, Queries } from '../query/queries.ts'
-import { Refusal, type RefusalCode } from '../runtime/errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import { Memory, type MemoryBudget, textBytes } from '../runtime/memory.ts'
+import { Memory, type MemoryBudget, OutOfMemory, textBytes, wouldNeverFit } from '../runtime/memory.ts'
 import { type Asker, CHARACTERS_AT_ONCE, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
@@ -56,9 +56,6 @@ interface Beginning {
   readonly reset?: true
 }
 
-/** The errors of a subscription for codes of refusals; `Invalid` for others. */
-const ERRORS: Partial<Record<RefusalCode, Rejection['error']>> = { Unavailable: 'Busy', Unprocessable: 'TooLarge' }
-
 type Rejection = Extract<SubscribeResponse, { readonly error: string }>
 
 /**
@@ -91,7 +88,7 @@ export class Subscriptions {
       await this.#subscribe(client, parseSubscribe(sent), respond)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      respond({ error: ERRORS[error.code] ?? 'Invalid', message: error.message })
+      respond({ error: errorOf(error), message: error.message })
     }
   }
 
@@ -213,17 +210,19 @@ export class Subscriptions {
     if (!collection) return { position: views.position, items: [] }
     const query = queryOf(subscription.filter, most)
     const found = await unlessTooLarge(() => queries.find(collection, query, asker))
-    if (found instanceof Refusal) {
-      return { error: 'TooLarge', message: found.message, position: views.position, journal: journal.id }
-    }
-    const { items, total, at: position } = found
+    const isTooLarge = found instanceof OutOfMemory
+    if (isTooLarge) asker.memory.release()
+    const counted = isTooLarge ? await queries.find(collection, queryOf(subscription.filter, 1), asker) : found
+    const { items, total, at: position } = counted
     // Clients read a list to resume it: one that cannot be resumed would be read again and again.
     const isResumable = total <= MOST_RESUMED * most
     const advice = isResumable ? `page through asOf=${position}, then subscribe after it` : 'ask for fewer'
     const message =
       total > most
         ? `${total} items match, ${most} is the limit; ${advice}.`
-        : await tooLong(items, asker.memory, advice)
+        : isTooLarge
+          ? `${found.message} Or ${advice}.`
+          : await tooLong(items, asker.memory, advice)
     if (message === undefined) return { position, items }
     return { error: 'TooLarge', message, ...(isResumable && { position, journal: journal.id }) }
   }
@@ -234,16 +233,20 @@ export class Subscriptions {
     const { collection: name, filter, held } = subscription
     const most = MOST_RESUMED * items
     const collection = views.any(name)
-    const found = collection && (await unlessTooLarge(() => queries.find(collection, queryOf(filter, most), asker)))
-    if (found instanceof Refusal || (found && found.total > most)) return false
+    const found = collection && (await unlessTooLarge(() => queries.select(collection, queryOf(filter, most), asker)))
+    if (found instanceof OutOfMemory) return false
     await this.#turns.run(async (turn) => {
-      for (const { id, key } of found?.items ?? []) {
+      for (const id of found?.ids ?? []) {
         if (turn.isOver) await turn.next()
-        held.set(key, id)
+        held.set(String(id), id)
       }
     })
+    if (held.size > most) {
+      held.clear()
+      return false
+    }
     const matching = { name, matches: filter.concerns }
-    const now = found?.at ?? views.position
+    const now = found?.position ?? views.position
     const turned = await unlessTooLarge(() => past.turnBack(held, now, after, matching, most, asker))
     const isTurnedBack = turned === true
     if (!isTurnedBack) held.clear()
@@ -293,12 +296,17 @@ export class Subscriptions {
   }
 }
 
+function errorOf(refusal: Refusal): Rejection['error'] {
+  if (!(refusal instanceof OutOfMemory)) return 'Invalid'
+  return wouldNeverFit(refusal) ? 'TooLarge' : 'Busy'
+}
+
 /** The result, or the refusal of one that would never fit into memory. */
-async function unlessTooLarge<Result>(find: () => Result | Promise<Result>): Promise<Result | Refusal> {
+async function unlessTooLarge<Result>(find: () => Result | Promise<Result>): Promise<Result | OutOfMemory> {
   try {
     return await find()
   } catch (error) {
-    if (error instanceof Refusal && error.code === 'Unprocessable') return error
+    if (wouldNeverFit(error)) return error
     throw error
   }
 }

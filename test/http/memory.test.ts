@@ -157,3 +157,15 @@ test('patches of a long item that are in flight hold memory, and all that are ac
   for (let n = 0; n < 64; n++) assert.equal(found[`n${n}`], accepted.includes(n) ? n : undefined)
   await isReleased('writes')
 })
+
+test('pipelined responses that are not read release their memory when the connection is cut', async () => {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  const request = `GET /api/long?pageSize=200 HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`
+  socket.write(request.repeat(20))
+  await until('a page is begun', async () => (await held('responses')) > 1_000_000)
+  socket.destroy()
+  await isReleased('responses')
+  const whole = await send(url, 'GET', '/api/long?all=true')
+  assert.equal(whole.status, 200)
+})

@@ -50,10 +50,13 @@ test('a past state that does not fit into memory is folded on disk', async () =>
   state.release()
 })
 
-test('a past state is folded on disk while others hold the memory', async () => {
+test('a past state is Unavailable while others hold the memory', async () => {
   const { memory, read } = changedCollection(1_000_000)
-  new Memory(memory, 'queries').hold(950_000)
-  const state = await read()
+  const others = new Memory(memory, 'queries')
+  others.hold(950_000)
+  await assert.rejects(read(), { code: 'Unavailable' })
   assert.equal(memory.held('past'), 0)
+  others.release()
+  const state = await read()
   state.release()
 })

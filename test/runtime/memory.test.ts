@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Memory, MemoryBudget, type MemoryKind, textBytes } from '../../src/runtime/memory.ts'
-import { within } from '../support/deadline.ts'
 
 const MB = 1_000_000
 const UNPROCESSABLE = { code: 'Unprocessable' }
@@ -35,7 +34,7 @@ test('each holder may hold a few kilobytes while the memory is in use', () => {
   const budget = new MemoryBudget(MB)
   held(budget, MB)
   const small = held(budget, 8 * 1024, 'bodies')
-  assert.throws(() => small.hold(16 * 1024), UNAVAILABLE)
+  assert.throws(() => small.hold(32 * 1024), UNAVAILABLE)
 })
 
 test('caches are evicted before a request is refused, and only as far as it needs', () => {
@@ -53,20 +52,21 @@ test('caches are evicted before a request is refused, and only as far as it need
   assert.throws(() => held(budget, 0.1 * MB), UNAVAILABLE)
 })
 
-test('a response that waits for room continues when as much was released as was held too much', async () => {
+test('a response that has begun is counted and not refused', () => {
   const budget = new MemoryBudget(MB)
-  assert.equal(budget.untilRoom(), undefined)
-  const [first, second] = [held(budget, 0.9 * MB), new Memory(budget, 'responses')]
-  second.count(0.9 * MB)
-  let isThere = false
-  const room = Promise.resolve(budget.untilRoom()).then(() => {
-    isThere = true
-  })
-  second.count(-0.1 * MB)
-  await Promise.resolve()
-  assert.equal(isThere, false)
-  first.release()
-  await within('room', room)
+  const memory = held(budget, 0.9 * MB)
+  memory.admit()
+  memory.hold(0.9 * MB)
+  assert.equal(budget.held('queries'), 1.8 * MB)
+  assert.throws(() => held(budget, 0.1 * MB), UNAVAILABLE)
+})
+
+test('growth is refused beyond the share of its purpose, and not for what others hold', () => {
+  const budget = new MemoryBudget(MB)
+  const subscription = held(budget, 0.1 * MB, 'subscriptions')
+  held(budget, 0.9 * MB)
+  subscription.grow(0.4 * MB)
+  assert.throws(() => subscription.grow(1), UNAVAILABLE)
 })
 
 test('subscriptions may hold half of the memory', () => {

@@ -320,7 +320,7 @@ test('a checkpoint is loaded as it was saved, after any aborted saves', () => {
 })
 
 const ITEMS = 300
-const ROUNDS = Number(process.env.STORE_ROUNDS ?? 12)
+const ROUNDS = Number(process.env.STORE_ROUNDS ?? 24)
 const ORIGIN = { actor: 'a', requestId: 'r' }
 
 function versionsOf({ views: { store } }: FileEngine): number {

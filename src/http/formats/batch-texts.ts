@@ -1,8 +1,9 @@
 /** Parses the items of a batch: a JSON list, NDJSON or CSV. */
 import type { BatchItem } from '../../commands/command.ts'
 import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
+import { bytesOfValue } from '../../json/bytes-of-value.ts'
 import { checkValues, elementsOf, Malformed, parseChecked, parseJsonText } from '../../json/parse.ts'
-import { bytesOfValue, type JsonValue } from '../../json/value.ts'
+import type { JsonValue } from '../../json/value.ts'
 import { Syntax } from '../../json/where-malformed.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Turn } from '../../runtime/turns.ts'
