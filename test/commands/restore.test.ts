@@ -10,7 +10,7 @@ import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { ENDLESS, Turns } from '../../src/runtime/turns.ts'
 import { accepted, begun, created, deleted, RULES, replaced, reset } from '../support/decider.ts'
 
-const ITEMS = 200
+const ITEMS = 1000
 const NOW = accepted([begun, ...Array.from({ length: ITEMS }, (_, id) => created({ id }))])
 
 function restored(items: readonly FileItem[], bytes: number): Promise<List<DomainEvent>> {
@@ -21,14 +21,14 @@ function restored(items: readonly FileItem[], bytes: number): Promise<List<Domai
 
 test('a restore that deletes more items than fit into memory is rejected', async () => {
   assert.equal((await restored([], 2 ** 20)).length, ITEMS)
-  await assert.rejects(restored([], 20_000), { code: 'Unprocessable' })
+  await assert.rejects(restored([], 50_000), { code: 'Unprocessable' })
 })
 
 test('a restore of longer items than fit into memory is rejected', async () => {
   const kept = Array.from({ length: ITEMS }, (_, id) => ({ id, text: `{"id":${id}}` }))
-  const long = { id: ITEMS, text: `{"id":${ITEMS},"text":"${'x'.repeat(30_000)}"}` }
+  const long = { id: ITEMS, text: `{"id":${ITEMS},"text":"${'x'.repeat(100_000)}"}` }
   assert.equal((await restored([...kept, long], 2 ** 20)).length, 1)
-  await assert.rejects(restored([...kept, long], 20_000), { code: 'Unprocessable' })
+  await assert.rejects(restored([...kept, long], 50_000), { code: 'Unprocessable' })
 })
 
 /** The events of a reset to the items of collections, or to a data file with them. */
