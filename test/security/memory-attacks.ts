@@ -143,7 +143,8 @@ const PASTS: Readonly<Record<string, Attack>> = {
     clients: MORE_CLIENTS,
   }),
   'restores, tried': restore(true),
-  'restores of deleted items, tried': restore(true, 'former'),
+  // Each folds the journal, as too many items have changed since.
+  'restores of deleted items, tried': restore(true, 'former', 8),
   'restores of large items, tried': restore(true, 'large'),
   'restores of deleted items': restore(false, 'former', 4),
 }
