@@ -146,9 +146,9 @@ async function showsSameItems(
   hash: string,
   collections: Base,
 ): Promise<boolean> {
-  const difference = new Refusal('Conflict', 'The data file differs.')
+  const fileDiffers = new Refusal('Conflict', 'The data file differs.')
   const differs = (): never => {
-    throw difference
+    throw fileDiffers
   }
   const newDifference = () => new Difference({ base: collections, idField, differs, kind: 'edit', keeps: 'nothing' })
   try {
@@ -159,7 +159,7 @@ async function showsSameItems(
       return edit.collections.every(({ isRemoved, wasThere, isReordered }) => !isRemoved && wasThere && !isReordered)
     })
   } catch (error) {
-    if (error !== difference) throw error
+    if (error !== fileDiffers) throw error
     if ((await contentOf(files, file))?.hash !== hash) throw new FileChanged()
     return false
   }
