@@ -27,7 +27,7 @@ export function formBody(limitBytes = FORM_BYTES): Middleware {
 }
 
 /**
- * Loads koa-body with the first body: the server starts in 0.35 s of processor time instead of 0.47 s. Loading it at
+ * Loads koa-body with the first form: the server starts in 0.35 s of processor time instead of 0.47 s. Loading it at
  * once would block the event loop for 70 ms, so its dependencies are loaded one by one, if they can be resolved from
  * here.
  */

@@ -26,7 +26,7 @@ import { askerOf } from './requests.ts'
 const WHOLE_CHARACTERS = 1024 * 1024
 /** Bytes for each character of the first part: the part, its copy at the connection, and the next one. */
 const CHARACTER_BYTES = 3
-/** Highest number of whole results being sent. Each makes the store keep replaced rows. */
+/** Highest number of whole results being sent. Each makes the store keep replaced rows; pages are shorter. */
 const MOST_AT_ONCE = 16
 /** Retry-After beyond that number. */
 const RETRY_SECONDS = 5
@@ -158,7 +158,7 @@ export class ListReplies {
     const memory = list.request.memoryFor('responses')
     memory.admit()
     const body = Readable.from(this.#texts(first, rest, this.#askerOf(list, memory), memory))
-    // A part in progress, which may still read, is complete then.
+    // No part is being read any more when the stream is closed.
     body.once('close', release)
     return body
   }

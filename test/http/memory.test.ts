@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { type IncomingMessage, request } from 'node:http'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { after, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import { until, within } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
 
 const BUDGET = 5_000_000
 /** More than the kernel takes for a connection. */
@@ -176,4 +179,36 @@ test('pipelined responses that are not read are released when their connections 
   await until('nothing is held', async () => (await held('responses', own.url)) === 0)
   // Each whole result that was begun would take one of 16 places.
   assert.equal((await send(own.url, 'GET', '/api/long?all=true')).status, 200)
+})
+
+test('an idle connection keeps nothing of its last response', async (t) => {
+  let last: WeakRef<object> | undefined
+  const own = await startHere(t, {
+    data: { long: LONG },
+    // Longer than this test waits.
+    flags: ['--Http.KeepAliveSeconds', '600'],
+    middleware: [
+      (ctx, next) => {
+        last = new WeakRef(ctx.res)
+        return next()
+      },
+    ],
+  })
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  const { hostname, port } = new URL(own.url)
+  await within(
+    'the page',
+    new Promise((resolve, reject) =>
+      request({ hostname, port, agent, path: '/api/long?pageSize=200' }, (response) =>
+        textOf(response).then(resolve, reject),
+      ).end(),
+    ),
+  )
+  setFlagsFromString('--expose-gc')
+  const gc = runInNewContext('gc') as () => void
+  await until('the response is collected', () => {
+    gc()
+    return last !== undefined && last.deref() === undefined
+  })
 })

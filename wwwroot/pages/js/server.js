@@ -59,7 +59,8 @@ class Server extends EventTarget {
   /** The field of an item that is its id. */
   idField = 'id'
   #isOpen = false
-  /** What was known when the connection was lost, as other requests may be answered before it is back; undefined: there was none.
+  /** The journal and its last position, as they were known when the connection was lost. Other requests may be answered
+   * before it is back. Undefined: nothing was known.
    * @type {{ head: number, journal: string } | undefined} */
   #lost
   /** Whether the server could answer all requests when it was asked last. */
