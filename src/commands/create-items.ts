@@ -82,9 +82,24 @@ const MEMBER_BYTES = 40
 /** The memory of a rejection, and of each of its faults. */
 const REJECTION_BYTES = 500
 
+export function bytesOfRejection({ faults }: Rejection): number {
+  return REJECTION_BYTES * (1 + faults.length)
+}
+
+function bytesOfReason(reason: NotCreated): number {
+  return 'rejection' in reason ? bytesOfRejection(reason.rejection) : BYTES.indexed + idBytes(reason.duplicateOf)
+}
+
+/** The memory of a decision. */
+export function bytesOfDecision({ events, notCreated }: BulkDecision): number {
+  let bytes = 0
+  for (const event of events) bytes += bytesOfEvent(event)
+  for (const reason of notCreated.values()) bytes += bytesOfReason(reason)
+  return bytes
+}
+
 function bytesOf(made: ReturnType<typeof decideOne>): number {
-  if ('rejection' in made) return REJECTION_BYTES * (1 + made.rejection.faults.length)
-  if ('duplicateOf' in made) return BYTES.indexed + idBytes(made.duplicateOf)
+  if (!('events' in made)) return bytesOfReason(made)
   const event = made.events.at(-1)
   if (!event || !('item' in event)) return 0
   const members = Object.keys(event.item.value).length

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { BatchItem } from '../commands/command.ts'
+import { bytesOfDecision } from '../commands/create-items.ts'
 import type { BulkOutcome } from '../commands/handler.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -82,6 +83,7 @@ export class Batches {
     const command = { type: 'CreateItems', collection, items, isLenient } as const
     const outcome = await handler.bulk(command, originOf(request, digest))
     reply.position = outcome.position
+    request.memoryFor('bodies').count(bytesOfDecision(outcome))
     const hints = new WriteHints(this.#options, collection)
     const batch = { outcome, items, collection, hints }
     if (isLenient) reply.set('Preference-Applied', 'handling=lenient')

@@ -7,7 +7,6 @@ import { parsePatch } from '../json/json-patch.ts'
 import { invalidUtf8, parseJson, refuseNul } from '../json/parse.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Memory } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { HttpRequest } from './exchange.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
@@ -120,8 +119,10 @@ function isEmpty(json: JsonValue): boolean {
 /** The memory of a shorter body is not counted. */
 const SHORT_BYTES = 16 * 1024
 
-/** Bytes for each byte of a body while it is received: its chunks, the body that they are joined to, and a window of Brotli. */
-const GATHERED_BYTES = { plain: 2, br: 3 } as const
+/** Bytes for each byte of a body while it is received: its chunks, and the body that they are joined to. */
+const GATHERED_BYTES = 2
+/** The largest window of Brotli (RFC 7932 §9.1), which a decoder may fill before it returns its first bytes. */
+const BROTLI_BYTES = 2 ** 24
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
@@ -144,7 +145,17 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     // User middleware has read it.
     if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
     normalizeCoding(request)
+    let held = 0
+    const hold = (bytes: number): void => {
+      httpRequest.memoryFor('bodies').hold(bytes)
+      held += bytes
+    }
+    const release = (but = 0): void => {
+      if (held > but) httpRequest.memoryFor('bodies').count(but - held)
+      held = but
+    }
     const coding = request.headers['content-encoding']
+    if (coding === 'br') hold(BROTLI_BYTES)
     const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
     const announced = coding === undefined ? Number(request.headers['content-length'] ?? 0) : 0
     const largest = Math.max(bytes, listBytes)
@@ -153,9 +164,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     const parts: Buffer[] = []
     const chunks: Buffer[] = []
     let length = 0
-    const memory = (): Memory => httpRequest.memoryFor('bodies')
-    const gatheredBytes = GATHERED_BYTES[coding === 'br' ? 'br' : 'plain']
-    let held = SHORT_BYTES
+    let counted = SHORT_BYTES
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
       if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
@@ -163,9 +172,9 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       limit ??= limitOf(chunk)
       try {
         if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
-        if (length <= held) return
-        memory().hold(gatheredBytes * (length - held))
-        held = length
+        if (length <= counted) return
+        hold(GATHERED_BYTES * (length - counted))
+        counted = length
       } catch (error) {
         fail(error as Error)
       }
@@ -180,8 +189,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       parts.length = 0
       chunks.length = 0
       source.off('data', take).off('end', end)
-      if (held > SHORT_BYTES) memory().count(-gatheredBytes * (held - SHORT_BYTES))
-      held = SHORT_BYTES
+      release()
       endDecoder()
       reject(error)
     }
@@ -191,7 +199,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     const end = (): void => {
       endDecoder()
       const body = joined([...parts, ...chunks], length)
-      if (held > SHORT_BYTES) memory().count(-(gatheredBytes - 1) * (held - SHORT_BYTES))
+      release(counted - SHORT_BYTES)
       resolve(body)
     }
     source.on('data', take).on('end', end)

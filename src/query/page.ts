@@ -1,3 +1,4 @@
+import type { Item } from '../collections/item.ts'
 import type { CollectionItems } from '../collections/stored-items.ts'
 import type { Selection } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -65,9 +66,9 @@ function written<T>(values: readonly T[], write: (value: T) => ItemText): ItemSo
   let index = 0
   return async (turn) => {
     const part = new Part()
-    while (index < values.length && !part.isFull) {
+    for (; index < values.length && !part.isFull; index++) {
       if (turn.isOver) await turn.next()
-      part.add(write(values[index++] as T))
+      part.add(write(values[index] as T))
     }
     return part.items.length > 0 ? part.items : undefined
   }
@@ -80,6 +81,11 @@ export function itemsAt(
   fields: Selection | undefined,
 ): ItemSource {
   const areReceived = fields?.has(RECEIVED) === true
+  // Those who call it may be suspended, and would keep the item.
+  const textAt = (place: number): ItemText => {
+    const { text, timeMs } = items.itemAt(place) as Item
+    return { text: areReceived ? withReceived(text, timeMs) : text }
+  }
   let places: readonly number[] = []
   let index = 0
   return async (turn) => {
@@ -90,10 +96,9 @@ export function itemsAt(
       index = 0
     }
     const part = new Part()
-    while (index < places.length && !part.isFull) {
+    for (; index < places.length && !part.isFull; index++) {
       if (turn.isOver) await turn.next()
-      const item = items.itemAt(places[index++] as number)
-      if (item) part.add(areReceived ? { text: withReceived(item.text, item.timeMs) } : item)
+      part.add(textAt(places[index] as number))
     }
     return part.items
   }

@@ -6,7 +6,7 @@ import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { ChunkedList } from '../runtime/chunked-list.ts'
 import { idBytes, textBytes } from '../runtime/memory.ts'
-import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
+import { type Asker, type Turn, Turns, visitEach } from '../runtime/turns.ts'
 import { groupPage } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
 import { embed, type Match, type RelatedSnapshot } from './embedding.ts'
@@ -185,12 +185,11 @@ async function readItems(
   turn: Turn,
 ): Promise<readonly Item[]> {
   const read: Item[] = []
-  for (const place of places) {
-    if (turn.isOver) await turn.next()
+  await visitEach(places, turn, (place) => {
     const item = items.itemAt(place) as Item
     turn.hold(ITEM_BYTES + textBytes(item.text))
     read.push(item)
-  }
+  })
   return read
 }
 
@@ -211,11 +210,10 @@ async function findIds(snapshot: CollectionSnapshot, conditions: Conditions, tur
   for (;;) {
     const places = await cursor.next(turn)
     if (!places) return ids
-    for (const place of places) {
+    await visitEach(places, turn, (place) => {
       const { id } = snapshot.items.itemAt(place) as Item
       turn.hold(ID_BYTES + idBytes(id))
       ids.push(id)
-      if (turn.isOver) await turn.next()
-    }
+    })
   }
 }

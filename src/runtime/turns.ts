@@ -30,7 +30,10 @@ export class Abandoned extends Refusal {
   }
 }
 
-/** A task's permission to block the event loop. A loop over items calls `if (turn.isOver) await turn.next()` at each item. */
+/**
+ * A task's permission to block the event loop. A loop over items calls `if (turn.isOver) await turn.next()` at each item,
+ * or `visitEach` does.
+ */
 export interface Turn {
   /** Whether the event loop is to continue before the next item. */
   readonly isOver: boolean
@@ -195,6 +198,24 @@ class TaskTurn implements Turn {
     else if (limit && this.spentMs >= limit.seconds * 1000) this.#settle?.reject(limit.refusal())
     else this.#settle?.resolve()
   }
+}
+
+/**
+ * Calls a function with each element, and pauses in between. An element can be collected during the pause after it, whereas
+ * a suspended async function keeps the last values of all its variables: 64 tasks with an item of 1 MiB each took 66 MiB.
+ */
+export async function visitEach<Element>(
+  elements: Iterable<Element>,
+  turn: Turn,
+  visit: (element: Element) => void,
+): Promise<void> {
+  const iterator = elements[Symbol.iterator]()
+  const step = (): boolean => {
+    const next = iterator.next()
+    if (!next.done) visit(next.value)
+    return !next.done
+  }
+  while (step()) if (turn.isOver) await turn.next()
 }
 
 /** A turn that never ends, for a task that may block the event loop, and hold any memory. */

@@ -1,6 +1,6 @@
 /** Parses the items of a batch: a JSON list, NDJSON or CSV. */
 import type { BatchItem } from '../../commands/command.ts'
-import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
+import { bytesOfRejection, refusalAt, rejectionOf } from '../../commands/create-items.ts'
 import { bytesOfValue } from '../../json/bytes-of-value.ts'
 import { checkValues, elementsOf, Malformed, parseChecked, parseJsonText } from '../../json/parse.ts'
 import type { JsonValue } from '../../json/value.ts'
@@ -139,8 +139,9 @@ class Items {
   add(line: number | undefined, parse: () => JsonValue): void {
     this.check(this.all.length + 1)
     const parsed = { ...(line !== undefined && { line }), ...this.#parsed(parse) }
-    if ('item' in parsed) this.#turn.hold(ITEM_BYTES + bytesOfValue(parsed.item))
-    else if (!this.#limits.isLenient) throw refusalAt(this.all.length, parsed, parsed.rejection)
+    if ('rejection' in parsed && !this.#limits.isLenient) throw refusalAt(this.all.length, parsed, parsed.rejection)
+    const bytes = 'item' in parsed ? bytesOfValue(parsed.item) : bytesOfRejection(parsed.rejection)
+    this.#turn.hold(ITEM_BYTES + bytes)
     this.all.push(parsed)
   }
 

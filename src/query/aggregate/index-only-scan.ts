@@ -2,7 +2,7 @@ import { MISSING } from '../../json/order.ts'
 import { AFTER_INSTANTS, instantKey, type KeyPart, partEnd, RANK, readPart } from '../../json/order-key.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Turn } from '../../runtime/turns.ts'
+import { type Turn, visitEach } from '../../runtime/turns.ts'
 import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { ItemMatcher, othersOf } from '../index/candidates.ts'
@@ -87,11 +87,10 @@ export class IndexOnlyScan {
       else if (needsTime && this.#parts.time(this.#layout.time) === undefined) await scan.jump(scan.prefix + END, turn)
       else await addRun(scan, key)
     }
-    for (const candidate of await othersOf(this.#snapshot.items, this.#plan, turn)) {
-      if ((candidate || this.#countStep()) && turn.isOver) await turn.next()
+    await visitEach(await othersOf(this.#snapshot.items, this.#plan, turn), turn, (candidate) => {
       const item = candidate && this.#matcher.matchAt(candidate.place)
       if (item) add(item, candidate.place)
-    }
+    })
   }
 
   /** Adds a key to accumulators, which are created by the first. */

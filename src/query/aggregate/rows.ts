@@ -124,7 +124,7 @@ export class Rows {
       if (turn.isOver) await turn.next()
       const keyOf = (one: Scalar, index: number) => (this.#isTime[index] ? timeKey : orderKey)(one, MOST_COMPARED)
       const keys = group.values.map(keyOf)
-      turn.hold(KEYS_BYTES + 2 * keys.reduce((sum, key) => sum + key.length, 0))
+      turn.hold(KEYS_BYTES + keys.reduce((sum, key) => sum + key.length, 0))
       keyed.push({ group, keys: [...keys, group.text] })
     }
     const compare = comparingKeys([])

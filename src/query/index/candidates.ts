@@ -16,7 +16,7 @@ export interface Places {
 }
 
 /** The place of an item that may match. */
-interface Candidate {
+export interface Candidate {
   readonly place: number
   /** Whether it certainly matches. */
   readonly isCertain: boolean

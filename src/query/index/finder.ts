@@ -1,9 +1,9 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Turn } from '../../runtime/turns.ts'
+import { type Turn, visitEach } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Query } from '../query.ts'
-import { candidatesOf, ItemMatcher, type Places } from './candidates.ts'
+import { type Candidate, candidatesOf, ItemMatcher, type Places } from './candidates.ts'
 import { placesInOrder } from './ordered-scan.ts'
 import type { IndexPlan } from './plan.ts'
 import { comparingEntries, FirstEntries, type SortEntry, sortEntryOf } from './sort-keys.ts'
@@ -89,18 +89,20 @@ export async function nextMatches(
   const matcher = new ItemMatcher(items, query)
   const firsts = new FirstEntries(most, compare, turn)
   let total = 0
+  // A function of its own, as a suspended one would keep the item. Returns whether the entries must be sorted.
+  const take = ({ place, isCertain }: Candidate, needsNoItem: boolean): boolean => {
+    const item = needsNoItem ? {} : matcher.matchAt(place, isCertain)
+    if (!item) return false
+    total++
+    const entry = sortEntryOf(item, place, sort)
+    return (!last || compare(entry, last) > 0) && firsts.add(entry)
+  }
   let steps = 0
   for (const candidate of await candidatesOf(items, plan, turn)) {
     // Without sorts, an item that certainly matches need not be read.
     const needsNoItem = candidate?.isCertain === true && sort.length === 0
     if (((candidate && !needsNoItem) || ++steps % STEP === 0) && turn.isOver) await turn.next()
-    if (!candidate) continue
-    const { place, isCertain } = candidate
-    const item = needsNoItem ? {} : matcher.matchAt(place, isCertain)
-    if (!item) continue
-    total++
-    const entry = sortEntryOf(item, place, sort)
-    if ((!last || compare(entry, last) > 0) && firsts.add(entry)) await firsts.sort()
+    if (candidate && take(candidate, needsNoItem)) await firsts.sort()
   }
   return { found: await firsts.sort(), total }
 }
@@ -110,15 +112,12 @@ export async function visitMatches(
   { items }: CollectionSnapshot,
   query: Query,
   plan: IndexPlan | undefined,
-  each: (item: JsonObject, place: number) => void,
+  visit: (item: JsonObject, place: number) => void,
   turn: Turn,
 ): Promise<void> {
   const matcher = new ItemMatcher(items, query)
-  let steps = 0
-  for (const candidate of await candidatesOf(items, plan, turn)) {
-    if ((candidate || ++steps % STEP === 0) && turn.isOver) await turn.next()
-    if (!candidate) continue
-    const value = matcher.matchAt(candidate.place, candidate.isCertain)
-    if (value) each(value, candidate.place)
-  }
+  await visitEach(await candidatesOf(items, plan, turn), turn, (candidate) => {
+    const value = candidate && matcher.matchAt(candidate.place, candidate.isCertain)
+    if (value) visit(value, candidate.place)
+  })
 }

@@ -1,7 +1,7 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
 import { lastFrom, type Sort } from '../../json/order.ts'
-import type { Turn } from '../../runtime/turns.ts'
+import { type Turn, visitEach } from '../../runtime/turns.ts'
 import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
 import { ItemMatcher, othersOf, type Places } from './candidates.ts'
@@ -173,14 +173,13 @@ async function placedOthers(
   const matches: SortEntry[] = []
   const order = plan.access.order as Order
   const matcher = new ItemMatcher(items, query)
-  for (const candidate of await othersOf(items, plan, turn)) {
-    if (turn.isOver) await turn.next()
+  await visitEach(await othersOf(items, plan, turn), turn, (candidate) => {
     const value = candidate && matcher.matchAt(candidate.place)
-    if (!value) continue
+    if (!value) return
     const match = sortEntryOf(value, candidate.place, order.sort)
     turn.hold(bytesOfEntry(match))
     matches.push(match)
-  }
+  })
   const placed: Placed[] = []
   for (const match of await mergeSort(matches, turn, comparingEntries(order.sort))) {
     placed.push({ place: match.place, keysBefore: await countKeysBefore(match, order.sort, plan, ranges, turn) })

@@ -23,12 +23,10 @@ export function comparingEntries(sort: readonly Sort[]): (a: SortEntry, b: SortE
   return (a, b) => compare(a.keys, b.keys) || a.place - b.place
 }
 
-/** Bytes of a unit: of two-byte characters. */
-const UNIT_BYTES = 2
-/** Memory of an item besides its keys, in units. */
-const OVERHEAD = 100
-/** Highest memory for a part of the result, in units; half as much again may be held before a sort. */
-const MOST_HELD = 16 * 1024 * 1024
+/** Memory of an item besides its keys. */
+const ENTRY_BYTES = 200
+/** Highest memory for a part of the result; half as much again may be held before a sort. */
+const MOST_BYTES = 16 * 1024 * 1024
 /** Items held between two sorts besides those of the result. */
 const MORE = 256
 
@@ -38,9 +36,9 @@ export class FirstEntries {
   readonly #most: number
   readonly #turn: Turn
   #held: SortEntry[] = []
-  #units = 0
-  /** The highest that `#units` was. */
-  #mostUnits = 0
+  #bytes = 0
+  /** The highest that `#bytes` was. */
+  #mostBytes = 0
   /** The last of the items kept by a sort that dropped others. */
   #last: SortEntry | undefined
 
@@ -54,21 +52,21 @@ export class FirstEntries {
   add(one: SortEntry): boolean {
     if (this.#last && this.#compare(one, this.#last) > 0) return false
     this.#held.push(one)
-    this.#units += unitsOf(one)
-    if (this.#units > this.#mostUnits) {
-      this.#turn.hold(UNIT_BYTES * (this.#units - this.#mostUnits))
-      this.#mostUnits = this.#units
+    this.#bytes += bytesOfEntry(one)
+    if (this.#bytes > this.#mostBytes) {
+      this.#turn.hold(this.#bytes - this.#mostBytes)
+      this.#mostBytes = this.#bytes
     }
-    return this.#held.length >= 2 * this.#most + MORE || this.#units > 1.5 * MOST_HELD
+    return this.#held.length >= 2 * this.#most + MORE || this.#bytes > 1.5 * MOST_BYTES
   }
 
   /** Drops the items that do not fit. Returns the others, in order. */
   async sort(): Promise<readonly SortEntry[]> {
     const sorted = await mergeSort(this.#held, this.#turn, this.#compare)
     let size = 0
-    this.#units = 0
-    while (size < Math.min(this.#most, sorted.length) && (size === 0 || this.#units <= MOST_HELD)) {
-      this.#units += unitsOf(sorted[size++] as SortEntry)
+    this.#bytes = 0
+    while (size < Math.min(this.#most, sorted.length) && (size === 0 || this.#bytes <= MOST_BYTES)) {
+      this.#bytes += bytesOfEntry(sorted[size++] as SortEntry)
     }
     this.#held = sorted.slice(0, size)
     if (size < sorted.length) this.#last = sorted[size - 1]
@@ -76,13 +74,9 @@ export class FirstEntries {
   }
 }
 
-/** The memory of an entry, in bytes. */
-export function bytesOfEntry(entry: SortEntry): number {
-  return UNIT_BYTES * unitsOf(entry)
-}
-
-function unitsOf({ keys }: SortEntry): number {
-  let units = OVERHEAD
-  for (const key of keys) units += key.length
-  return units
+/** The memory of an entry: V8 keeps an order key as bytes. */
+export function bytesOfEntry({ keys }: SortEntry): number {
+  let bytes = ENTRY_BYTES
+  for (const key of keys) bytes += key.length
+  return bytes
 }
