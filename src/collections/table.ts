@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
@@ -177,8 +178,8 @@ export class Table {
   }
 }
 
-/** Characters in one generation. */
-const GENERATION_CHARACTERS = 24 * 1024 * 1024
+/** Characters in one generation: fewer if V8's heap is small. */
+const GENERATION_CHARACTERS = Math.min(24 * 1024 * 1024, getHeapStatistics().heap_size_limit / 16)
 /** Memory of an item besides its text, in characters. */
 const OVERHEAD = 120
 

@@ -7,6 +7,7 @@ import type { Gate } from '../access/gate.ts'
 import { neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
+import { OutOfMemory } from '../runtime/memory.ts'
 import { basePathOf, isOwnPath } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
 import { HttpRequest, type Method, Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
@@ -41,7 +42,8 @@ export function createApp(options: AppOptions): Koa {
   const { log, gate, wwwroot, streams } = options
   app.on('error', (error: Error & { code?: string; expose?: boolean }) => {
     // User middleware may throw errors that are meant for the client.
-    if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed', TEN_IN_TEN_SECONDS)
+    if (error instanceof OutOfMemory) log.warn({ reason: error.message }, 'a response was cut', TEN_IN_TEN_SECONDS)
+    else if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed', TEN_IN_TEN_SECONDS)
   })
   app.use(observed(options))
   app.use(securityHeaders(options.contentSecurityPolicy))

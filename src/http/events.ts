@@ -16,6 +16,7 @@ import {
 } from '../projections/event-search.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { HighWaterMark, type Memory, textBytes } from '../runtime/memory.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
 import type { HttpRequest, Reply, Resource } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM, JSON_TYPE, NDJSON_TYPE } from './media-types.ts'
@@ -105,9 +106,11 @@ class EventReads {
     const range = await timeRange(options, isNewestFirst ? { ...selected, from: 1 } : selected)
     const { first, last = head } = range
     const filter = { ...selected, from: first }
+    const { memory, ...asker } = searchLimitsOf(request)
+    const searchLimits = { ...asker, memory, most: limit + 1 }
     const found = isNewestFirst
-      ? newestFirst(options, filter, Math.min(selected.from, head, last), searchLimitsOf(request))
-      : search(options, filter, Math.min(head, last), { ...searchLimitsOf(request), most: limit + 1 })
+      ? newestFirst(options, filter, Math.min(selected.from, head, last), searchLimits)
+      : search(options, filter, Math.min(head, last), searchLimits)
     const texts: string[] = []
     let characters = 0
     for await (const one of found) {
@@ -117,6 +120,7 @@ class EventReads {
         reply.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
         break
       }
+      memory.hold(textBytes(text))
       texts.push(text)
       characters += text.length
     }
@@ -169,8 +173,8 @@ const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFor
 }
 
 /** A search ends when the client disconnects. */
-function searchLimitsOf(request: HttpRequest): SearchLimits {
-  return { isGone: () => request.isGone() }
+function searchLimitsOf(request: HttpRequest): SearchLimits & { readonly memory: Memory } {
+  return { isGone: () => request.isGone(), memory: request.memoryFor('responses') }
 }
 
 /** The text format of a stream of events. */
@@ -186,10 +190,13 @@ const LOOK_MS = 500
 const HEARTBEAT_MS = 15_000
 /** Events are sent in chunks of about this length: for small ones, sending costs more than finding. */
 const PART_CHARACTERS = 16 * 1024
+/** Bytes for each character of a longer chunk, besides the event that was found: the chunk, and its copy at the connection. */
+const CHUNK_BYTES = 2
 
 /**
  * Yields all matching events, then, if requested, new ones. Reads the journal as fast as the client reads; for a slow
- * client it holds the result of one search turn, and no open file.
+ * client it holds the result of one search turn, and no open file. Ends with an error when a long event does not fit
+ * into memory: the client continues after the last event that it got.
  */
 async function* stream(
   options: EventsOptions,
@@ -200,6 +207,8 @@ async function* stream(
 ): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
   const { principal } = request
+  const asker = searchLimitsOf(request)
+  const mark = new HighWaterMark(asker.memory, CHUNK_BYTES * 2 * PART_CHARACTERS)
   // Even an empty first chunk sends the headers.
   yield form.begin
   let saidAt = performance.now()
@@ -208,8 +217,9 @@ async function* stream(
   do {
     const { head } = journal
     const upTo = Math.min(head, last ?? head)
-    const found = search(options, { ...wanted, from }, upTo, { ...searchLimitsOf(request), most: left })
+    const found = search(options, { ...wanted, from }, upTo, { ...asker, most: left })
     for await (const { text, count } of parts(found, form)) {
+      mark.reach(CHUNK_BYTES * text.length)
       yield text
       // A client that reads without delay does not keep the event loop.
       await setImmediate()
@@ -246,8 +256,8 @@ async function* parts(
 }
 
 /** An event as JSON. */
-function eventText({ recorded, event, position }: FoundEvent): string {
-  const { time, actor, requestId } = recorded
+function eventText({ write, event, position }: FoundEvent): string {
+  const { time, actor, requestId } = write
   const { type, collection, ...rest } = event
   const { item, ids, ...fields } = rest as { item?: Document; ids?: unknown }
   const text = JSON.stringify({ position, type, collection, ...fields, time, actor, requestId, ids })

@@ -9,7 +9,7 @@ import { type ItemSource, itemsAt, type Page, pageOfTexts } from '../query/page.
 import type { CachedResponse } from '../query/response-cache.ts'
 import { ResultCursor } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Memory } from '../runtime/memory.ts'
+import { HighWaterMark, type Memory } from '../runtime/memory.ts'
 import type { Asker, Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
 import type { Reply } from './exchange.ts'
@@ -156,21 +156,23 @@ export class ListReplies {
 
   #stream(list: ListRequest, first: string, rest: NonNullable<Begun['rest']>, release: () => void): Readable {
     const memory = list.request.memoryFor('responses')
-    memory.admit()
     const body = Readable.from(this.#texts(first, rest, this.#askerOf(list, memory), memory))
     // No part is being read any more when the stream is closed.
     body.once('close', release)
     return body
   }
 
-  /** Makes the body as fast as the client reads. Work stops when the client disconnects. */
+  /**
+   * Makes the body as fast as the client reads. Work stops when the client disconnects. Ends with an error, so that the
+   * client sees that the body is incomplete, when a part does not fit into memory.
+   */
   async *#texts(
     first: string,
     { source, writer, end }: NonNullable<Begun['rest']>,
     asker: Asker,
     memory: Memory,
   ): AsyncGenerator<string> {
-    let longest = first.length
+    const mark = new HighWaterMark(memory, CHARACTER_BYTES * first.length)
     yield first
     for (;;) {
       // Yields to the event loop between two parts, even if the client reads without delay.
@@ -182,8 +184,7 @@ export class ListReplies {
       }, asker)
       memory.count(before - memory.bytes)
       if (text === undefined) break
-      if (text.length > longest) memory.count(CHARACTER_BYTES * (text.length - longest))
-      longest = Math.max(longest, text.length)
+      mark.reach(CHARACTER_BYTES * text.length)
       yield text
     }
     yield end

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
+import { HighWaterMark } from '../runtime/memory.ts'
 import { Abandoned, type Asker, type Semaphore } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
@@ -33,13 +34,15 @@ export const SEARCHES_AT_ONCE = 2
 /** A turn ends after this time, or with this much found; the search then queues again. */
 const TURN_MS = 25
 const TURN_CHARACTERS = 256 * 1024
+/** Bytes for each character of what is found; that of TURN_CHARACTERS is not counted, as most turns find less. */
+const CHARACTER_BYTES = 2
 /** Within a turn a search yields to the event loop this often. */
 const YIELD_MS = 5
 
 export interface FoundEvent {
   readonly position: Position
   readonly event: DomainEvent
-  readonly recorded: Recorded
+  readonly write: Pick<Recorded, 'time' | 'actor' | 'requestId'>
 }
 
 /** The client of a search, and its limit. */
@@ -59,12 +62,18 @@ export async function* search(
   asker: SearchLimits,
 ): AsyncGenerator<FoundEvent> {
   let { most = Number.POSITIVE_INFINITY } = asker
-  for (let from: Position | undefined = filter.from; from !== undefined && most > 0; ) {
-    const rest: EventFilter = { ...filter, from }
-    const { found, next } = await source.searches.run(() => searchForATurn(source, rest, head, { ...asker, most }))
-    yield* found
-    most -= found.length
-    from = next
+  const mark = new HighWaterMark(asker.memory)
+  try {
+    for (let from: Position | undefined = filter.from; from !== undefined && most > 0; ) {
+      const rest: EventFilter = { ...filter, from }
+      const limits = { ...asker, most }
+      const { found, next } = await source.searches.run(() => searchForATurn(source, rest, head, limits, mark))
+      yield* found
+      most -= found.length
+      from = next
+    }
+  } finally {
+    asker.memory?.count(-mark.bytes)
   }
 }
 
@@ -83,16 +92,21 @@ async function searchForATurn(
   filter: EventFilter,
   head: Position,
   { most, isGone }: SearchLimits & { readonly most: number },
+  mark: HighWaterMark,
 ): Promise<{ readonly found: readonly FoundEvent[]; readonly next: Position | undefined }> {
   const found: FoundEvent[] = []
   let characters = 0
   const began = performance.now()
   let yielded = began
   for await (const recorded of candidates(source, filter, head)) {
+    const { time, actor, requestId } = recorded
+    // Without the other events of its record.
+    const write = { time, actor, requestId }
     for (const [position, event] of matchesWrite(recorded, filter) ? positioned(recorded) : []) {
       if (found.length === most || !matchesEvent(event, filter)) continue
-      found.push({ position, event, recorded })
+      found.push({ position, event, write })
       characters += itemCharacters(event)
+      mark.reach(CHARACTER_BYTES * (characters - TURN_CHARACTERS))
     }
     const now = performance.now()
     const next = lastPosition(recorded) + 1
@@ -105,35 +119,41 @@ async function searchForATurn(
   return { found, next: undefined }
 }
 
-/** Fewest and most events in a range. */
+/** Fewest and most positions in a range. */
 const RANGE = { least: 64, most: 8192 }
-/** Highest total length of the items held at a time; a single longer one is possible. */
-const HELD_CHARACTERS = 2 ** 24
+/** Highest total length of the items held at a time, as in a page; a single longer one is possible. */
+const HELD_CHARACTERS = 2 ** 20
 
 /**
- * `search` in descending order from a position. Reads ranges of positions, longer ones the fewer events match. Matches
- * of a range are held as far as there is room; the older part is read again.
+ * At most so many events, or all, in descending order from a position. Reads ranges of positions: those of an item begin
+ * where its history says, and others are longer the fewer events match. Matches of a range are held as far as there is
+ * room; the older part is read again.
  */
 export async function* newestFirst(
   source: SearchSource,
   filter: EventFilter,
   head: Position,
-  asker: Asker,
+  { most = Number.POSITIVE_INFINITY, ...asker }: SearchLimits,
   held = HELD_CHARACTERS,
 ): AsyncGenerator<FoundEvent> {
-  const lowest = Math.max(1, filter.from)
+  const history = source.history()
+  const scope = scopeOf(history, filter, head)
+  const mark = new HighWaterMark(asker.memory)
   let length = RANGE.least
   // Invariant: all matches after `to` were yielded.
-  for (let to = head; to >= lowest; ) {
-    const from = Math.max(lowest, to - length + 1)
+  for (let to = scope?.last ?? 0; scope && to >= scope.first; ) {
+    const { item } = scope
+    const start = item ? history?.startOfLast(item.collection, item.id, most, to) : to - length + 1
+    if (start === undefined) return
+    const from = Math.max(scope.first, start)
     const found: FoundEvent[] = []
     let characters = 0
     /** Matches up to this position are not held; they are read in the next range. */
     let unheld = from - 1
-    for await (const { position, event, recorded } of search(source, { ...filter, from }, to, asker)) {
-      // Without the other events of its record.
-      found.push({ position, event, recorded: { ...recorded, events: [event] } })
-      characters += itemCharacters(event)
+    for await (const one of search(source, { ...filter, from }, to, asker)) {
+      found.push(one)
+      characters += itemCharacters(one.event)
+      mark.reach(CHARACTER_BYTES * characters)
       while (characters > held && found.length > 1) {
         const oldest = found.shift() as FoundEvent
         characters -= itemCharacters(oldest.event)
@@ -168,28 +188,37 @@ export async function timeRange(
   return { first, last: last !== undefined && last < head ? last : undefined }
 }
 
-/** The writes that may match. Events of an item are found by its history; those of a collection lie between its first and its last. */
-async function* candidates(
-  { journal, ...source }: SearchSource,
+/** Where the matching events are. */
+interface Scope {
+  readonly first: Position
+  readonly last: Position
+  /** All of them are of this item. */
+  readonly item?: { readonly collection: string; readonly id: string }
+}
+
+/** As the history tells it, if there is one; undefined if no event matches. */
+function scopeOf(
+  history: History | undefined,
   { from, collection, id }: EventFilter,
   head: Position,
-): AsyncGenerator<Recorded> {
-  const first = Math.max(1, from)
-  const history = source.history()
-  if (!history) {
-    yield* journal.read(first, head)
-    return
-  }
+): Scope | undefined {
+  const all = { first: Math.max(1, from), last: head }
+  if (!history) return all
   if (id !== undefined) {
-    const collections = collection === undefined ? history.collectionsOf(id) : [collection]
-    const [only, ...others] = collections
-    if (only === undefined) return
-    if (others.length === 0) yield* history.eventsOf(journal, only, id, first, head)
-    else yield* journal.read(first, head)
-    return
+    const [only, ...others] = collection === undefined ? history.collectionsOf(id) : [collection]
+    if (only === undefined) return undefined
+    return others.length === 0 ? { ...all, item: { collection: only, id } } : all
   }
-  const range = collection === undefined ? { first, last: head } : history.reachOf(collection)
-  if (range) yield* journal.read(Math.max(first, range.first), Math.min(head, range.last))
+  const reach = collection === undefined ? all : history.reachOf(collection)
+  return reach && { first: Math.max(all.first, reach.first), last: Math.min(head, reach.last) }
+}
+
+/** The writes that may match. */
+function candidates(source: SearchSource, filter: EventFilter, head: Position): AsyncIterable<Recorded> {
+  const history = source.history()
+  const { first, last, item } = scopeOf(history, filter, head) ?? { first: 1, last: 0 }
+  if (item && history) return history.eventsOf(source.journal, item.collection, item.id, first, last)
+  return source.journal.read(first, last)
 }
 
 function matchesWrite({ actor, time }: Recorded, filter: EventFilter): boolean {

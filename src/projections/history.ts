@@ -105,6 +105,17 @@ export class History implements StoredProjection {
     }
   }
 
+  /** Where an item's last events up to a position begin, at most so many; undefined if there is none. */
+  startOfLast(collection: string, key: string, count: number, at: Position): Position | undefined {
+    const last = this.#lastPosition(collection, key)
+    if (last === undefined) return undefined
+    const limit = last <= at ? Math.min(count, AT_ONCE) - 1 : Math.min(count, AT_ONCE)
+    // Downwards, the first bound is inclusive.
+    const earlier = limit > 0 ? this.#rows(collection, key, 0, Math.min(at, last - 1), { reverse: true, limit }) : []
+    const start = earlier.at(-1)
+    return start ? keyPosition(start) : last <= at ? last : undefined
+  }
+
   /** An item's last event up to a position. */
   async lastEventOf(
     journal: Pick<Journal, 'at'>,

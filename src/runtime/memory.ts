@@ -108,13 +108,38 @@ export function idBytes(id: string | number | undefined): number {
   return typeof id === 'string' ? textBytes(id) : 16
 }
 
+/**
+ * Holds the highest of several sums, one after the other. A suspended function keeps what its variables had last, so
+ * memory is not free as soon as it is not needed any more.
+ */
+export class HighWaterMark {
+  readonly #memory: { hold(bytes: number): void } | undefined
+  #bytes: number
+
+  /** @param bytes already held */
+  constructor(memory: { hold(bytes: number): void } | undefined, bytes = 0) {
+    this.#memory = memory
+    this.#bytes = bytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** @throws {OutOfMemory} as `Memory.hold` does. */
+  reach(bytes: number): void {
+    if (bytes <= this.#bytes) return
+    this.#memory?.hold(bytes - this.#bytes)
+    this.#bytes = bytes
+  }
+}
+
 /** The memory that one request, task or cached state holds, until released. */
 export class Memory {
   readonly #budget: MemoryBudget
   readonly #kind: MemoryKind
   #bytes = 0
   #isEnded = false
-  #isAdmitted = false
 
   constructor(budget: MemoryBudget, kind: MemoryKind) {
     this.#budget = budget
@@ -127,8 +152,7 @@ export class Memory {
 
   /** @throws {OutOfMemory} as `MemoryBudget.makeRoom` does; then nothing more is held. */
   hold(bytes: number): void {
-    const isRefusable = !this.#isEnded && !this.#isAdmitted
-    if (this.#bytes + bytes > FREE_BYTES && isRefusable) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
+    if (this.#bytes + bytes > FREE_BYTES && !this.#isEnded) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
     this.count(bytes)
   }
 
@@ -147,11 +171,6 @@ export class Memory {
     if (this.#isEnded) return
     this.#bytes += bytes
     this.#budget.count(this.#kind, bytes)
-  }
-
-  /** Nothing is refused from now on: a response that has begun cannot be. */
-  admit(): void {
-    this.#isAdmitted = true
   }
 
   release(): void {

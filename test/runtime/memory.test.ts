@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Memory, MemoryBudget, type MemoryKind, textBytes } from '../../src/runtime/memory.ts'
+import { HighWaterMark, Memory, MemoryBudget, type MemoryKind, textBytes } from '../../src/runtime/memory.ts'
 
 const MB = 1_000_000
 const UNPROCESSABLE = { code: 'Unprocessable' }
@@ -52,13 +52,14 @@ test('caches are evicted before a request is refused, and only as far as it need
   assert.throws(() => held(budget, 0.1 * MB), UNAVAILABLE)
 })
 
-test('a response that has begun is counted and not refused', () => {
+test('a high-water mark holds the highest of several sums', () => {
   const budget = new MemoryBudget(MB)
-  const memory = held(budget, 0.9 * MB)
-  memory.admit()
-  memory.hold(0.9 * MB)
-  assert.equal(budget.held('queries'), 1.8 * MB)
-  assert.throws(() => held(budget, 0.1 * MB), UNAVAILABLE)
+  const mark = new HighWaterMark(held(budget, 0), 100_000)
+  for (const bytes of [50_000, 300_000, 200_000]) mark.reach(bytes)
+  assert.equal(mark.bytes, 300_000)
+  assert.equal(budget.held('queries'), 200_000)
+  assert.throws(() => mark.reach(1.2 * MB), UNPROCESSABLE)
+  assert.equal(mark.bytes, 300_000)
 })
 
 test('growth is refused beyond the share of its purpose, and not for what others hold', () => {

@@ -136,14 +136,14 @@ const PASTS: Readonly<Record<string, Attack>> = {
   'past pages of large items, not read': past((position) => `/api/large?asOf=${position}&take=250&skip=0`, {
     reading: 'nothing',
   }),
-  'past states of deleted items': past((position) => `/api/former?asOf=${position}&take=10&skip=0`),
+  // Each folds the journal, as too many items have changed since.
+  'past states of deleted items': past((position) => `/api/former?asOf=${position}&take=10&skip=0`, { clients: 8 }),
   'past groups': past((position) => `/api/changed?asOf=${position}&aggregate=count,max(text)&groupBy=text`),
   'past items, not read': past((position, index) => `/api/large/${index % 90}?asOf=${position}`, {
     reading: 'nothing',
     clients: MORE_CLIENTS,
   }),
   'restores, tried': restore(true),
-  // Each folds the journal, as too many items have changed since.
   'restores of deleted items, tried': restore(true, 'former', 8),
   'restores of large items, tried': restore(true, 'large'),
   'restores of deleted items': restore(false, 'former', 4),
@@ -224,7 +224,8 @@ function subscribe(collection: string, query: string): Attack {
 function edit(items: (n: number) => string): Attack {
   let edits = 0
   return {
-    clients: CLIENTS,
+    // Each reads the whole data file.
+    clients: 8,
     async act(attackers, index) {
       const reload = (): Promise<void> => attackers.ask({ method: 'POST', path: '/admin/reload' })
       if (index > 0) return reload()

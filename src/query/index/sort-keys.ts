@@ -1,6 +1,7 @@
 import { mergeSort } from '../../json/merge-sort.ts'
 import { comparingKeys, type Sort, sortKeys } from '../../json/order.ts'
 import type { JsonObject } from '../../json/value.ts'
+import { HighWaterMark } from '../../runtime/memory.ts'
 import type { Turn } from '../../runtime/turns.ts'
 
 /** Highest number of units of an order key that are compared. An order key is about as long as the JSON. */
@@ -35,16 +36,16 @@ export class FirstEntries {
   readonly #compare: (a: SortEntry, b: SortEntry) => number
   readonly #most: number
   readonly #turn: Turn
+  readonly #mark: HighWaterMark
   #held: SortEntry[] = []
   #bytes = 0
-  /** The highest that `#bytes` was. */
-  #mostBytes = 0
   /** The last of the items kept by a sort that dropped others. */
   #last: SortEntry | undefined
 
   constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number, turn: Turn) {
     this.#most = most
     this.#turn = turn
+    this.#mark = new HighWaterMark(turn)
     this.#compare = compare
   }
 
@@ -53,10 +54,7 @@ export class FirstEntries {
     if (this.#last && this.#compare(one, this.#last) > 0) return false
     this.#held.push(one)
     this.#bytes += bytesOfEntry(one)
-    if (this.#bytes > this.#mostBytes) {
-      this.#turn.hold(this.#bytes - this.#mostBytes)
-      this.#mostBytes = this.#bytes
-    }
+    this.#mark.reach(this.#bytes)
     return this.#held.length >= 2 * this.#most + MORE || this.#bytes > 1.5 * MOST_BYTES
   }
 
