@@ -145,17 +145,8 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     // User middleware has read it.
     if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
     normalizeCoding(request)
-    let held = 0
-    const hold = (bytes: number): void => {
-      httpRequest.memoryFor('bodies').hold(bytes)
-      held += bytes
-    }
-    const release = (but = 0): void => {
-      if (held > but) httpRequest.memoryFor('bodies').count(but - held)
-      held = but
-    }
     const coding = request.headers['content-encoding']
-    if (coding === 'br') hold(BROTLI_BYTES)
+    const memory = new BodyMemory(httpRequest, coding === 'br' ? BROTLI_BYTES : 0)
     const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
     const announced = coding === undefined ? Number(request.headers['content-length'] ?? 0) : 0
     const largest = Math.max(bytes, listBytes)
@@ -164,7 +155,6 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     const parts: Buffer[] = []
     const chunks: Buffer[] = []
     let length = 0
-    let counted = SHORT_BYTES
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
       if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
@@ -172,9 +162,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       limit ??= limitOf(chunk)
       try {
         if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
-        if (length <= counted) return
-        hold(GATHERED_BYTES * (length - counted))
-        counted = length
+        memory.hold(length)
       } catch (error) {
         fail(error as Error)
       }
@@ -189,7 +177,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
       parts.length = 0
       chunks.length = 0
       source.off('data', take).off('end', end)
-      release()
+      memory.release()
       endDecoder()
       reject(error)
     }
@@ -199,7 +187,7 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
     const end = (): void => {
       endDecoder()
       const body = joined([...parts, ...chunks], length)
-      release(counted - SHORT_BYTES)
+      memory.release(length)
       resolve(body)
     }
     source.on('data', take).on('end', end)
@@ -212,6 +200,37 @@ export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyL
   function limitOf(chunk: Buffer): number | undefined {
     const isList = beginsAsList(chunk)
     return isList === undefined ? undefined : isList ? listBytes : bytes
+  }
+}
+
+/** The memory of a body while it is received, and of its decoder. */
+class BodyMemory {
+  readonly #request: HttpRequest
+  readonly #decoderBytes: number
+  #bytes = 0
+
+  constructor(request: HttpRequest, decoderBytes: number) {
+    this.#request = request
+    this.#decoderBytes = decoderBytes
+    this.#set(decoderBytes)
+  }
+
+  /** Holds memory for so many bytes of the body. */
+  hold(length: number): void {
+    this.#set(this.#decoderBytes + GATHERED_BYTES * Math.max(0, length - SHORT_BYTES))
+  }
+
+  /** Holds only a joined body of this length, if it is not short. */
+  release(length = 0): void {
+    this.#set(Math.max(0, length - SHORT_BYTES))
+  }
+
+  #set(bytes: number): void {
+    if (bytes === this.#bytes) return
+    const memory = this.#request.memoryFor('bodies')
+    if (bytes > this.#bytes) memory.hold(bytes - this.#bytes)
+    else memory.count(bytes - this.#bytes)
+    this.#bytes = bytes
   }
 }
 
