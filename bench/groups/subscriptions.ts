@@ -9,7 +9,7 @@ import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { MemoryBudget } from '../../src/runtime/memory.ts'
+import { MemoryBudget, UNLIMITED } from '../../src/runtime/memory.ts'
 import type { Subscribed } from '../../src/sockets/protocol.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -69,7 +69,7 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
   const now = () => new Date()
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const views = Views.temporary()
-  const past = new Past(journal, views, new History(views))
+  const past = new Past(journal, views, new History(views), UNLIMITED)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const clock = { elapsedMs: () => 0, schedule: () => ({ cancel: () => {} }) }
   const log = new LimitedLog(pino({ level: 'silent' }), clock.elapsedMs)

@@ -13,7 +13,7 @@ import {
 } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Memory, MemoryBudget } from '../runtime/memory.ts'
+import { Memory, type MemoryBudget } from '../runtime/memory.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
@@ -24,7 +24,7 @@ import type { Edit } from './edit.ts'
 import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests } from './idempotency-keys.ts'
 import { checkKeys } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
-import { decideRestore, type Restoration } from './restore.ts'
+import { bytesOfRestoration, decideRestore, type Restoration } from './restore.ts'
 import type { Rules } from './rules.ts'
 
 /** A write with fewer characters of items is not counted. */
@@ -40,7 +40,7 @@ interface HandlerOptions {
   readonly idempotencyKeys: Pick<IdempotencyKeys, 'find'>
   /** Finds items for deletions by filter. */
   readonly select: SelectItems
-  readonly memory?: MemoryBudget
+  readonly memory: MemoryBudget
 }
 
 /**
@@ -64,7 +64,7 @@ export class CommandHandler implements Projection {
   readonly #memory: MemoryBudget
   readonly #turns: Turns
 
-  constructor({ journal, durable, rules, now, idempotencyKeys, select, memory = new MemoryBudget() }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, idempotencyKeys, select, memory }: HandlerOptions) {
     this.#memory = memory
     this.#turns = new Turns({ memory, kind: 'writes' })
     this.#journal = journal
@@ -118,7 +118,7 @@ export class CommandHandler implements Projection {
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
   restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    const memory = new Memory(this.#memory, 'restores')
+    const memory = new Memory(this.#memory, 'restores', bytesOfRestoration(restoration))
     return this.#decideAlone({ origin, memory, isDryRun }, async (state, turn) => {
       const events = await decideRestore(restoration, state, this.#rules, turn)
       await checkKeys(events, state, this.#rules, 'Conflict', turn)

@@ -15,6 +15,8 @@ import type { Rules } from './rules.ts'
 /** The items that a collection is to have. They do not change. Items without an id get one. */
 export interface RestoredCollection {
   items(): Iterable<FileItem>
+  /** The memory that is held for them. */
+  readonly memoryBytes?: number
 }
 
 export type RestoredCollections = ReadonlyMap<string, RestoredCollection | undefined>
@@ -35,6 +37,13 @@ export type Restoration =
       readonly key: string
       readonly item: Item | undefined
     }
+
+/** The memory that is held for the state to restore. */
+export function bytesOfRestoration(restoration: Restoration): number {
+  let bytes = 0
+  if (restoration.type !== 'item') for (const past of restoration.collections.values()) bytes += past?.memoryBytes ?? 0
+  return bytes
+}
 
 /** A restore is an edit of the accepted state: only differences become events. Restored items are equal byte for byte. */
 export async function decideRestore(

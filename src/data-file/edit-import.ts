@@ -7,7 +7,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
 import { LimitedLog, type ProgressLog, progressLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { Memory, MemoryBudget, wouldNeverFit } from '../runtime/memory.ts'
+import { Memory, UNLIMITED, wouldNeverFit } from '../runtime/memory.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { BaseSearch, type BaseSearchResult, LAST_VERSION, type OpenBase, openBase } from './base.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
@@ -126,7 +126,7 @@ export class EditImport {
     const opened: OpenBase[] = []
     const isFirst = isStart && this.isFirst
     // Without the first items there is nothing to serve, and no request: they are not refused, but imported in parts.
-    const memory = new Memory(isFirst ? new MemoryBudget(Number.POSITIVE_INFINITY) : budget, 'edits')
+    const memory = new Memory(isFirst ? UNLIMITED : budget, 'edits')
     try {
       const size = (await files.stat(path))?.size ?? 0
       const isLarge = size > edits.bytes

@@ -94,7 +94,8 @@ export async function pastCollections(
   for (const name of names) {
     const snapshot = past.existed(name, to) ? await past.collection(name, to) : undefined
     if (snapshot) snapshots.push(snapshot)
-    collections.set(name, snapshot && { items: () => itemsOf(snapshot) })
+    const memoryBytes = snapshot?.memoryBytes ?? 0
+    collections.set(name, snapshot && { items: () => itemsOf(snapshot), memoryBytes })
   }
   return collections
 }

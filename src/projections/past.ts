@@ -7,7 +7,7 @@ import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { Memory, MemoryBudget, wouldNeverFit } from '../runtime/memory.ts'
+import { Memory, type MemoryBudget, wouldNeverFit } from '../runtime/memory.ts'
 import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
@@ -58,6 +58,12 @@ interface ComputedState {
   readonly bytes: number
 }
 
+/** A past state of a collection. */
+export interface PastState extends CollectionSnapshot {
+  /** The memory that is held for it. */
+  readonly memoryBytes: number
+}
+
 /** The items of a collection that match. */
 interface CollectionFilter {
   readonly name: string
@@ -87,12 +93,7 @@ export class Past {
   readonly #memory: MemoryBudget
   #evictionTimer: NodeJS.Timeout | undefined
 
-  constructor(
-    journal: Pick<Journal, 'head' | 'read' | 'at'>,
-    views: Views,
-    history: History,
-    memory = new MemoryBudget(),
-  ) {
+  constructor(journal: Pick<Journal, 'head' | 'read' | 'at'>, views: Views, history: History, memory: MemoryBudget) {
     this.#turns = new Turns()
     this.#memory = memory
     memory.addCache(() => this.#dropUnused())
@@ -137,7 +138,7 @@ export class Past {
    * The state of a collection, which must have existed, right after an event. The caller must release it. Throws when
    * all clients that wait for it have disconnected.
    */
-  async collection(name: string, at: Position, asker = NEVER_GONE): Promise<CollectionSnapshot> {
+  async collection(name: string, at: Position, asker = NEVER_GONE): Promise<PastState> {
     const now = this.#views.any(name) as Collection
     // After its last event, its state is the same at any position.
     const position = Math.min(at, now.position)
@@ -158,7 +159,7 @@ export class Past {
       state.bytes = bytes
       state.snapshot = snapshot
       this.#evict()
-      return releasing(snapshot, at, () => this.#endRead(state))
+      return { ...releasing(snapshot, at, () => this.#endRead(state)), memoryBytes: state.memory.bytes }
     } catch (error) {
       if (this.#states.get(key) === state) this.#states.delete(key)
       state.memory.release()

@@ -85,6 +85,9 @@ export class MemoryBudget {
   }
 }
 
+/** For work that nobody may refuse, such as a start, or that holds nothing. */
+export const UNLIMITED = new MemoryBudget(Number.POSITIVE_INFINITY)
+
 /** The refusal of a request that holds too much memory, or for which others hold too much. */
 export class OutOfMemory extends Refusal {}
 
@@ -138,12 +141,15 @@ export class HighWaterMark {
 export class Memory {
   readonly #budget: MemoryBudget
   readonly #kind: MemoryKind
+  readonly #beside: number
   #bytes = 0
   #isEnded = false
 
-  constructor(budget: MemoryBudget, kind: MemoryKind) {
+  /** @param beside the bytes that are held elsewhere as long as these: what does not fit beside them will never fit */
+  constructor(budget: MemoryBudget, kind: MemoryKind, beside = 0) {
     this.#budget = budget
     this.#kind = kind
+    this.#beside = beside
   }
 
   get bytes(): number {
@@ -152,7 +158,8 @@ export class Memory {
 
   /** @throws {OutOfMemory} as `MemoryBudget.makeRoom` does; then nothing more is held. */
   hold(bytes: number): void {
-    if (this.#bytes + bytes > FREE_BYTES && !this.#isEnded) this.#budget.makeRoom(this.#kind, this.#bytes, bytes)
+    if (this.#bytes + bytes > FREE_BYTES && !this.#isEnded)
+      this.#budget.makeRoom(this.#kind, this.#beside + this.#bytes, bytes)
     this.count(bytes)
   }
 

@@ -1,5 +1,5 @@
 import { Refusal } from './errors.ts'
-import { Memory, MemoryBudget, type MemoryKind } from './memory.ts'
+import { Memory, type MemoryBudget, type MemoryKind, UNLIMITED } from './memory.ts'
 
 /** How long all tasks of a `Turns` together block the event loop, plus the duration of one item. */
 const TURN_MS = 5
@@ -49,7 +49,7 @@ export interface Turn {
 }
 
 interface TurnsOptions {
-  /** Whose memory the tasks hold, and what for. */
+  /** Whose memory a task holds if its asker brings none, and what for. */
   readonly memory?: MemoryBudget
   readonly kind?: MemoryKind
   readonly now?: () => number
@@ -72,7 +72,7 @@ export class Turns {
   #spentMs = 0
 
   constructor({
-    memory = new MemoryBudget(),
+    memory = UNLIMITED,
     kind = 'queries',
     now = () => performance.now(),
     later = setImmediate,

@@ -11,6 +11,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
+import { UNLIMITED } from '../../src/runtime/memory.ts'
 import { project } from '../support/collections.ts'
 import { RULES } from '../support/decider.ts'
 import { memoryJournal } from '../support/journal.ts'
@@ -28,6 +29,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
   let selected = async (): Promise<void> => {}
   const handler = new CommandHandler({
     journal,
+    memory: UNLIMITED,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now: () => NOW,

@@ -14,6 +14,7 @@ import {
 } from '../../src/events/journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
+import { UNLIMITED } from '../../src/runtime/memory.ts'
 import { project } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { RULES } from '../support/decider.ts'
@@ -93,6 +94,7 @@ function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, no
   views.storeWith(idempotencyKeys)
   const handler = new CommandHandler({
     journal,
+    memory: UNLIMITED,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now,
@@ -326,6 +328,7 @@ test('a handler knows idempotency keys that were answered before it started', as
   for await (const recorded of journal.read(1)) project(again, recorded)
   const restarted = new CommandHandler({
     journal,
+    memory: UNLIMITED,
     durable: views.any,
     rules: RULES,
     now: () => NOW,

@@ -63,6 +63,10 @@ test('a restore of more changes than fit into memory is refused with the way to 
   const items = Array.from({ length: ITEMS }, (_, id) => ({ id, text: `{"id":${id}}` }))
   const others = { type: 'collections', collections: new Map([['few', { items: () => items }]]) } as const
   await assert.rejects(handler.restore(others, ORIGIN, true), UNPROCESSABLE)
+  const memoryBytes = memory.bytes - 40_000
+  const some = { items: () => items.slice(0, 1000), memoryBytes }
+  const beside = { type: 'collections', collections: new Map([['few', some]]) } as const
+  await assert.rejects(handler.restore(beside, ORIGIN, true), UNPROCESSABLE)
   assert.equal(journal.head, head)
   const few = { type: 'collections', collections: new Map([['few', undefined]]) } as const
   await handler.restore(few, ORIGIN, false)

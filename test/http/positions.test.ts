@@ -9,6 +9,7 @@ import { Arrivals } from '../../src/projections/arrivals.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
+import { UNLIMITED } from '../../src/runtime/memory.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { apiRequest } from '../support/api.ts'
 import { project, recordOf, storedHistory } from '../support/collections.ts'
@@ -222,7 +223,7 @@ function served(turns = new Turns()) {
     restore: () => Promise.reject(new Error('nothing is restored')),
     handle: () => Promise.reject(new Error('nothing is written here')),
   }
-  const past = new Past(journal, views, history)
+  const past = new Past(journal, views, history, UNLIMITED)
   const queries = new Queries({ views, bytes: 2 ** 20, turns })
   const hints = { check: () => true }
   const resources = apiResources({

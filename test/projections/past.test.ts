@@ -15,6 +15,7 @@ import { type Snapshot, Views } from '../../src/projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { UNLIMITED } from '../../src/runtime/memory.ts'
 import { scan } from '../query/scan.ts'
 import { answerOf, whole } from '../support/api.ts'
 import { CollectionWriter, collectionOf, project, readBy, storedHistory } from '../support/collections.ts'
@@ -46,7 +47,7 @@ function recorded(writes: number) {
     await new Promise<void>((resolve) => reading.push(resolve))
     yield* records.slice(from - 1, to)
   })
-  return { past: new Past(journal, views, storedHistory(views)), reading }
+  return { past: new Past(journal, views, storedHistory(views), UNLIMITED), reading }
 }
 
 async function settled(): Promise<void> {
@@ -156,7 +157,7 @@ class World {
     const { views, journal } = this.writer
     // The history knows nothing of what was before it.
     this.writer.put({ id: 'first' })
-    this.past = new Past(journal, views, storedHistory(views))
+    this.past = new Past(journal, views, storedHistory(views), UNLIMITED)
     this.queries = new Queries({ views, bytes: 0 })
   }
 
@@ -241,7 +242,7 @@ describe('a past collection', () => {
       read: (from: Position, to = writer.records.length) => reader.events(from, to),
       at: (positions: readonly Position[]) => reader.at(positions),
     }
-    const past = new Past(journal, writer.views, storedHistory(writer.views))
+    const past = new Past(journal, writer.views, storedHistory(writer.views), UNLIMITED)
     for (let asked = 0; asked < 80; asked++) await world.check(past)
   })
 
@@ -252,7 +253,7 @@ describe('a past collection', () => {
       found.push(from)
       return writer.journal.read(from, to)
     })
-    const past = new Past(journal, writer.views, storedHistory(writer.views))
+    const past = new Past(journal, writer.views, storedHistory(writer.views), UNLIMITED)
     writer.putAll(Array.from({ length: 100 }, (_, id) => ({ id, n: 0 })))
     for (let id = 0; id < 10; id++) writer.put({ id, n: 1 })
     for (let id = 5; id < 15; id++) writer.put({ id, n: 2 })
@@ -283,7 +284,7 @@ describe('a past collection', () => {
         yield recorded
       }
     })
-    const past = new Past(journal, views, storedHistory(views))
+    const past = new Past(journal, views, storedHistory(views), UNLIMITED)
     writer.putAll(Array.from({ length: 2000 }, (_, id) => ({ id, n: id })))
     for (let id = 0; id < 10; id++) writer.put({ id, n: -1 })
     const queries = new Queries({ views, bytes: 0 })
@@ -312,7 +313,7 @@ describe('a past collection', () => {
       await views.indexes.dropTable(table)
       yield* writer.journal.read(from, to)
     })
-    const reading = await new Past(journal, views, storedHistory(views)).collection('things', 400)
+    const reading = await new Past(journal, views, storedHistory(views), UNLIMITED).collection('things', 400)
     assert.deepEqual(views.indexes.all, [])
     const { total } = await answerOf(new Queries({ views, bytes: 0 }), reading, queryOf('n=5'))
     assert.equal(total, 1)
@@ -321,7 +322,7 @@ describe('a past collection', () => {
 
   test('is renewed after minutes of use, and the old one is closed with its last reader', async (t) => {
     const writer = new CollectionWriter()
-    const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
+    const past = new Past(writer.journal, writer.views, storedHistory(writer.views), UNLIMITED)
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
     const pinned = (): Position[] => [...writer.views.store.versions.pinned]
     const reading = await past.collection('things', 20)
@@ -343,7 +344,7 @@ describe('a past collection', () => {
   test('keeps replaced items only while it is used', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const writer = new CollectionWriter()
-    const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
+    const past = new Past(writer.journal, writer.views, storedHistory(writer.views), UNLIMITED)
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
     const reading = await past.collection('things', 20)
     const pins = (): number => [...writer.views.store.versions.pinned].length

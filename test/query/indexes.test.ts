@@ -9,6 +9,7 @@ import { Views } from '../../src/projections/views.ts'
 import { AccessPaths } from '../../src/query/index/plan.ts'
 import { Queries, type QuerySource } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { UNLIMITED } from '../../src/runtime/memory.ts'
 import { answerOf, whole } from '../support/api.ts'
 import { collectionOf, recordOf, storedHistory } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
@@ -39,7 +40,7 @@ class World {
     this.random = new Random(seed)
     const worlds = [this.indexed, this.plain]
     for (const writer of worlds) writer.put({ id: 'first' })
-    this.#past = worlds.map(({ journal, views }) => new Past(journal, views, storedHistory(views)))
+    this.#past = worlds.map(({ journal, views }) => new Past(journal, views, storedHistory(views), UNLIMITED))
     this.#queries = worlds.map(({ views }) => new Queries({ views, bytes: 1 }))
   }
 

@@ -52,6 +52,13 @@ test('caches are evicted before a request is refused, and only as far as it need
   assert.throws(() => held(budget, 0.1 * MB), UNAVAILABLE)
 })
 
+test('a holder is refused for ever what does not fit beside its other memory', () => {
+  const budget = new MemoryBudget(MB)
+  const state = held(budget, 0.6 * MB, 'past')
+  assert.throws(() => new Memory(budget, 'restores').hold(0.5 * MB), UNAVAILABLE)
+  assert.throws(() => new Memory(budget, 'restores', state.bytes).hold(0.5 * MB), UNPROCESSABLE)
+})
+
 test('a high-water mark holds the highest of several sums', () => {
   const budget = new MemoryBudget(MB)
   const mark = new HighWaterMark(held(budget, 0), 100_000)

@@ -11,7 +11,7 @@ import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { MemoryBudget } from '../../src/runtime/memory.ts'
+import { MemoryBudget, UNLIMITED } from '../../src/runtime/memory.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import { WritesInParts } from '../../src/sockets/sockets.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
@@ -55,7 +55,7 @@ class World {
     const journal = this.#watched()
     this.subscriptions = new Subscriptions({
       views: this.views,
-      past: new Past(journal, this.views, history),
+      past: new Past(journal, this.views, history, UNLIMITED),
       queries: new Queries({ views: this.views, bytes: 2 ** 20 }),
       journal,
       log: new LimitedLog(pino({ level: 'silent' }), () => 0),

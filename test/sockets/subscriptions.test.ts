@@ -7,7 +7,7 @@ import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
-import { Memory, MemoryBudget } from '../../src/runtime/memory.ts'
+import { Memory, MemoryBudget, UNLIMITED } from '../../src/runtime/memory.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { SlowClients, WAITING_BYTES } from '../../src/sockets/slow-clients.ts'
 import type { SubscribeResponse, Subscriber } from '../../src/sockets/subscription.ts'
@@ -310,7 +310,7 @@ function place(memory = new MemoryBudget()) {
   })
   const subscriptions = new Subscriptions({
     views,
-    past: new Past(journal, views, history),
+    past: new Past(journal, views, history, UNLIMITED),
     queries: new Queries({ views, bytes: 2 ** 20, turns }),
     journal,
     log: new LimitedLog(pino({ level: 'silent' }), () => 0),
