@@ -1,5 +1,5 @@
 import type { Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Projection, type Recorded } from '../events/journal.ts'
+import { type Journal, lastPosition, type Projection, type Recorded, recordAt } from '../events/journal.ts'
 import { Refusal } from '../runtime/errors.ts'
 
 /** How long to wait for a write that another node has stored. */
@@ -11,12 +11,12 @@ const MOST_CHARACTERS = 16 * 1024
 
 /** Finds the write that ended at a position, as soon as this node has it. Must see writes after the views. */
 export class RecentWrites implements Projection {
-  readonly #journal: Pick<Journal, 'head' | 'read'>
+  readonly #journal: Pick<Journal, 'head' | 'at'>
   readonly #recent = new Map<Position, Recorded>()
   /** Those who wait for a position, which may be within a write. */
   readonly #waiting = new Map<Position, Set<() => void>>()
 
-  constructor(journal: Pick<Journal, 'head' | 'read'>) {
+  constructor(journal: Pick<Journal, 'head' | 'at'>) {
     this.#journal = journal
   }
 
@@ -55,13 +55,12 @@ export class RecentWrites implements Projection {
     })
   }
 
-  /** The write, or the part that the journal returns for its last position. */
+  /** The write that ends at a position, or only its last event. */
   async endingAt(position: Position): Promise<Recorded> {
     await this.reached(position)
     const recent = this.#recent.get(position)
     if (recent) return recent
-    for await (const recorded of this.#journal.read(position, position)) return recorded
-    throw new Error(`the journal holds no event at position ${position}, though it was stored`)
+    return recordAt(this.#journal, position)
   }
 }
 

@@ -9,7 +9,7 @@ import type { MergeConflict } from '../commands/decide-edit.ts'
 import type { Base, BaseItems } from '../commands/difference.ts'
 import type { Edit } from '../commands/edit.ts'
 import { type ItemEvent, type ItemId, isCreation, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Past } from '../projections/past.ts'
@@ -37,7 +37,7 @@ export interface BaseSearchResult {
 export const LAST_VERSION: BaseSearchResult = { version: undefined, doubtful: [] }
 
 interface BaseSearchOptions {
-  readonly journal: Pick<Journal, 'read'>
+  readonly journal: Pick<Journal, 'read' | 'at'>
   readonly idField: string
   /** The last content of the file before the edit. */
   readonly base: Base
@@ -145,10 +145,8 @@ export class BaseSearch {
   }
 
   async #textAt(position: Position): Promise<string | undefined> {
-    for await (const { events } of this.#options.journal.read(position, position)) {
-      for (const event of events) if (isItemEvent(event)) return itemTextAfter(event)
-    }
-    return undefined
+    const { events } = await recordAt(this.#options.journal, position)
+    return itemTextAfter(events.at(0) as ItemEvent)
   }
 
   #compared(event: ItemEvent, name: string, then: string | undefined): ItemDifference {
@@ -223,7 +221,7 @@ export type OpenBase = Base & { close(): void }
 
 interface BaseSources {
   readonly views: Views
-  readonly journal: Pick<Journal, 'read'>
+  readonly journal: Pick<Journal, 'read' | 'at'>
   readonly past: Pick<Past, 'names' | 'collection'>
 }
 

@@ -7,7 +7,7 @@ import type { Memory } from '../runtime/memory.ts'
 
 /** The dependencies of the data file once the journal is open. */
 export interface JournalConnection {
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read'> & Sized
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read' | 'at'> & Sized
   readonly past: Pick<Past, 'names' | 'collection'>
   /** Validates an item of a first import. Throws a Refusal with its place. */
   readonly check: (collection: string, item: EditedItem) => void

@@ -457,9 +457,9 @@ test('recent writes are held in memory if they are small, and read from the jour
   const read: Position[] = []
   const recent = new RecentWrites({
     head: 2,
-    read: async function* (from) {
-      read.push(from)
-      yield write(from, '')
+    at: async function* (positions) {
+      read.push(...positions)
+      for (const position of positions) yield write(position, '')
     },
   })
   recent.apply(write(1, 'x'.repeat(1000)))
@@ -471,7 +471,7 @@ test('recent writes are held in memory if they are small, and read from the jour
 })
 
 test('a position within a write is reached with that write', async () => {
-  const recent = new RecentWrites({ head: 3, read: () => assert.fail('nothing is read') })
+  const recent = new RecentWrites({ head: 3, at: () => assert.fail('nothing is read') })
   const reached = recent.reached(5)
   const ending = recent.endingAt(6)
   const events = [4, 5, 6].flatMap((position) => [...write(position, '').events])
