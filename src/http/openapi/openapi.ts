@@ -59,7 +59,7 @@ export class OpenApi {
 }
 
 /** Highest number of collections with paths of their own, which the page shows at once, and length of their names. */
-const MOST_COLLECTIONS = 50
+const SHOWN_COLLECTIONS = 50
 const NAME_CHARACTERS = 256
 /** Items of each collection that are read for its schema, and their total length. */
 const SAMPLE_ITEMS = 20
@@ -114,7 +114,7 @@ async function documentText(options: OpenApiOptions, turn: Turn): Promise<string
   const tags: JsonObject[] = []
   const paths: string[] = []
   const itemSchemas: string[] = []
-  for (const name of views.names().slice(0, MOST_COLLECTIONS)) {
+  for (const name of views.names().slice(0, SHOWN_COLLECTIONS)) {
     if (name.length > NAME_CHARACTERS) continue
     const collection = await describeCollection(name, names.identifierFor(name), options, offer, turn)
     tags.push(collection.tag)
