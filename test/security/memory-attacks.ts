@@ -143,7 +143,7 @@ const PASTS: Readonly<Record<string, Attack>> = {
     reading: 'nothing',
     clients: MORE_CLIENTS,
   }),
-  'restores, tried': restore(true),
+  'restores, tried': restore(true, undefined, 8),
   'restores of deleted items, tried': restore(true, 'former', 8),
   'restores of large items, tried': restore(true, 'large'),
   'restores of deleted items': restore(false, 'former', 4),
