@@ -91,6 +91,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     process.exit(1)
   }
   const die = exitAfter('an unexpected error; ending')
+  const untrusted = exitAfter('the journal can no longer be trusted; ending')
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
   const dependencies = platformDependencies({
@@ -101,7 +102,8 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     memory: new MemoryBudget(settings.limits.memoryBytes),
     ownsProcess: true,
     middleware: [],
-    failed: exitAfter('the journal can no longer be trusted; ending'),
+    // A start that takes long may still be refused when the server listens already.
+    failed: (error) => (error instanceof Refusal ? fail(error) : untrusted(error)),
   })
   const { start } = await import('./server/service.ts')
   const starting = start(settings, dependencies, replay)
@@ -159,7 +161,8 @@ function linesOf(error: Error): readonly string[] {
   return error instanceof Refusal && error.faults.length > 1 ? messagesOf(error.faults) : [error.message]
 }
 
-main().catch((error: unknown) => {
+/** Prints why the program cannot run, and exits. */
+function fail(error: unknown): never {
   if (error instanceof BadSettings) {
     for (const mistake of error.mistakes) process.stderr.write(`recollect: ${mistake}\n`)
     process.exit(2)
@@ -171,4 +174,6 @@ main().catch((error: unknown) => {
     process.stderr.write(`recollect: ${line}\n`)
   }
   process.exit(error instanceof Refusal && error.code === 'Invalid' ? 2 : 1)
-})
+}
+
+main().catch(fail)
