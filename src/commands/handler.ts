@@ -126,8 +126,17 @@ export class CommandHandler implements Projection {
     })
   }
 
+  /** Others take turns with decisions on long items. */
   async #write(command: Command, origin: Origin): Promise<Outcome> {
-    while (this.#lock.untilFree) await this.#lock.untilFree
+    for (;;) {
+      while (this.#lock.untilFree) await this.#lock.untilFree
+      const isLocked = (): boolean => this.#lock.untilFree !== undefined
+      const written = await this.#turns.run(() => (isLocked() ? undefined : this.#decideAndAppend(command, origin)))
+      if (written) return written
+    }
+  }
+
+  async #decideAndAppend(command: Command, origin: Origin): Promise<Outcome> {
     const { state } = this.#accepted
     const { head } = state
     let decision: Decision

@@ -67,7 +67,7 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
     reply.json(JSON.stringify({ position: reply.position }))
   }
 
-  const resetData: Step | undefined = reset && ((request, reply) => resetAll(request, reply, reset))
+  const resetData: Step | undefined = reset && ((request, reply) => resetAll(request, reply, reset, options))
 
   const verifyJournal: Step = (_request, reply) => {
     const check = verification.join()

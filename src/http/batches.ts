@@ -36,13 +36,14 @@ export class Batches {
   }
 
   async read(request: HttpRequest): Promise<PostBody> {
-    const { bodyBytes, batchBytes, itemValues } = this.#options.limits
+    const { bodyBytes, batchBytes } = this.#options.limits
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
     const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
     const source = { headers, bytes: () => gatherBody(request, limits) }
     const { bytes, type } = await readBytes(source, TYPES)
-    if (type === JSON_TYPE && !beginsAsList(bytes)) return { bytes, type, json: parseBody(bytes, itemValues, request) }
+    if (type === JSON_TYPE && !beginsAsList(bytes))
+      return { bytes, type, json: await parseBody(bytes, request, this.#options) }
     return this.#batchOf(type, bytes, request)
   }
 

@@ -8,6 +8,7 @@ import { invalidUtf8, parseJson, refuseNul } from '../json/parse.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest } from './exchange.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
 
@@ -33,16 +34,27 @@ export class UnsupportedBody extends Refusal {
  * Parses a JSON body of one of the types, with at most so many values. koa-body's parser is not used: it accepts what
  * JSON does not allow and does not expose the text.
  */
-export async function readBody(source: BodySource, types: readonly string[], mostValues: number): Promise<Body> {
+export async function readBody(source: BodySource, types: readonly string[], options: ParseOptions): Promise<Body> {
   const { bytes, type } = await readBytes(source, types)
-  return { bytes, type, json: parseBody(bytes, mostValues, source) }
+  return { bytes, type, json: await parseBody(bytes, source, options) }
 }
 
-/** Parses a JSON body, and holds memory for it. */
-export function parseBody(bytes: Uint8Array, mostValues: number, request: Pick<HttpRequest, 'memoryFor'>): JsonValue {
-  const json = parseJson(bytes, mostValues)
-  if (bytes.length > SHORT_BYTES) request.memoryFor('bodies').hold(bytesOfValue(json))
-  return json
+export interface ParseOptions extends Pick<ApiOptions, 'turns'> {
+  readonly limits: Pick<ApiOptions['limits'], 'itemValues'>
+}
+
+/** Parses a JSON body, and holds memory for it. Others are served between two long ones. */
+export function parseBody(
+  bytes: Uint8Array,
+  request: Pick<HttpRequest, 'memoryFor'>,
+  { turns, limits: { itemValues } }: ParseOptions,
+): JsonValue | Promise<JsonValue> {
+  if (bytes.length <= SHORT_BYTES) return parseJson(bytes, itemValues)
+  return turns.run(() => {
+    const json = parseJson(bytes, itemValues)
+    request.memoryFor('bodies').hold(bytesOfValue(json))
+    return json
+  })
 }
 
 type BodySource = Pick<HttpRequest, 'headers' | 'bytes' | 'memoryFor'>

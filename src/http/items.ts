@@ -112,7 +112,7 @@ export class ItemWrites {
 
   /** POST to `/api/posts/1/comments`: the comment gets the `postId`. */
   async createNested(request: HttpRequest, reply: Reply): Promise<void> {
-    const { views, idField, limits } = this.#options
+    const { views, idField } = this.#options
     const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
     const [collection = ''] = rest
     const parent = itemNow(views, name, key, 'UnknownParent')
@@ -120,13 +120,13 @@ export class ItemWrites {
     if (isMember || rest.length > 1 || views.find(collection)?.isObject !== false) {
       throw new Refusal('NotFound', `There is no collection at ${request.path} to create an item in.`)
     }
-    const body = await readBody(request, [JSON_TYPE], limits.itemValues)
+    const body = await readBody(request, [JSON_TYPE], this.#options)
     const item = { ...parseItem(body), [foreignKeyOf(name)]: parent.id }
     await this.#write(request, reply, body, { type: 'CreateItem', collection, item })
   }
 
   async replace(request: HttpRequest, reply: Reply): Promise<void> {
-    const body = await readBody(request, [JSON_TYPE], this.#options.limits.itemValues)
+    const body = await readBody(request, [JSON_TYPE], this.#options)
     const to = target(request)
     const onlyIfNewer =
       prefers(request.headers, 'only-if-newer') && this.#options.queries.timeOf(to.collection) !== undefined
@@ -135,8 +135,8 @@ export class ItemWrites {
   }
 
   async patch(request: HttpRequest, reply: Reply): Promise<void> {
-    const { limits, isJsonServer } = this.#options
-    const body = await readBody(request, PATCH_TYPES, limits.itemValues)
+    const { isJsonServer } = this.#options
+    const body = await readBody(request, PATCH_TYPES, this.#options)
     const patch = parseAnyPatch(body, { isInside: false, isJsonServer })
     await this.#write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
   }
@@ -146,11 +146,11 @@ export class ItemWrites {
    * single object are inside it.
    */
   async writeInside(request: HttpRequest, reply: Reply, isObject: boolean): Promise<void> {
-    const { limits, isJsonServer } = this.#options
+    const { isJsonServer } = this.#options
     const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
     const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
     const isPatch = request.method === 'PATCH'
-    const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], limits.itemValues)
+    const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], this.#options)
     const patch = isPatch
       ? parseAnyPatch(body, { isInside: true, isJsonServer })
       : ({ type: 'value', value: body.json } as const)

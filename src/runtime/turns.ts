@@ -89,12 +89,19 @@ export class Turns {
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
     const turn = new TaskTurn(this.#now, firstMs, asker, this.#newMemory, (isNew) => this.#wait(turn, isNew))
     try {
-      const result = task(turn)
-      this.#spentMs += turn.takeUncounted()
-      this.#schedule()
-      return await result
+      return await this.#begin(task, turn)
     } finally {
       turn.release()
+    }
+  }
+
+  /** Counts the time until the task pauses, returns or throws. */
+  #begin<Result>(task: (turn: Turn) => Result, turn: TaskTurn): Result {
+    try {
+      return task(turn)
+    } finally {
+      this.#spentMs += turn.takeUncounted()
+      this.#schedule()
     }
   }
 

@@ -98,7 +98,7 @@ function eventResourcesOf({ engine, settings, gate, arrivals }: ServiceContext):
 }
 
 function adminOptionsOf(context: ServiceContext): AdminOptions {
-  const { engine, settings, gate, warnings, settingsReload, limitedLog } = context
+  const { engine, settings, dependencies, gate, warnings, settingsReload, limitedLog } = context
   const { handler, views, past, journal } = engine
   return {
     health: healthOf(context),
@@ -122,6 +122,8 @@ function adminOptionsOf(context: ServiceContext): AdminOptions {
     past,
     journal,
     now: () => engine.now(),
+    turns: new Turns({ memory: dependencies.memory }),
+    limits: settings.limits,
   }
 }
 

@@ -38,6 +38,13 @@ class World {
     }, asker)
   }
 
+  failAfter(ms: number): Promise<never> {
+    return this.turns.run(() => {
+      this.#time += ms
+      throw new Refusal('Invalid', 'failed')
+    })
+  }
+
   /** A turn of the event loop. False if nothing was waiting for it. */
   async turn(): Promise<boolean> {
     await nextTick()
@@ -150,6 +157,20 @@ test('a failing work rejects, and the others continue', async () => {
   await failed
   assert.equal((await others).length, 20)
   assert.equal(world.running, 0)
+})
+
+test('work that fails at once takes its time, so that others are served in between', async () => {
+  const world = new World()
+  const failed: number[] = []
+  for (let index = 0; index < 3; index++) {
+    void world.failAfter(10).catch(() => failed.push(index))
+  }
+  await nextTick()
+  assert.deepEqual(failed, [0])
+  await world.turn()
+  assert.deepEqual(failed, [0, 1])
+  await world.end()
+  assert.deepEqual(failed, [0, 1, 2])
 })
 
 test('an abandoned work is stopped, or not begun, and the others continue', async () => {
