@@ -106,6 +106,8 @@ export interface MetricsOptions {
 export function metricsResource({ text, contentType }: MetricsOptions): Resource {
   const showMetrics: Step = async (_request, reply) => {
     reply.send(contentType, await text())
+    // It shows what holds the memory when that is in use.
+    reply.isAlwaysSent = true
     reply.set('Cache-Control', 'no-store')
   }
   return { path: '/metrics', routes: { GET: showMetrics } }

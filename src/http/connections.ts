@@ -58,8 +58,8 @@ const MOST_UNANSWERED = 32
  * destroyed.
  */
 const MOST_WAITING = 20_000
-/** Waiting requests that are started in one iteration of the event loop. */
-const BEGUN_PER_TURN = 32
+/** How long requests are started in one iteration of the event loop: further ones wait for the next iteration. */
+const TURN_MS = 5
 /** How long a client that has closed its side waits for a response to begin. */
 const HALF_CLOSED_MS = 5000
 /** Long polls of Socket.IO are aborted at once, as they may wait for ever. */
@@ -79,6 +79,8 @@ export class Connections {
   /** Connections with a request to start, in order. */
   readonly #ready = new Set<HttpConnection>()
   #isTurnComing = false
+  /** How long starting requests has taken in this iteration of the event loop. */
+  #spentMs = 0
   #isReadingNothing = false
   #waiting = 0
   #isDraining = false
@@ -145,7 +147,7 @@ export class Connections {
     if (this.#isDraining || malformation(response.req) !== undefined) response.shouldKeepAlive = false
     connection.latest = response
     // Node assigns a response its socket when the previous ones are sent.
-    if (response.socket !== null) {
+    if (response.socket !== null && this.#spentMs < TURN_MS) {
       this.#begin(connection, response)
       return
     }
@@ -160,7 +162,10 @@ export class Connections {
 
   #begin(connection: HttpConnection, response: ServerResponse): void {
     const { unanswered } = connection
+    const began = performance.now()
     unanswered.set(response, this.#handle(response))
+    this.#spentMs += performance.now() - began
+    this.#scheduleTurn()
     response.on('close', () => {
       unanswered.delete(response)
       // The listeners of a response refer to what it was made from, which an idle connection is not to keep.
@@ -185,8 +190,7 @@ export class Connections {
   #advance(connection: HttpConnection): void {
     if (mayBegin(connection)) {
       this.#ready.add(connection)
-      if (!this.#isTurnComing) setImmediate(() => this.#turn())
-      this.#isTurnComing = true
+      this.#scheduleTurn()
     }
     if (connection.waiting.length > 0) pause(connection)
     else if (connection.reading === 'paused') {
@@ -195,11 +199,17 @@ export class Connections {
     }
   }
 
+  #scheduleTurn(): void {
+    if (!this.#isTurnComing) setImmediate(() => this.#turn())
+    this.#isTurnComing = true
+  }
+
   /** Connections take turns, so that one with many pipelined requests does not delay others. */
   #turn(): void {
-    let left = BEGUN_PER_TURN
+    this.#isTurnComing = false
+    this.#spentMs = 0
     for (const connection of this.#ready) {
-      if (left-- === 0) break
+      if (this.#spentMs >= TURN_MS) break
       this.#ready.delete(connection)
       if (mayBegin(connection)) {
         this.#waiting--
@@ -208,8 +218,7 @@ export class Connections {
       // Adds the connection again, behind the others.
       this.#advance(connection)
     }
-    this.#isTurnComing = this.#ready.size > 0
-    if (this.#isTurnComing) setImmediate(() => this.#turn())
+    if (this.#ready.size > 0) this.#scheduleTurn()
   }
 
   #keepWaiting(connection: HttpConnection, isKept: (response: ServerResponse) => boolean): void {

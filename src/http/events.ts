@@ -124,6 +124,8 @@ class EventReads {
       texts.push(text)
       characters += text.length
     }
+    // The response is held from here on.
+    memory.release()
     reply.json(`[${texts.join(',')}]`)
   }
 

@@ -152,6 +152,8 @@ export class Reply {
   status = 0
   /** A stream is destroyed when the client disconnects, even if it was not read yet. */
   body: string | Buffer | Readable | undefined
+  /** The memory of the response is counted, and not refused. */
+  isAlwaysSent = false
   /** The position that the response reflects; undefined under `/api`: that of the views. */
   position: Position | undefined
   /** Names and values in turn, as `writeHead` accepts them. */

@@ -95,12 +95,12 @@ const CHARACTER_BYTES = 2
 const STREAM_BYTES = 256 * 1024
 
 /** A completed write is not refused any more. */
-function holdBody(request: HttpRequest, { body }: Reply): void {
+function holdBody(request: HttpRequest, { body, isAlwaysSent }: Reply): void {
   const isLong = typeof body === 'string' || Buffer.isBuffer(body) ? body.length > SHORT_CHARACTERS : body !== undefined
   if (!isLong) return
   const memory = request.memoryFor('responses')
   const bytes = body instanceof Readable ? STREAM_BYTES : CHARACTER_BYTES * (body as string | Buffer).length
-  if (isSafe(request.method)) memory.hold(bytes)
+  if (isSafe(request.method) && !isAlwaysSent) memory.hold(bytes)
   else memory.count(bytes)
 }
 

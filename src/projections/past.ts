@@ -28,6 +28,8 @@ const ITEM_BYTES = 120
 const CHANGED_BYTES = 150
 /** Highest number of states computed at a time, since each reads the journal and holds its progress. */
 const COMPUTED_AT_ONCE = 2
+/** Highest number of items read at a time: others are served after each, as decoding a long one takes 5 ms. */
+const READ_AT_ONCE = 4
 
 const NEVER_GONE: Asker = { isGone: () => false }
 
@@ -89,6 +91,7 @@ export class Past {
   /** By position and collection, the least recently used first. */
   readonly #states = new Map<string, CachedState>()
   readonly #computing = new Semaphore(COMPUTED_AT_ONCE)
+  readonly #reading = new Semaphore(READ_AT_ONCE)
   readonly #turns: Turns
   readonly #memory: MemoryBudget
   #evictionTimer: NodeJS.Timeout | undefined
@@ -128,7 +131,7 @@ export class Past {
   async item(collection: string, key: string, at: Position): Promise<Item | undefined> {
     const now = this.#views.any(collection)?.get(key)
     if (!now || now.position <= at) return isItem(now) ? now : undefined
-    const last = await this.#history.lastEventOf(this.#journal, collection, key, at)
+    const last = await this.#reading.run(() => this.#history.lastEventOf(this.#journal, collection, key, at))
     if (!last || !('item' in last.event)) return undefined
     const { event, position } = last
     return new Item(event.id, event.item, event.revision, position)

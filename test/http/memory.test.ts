@@ -14,9 +14,11 @@ const BUDGET = 5_000_000
 /** More than the kernel takes for a connection. */
 const LONG = Array.from({ length: 200 }, (_, id) => ({ id, text: `${id}`.padEnd(100_000, 'x') }))
 
+const HUGE = { id: 1, text: 'x'.repeat(1_000_000) }
+
 const { url } = await startServer(
   { after },
-  { data: { long: LONG, short: [{ id: 1 }] }, flags: ['--Limits.MemoryBytes', String(BUDGET)] },
+  { data: { long: LONG, short: [{ id: 1 }], huge: [HUGE] }, flags: ['--Limits.MemoryBytes', String(BUDGET)] },
 )
 
 const NDJSON = 'application/x-ndjson'
@@ -79,10 +81,14 @@ test('a body that would not fit alone is 422, however small it was before it was
 })
 
 /** A response of which nothing is read. */
-function unread(path: string): Promise<IncomingMessage> {
+function unread(path: string, accept = 'application/json'): Promise<IncomingMessage> {
   return within(
     `the headers of ${path}`,
-    new Promise((resolve, reject) => request(`${url}${path}`, resolve).on('error', reject).end()),
+    new Promise((resolve, reject) =>
+      request(`${url}${path}`, { headers: { Accept: accept } }, resolve)
+        .on('error', reject)
+        .end(),
+    ),
   )
 }
 
@@ -115,6 +121,37 @@ test('the memory of a page is released when its client goes away', async () => {
     socket.destroy()
     await isReleased('responses')
   }
+})
+
+test('unread streams of long events hold memory, further ones are 503, and what is read to its end is complete', async () => {
+  const streams = await Promise.all(Array.from({ length: 20 }, () => unread('/events?collection=long', NDJSON)))
+  const begun = streams.filter(({ statusCode }) => statusCode === 200)
+  assert.ok(begun.length > 0 && begun.length < streams.length, `${begun.length} of ${streams.length} streams`)
+  for (const { statusCode } of streams) assert.ok(statusCode === 200 || statusCode === 503)
+  const bytes = await held('responses')
+  assert.ok(bytes > BUDGET / 2 && bytes <= BUDGET, `${bytes}`)
+  for (const stream of streams) if (stream !== begun[0]) stream.destroy()
+  const lines = (await within('the stream', textOf(begun[0] as IncomingMessage))).trim().split('\n')
+  assert.equal(lines.length, LONG.length + 1)
+  await isReleased('responses')
+})
+
+test('a stream is cut at an event that does not fit into memory, and is complete when others have released theirs', async () => {
+  const body = await beginBatch(2_200_000)
+  await until('the body is received', async () => (await held('bodies')) > 4_000_000)
+  const cut = await unread('/events?collection=huge', NDJSON)
+  assert.equal(cut.statusCode, 200)
+  await assert.rejects(within('the end of the stream', textOf(cut)), { code: 'ECONNRESET' })
+  const newest = '/events?collection=huge&id=1&order=desc&limit=1'
+  assert.equal((await send(url, 'GET', newest)).status, 503)
+  assert.equal((await send(url, 'GET', '/events?collection=short')).status, 200)
+  body.destroy()
+  await isReleased('bodies')
+  const [event] = (await send(url, 'GET', newest)).json<{ item: object }[]>()
+  assert.deepEqual(event?.item, HUGE)
+  const whole = await textOf(await unread('/events?collection=huge', NDJSON))
+  assert.equal(whole.trim().split('\n').length, 2)
+  await isReleased('responses')
 })
 
 test('a long page is the same in every format as a short one', async () => {

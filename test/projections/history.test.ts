@@ -66,6 +66,13 @@ test('the events of an item between any two positions are found, and the last on
     }
     for (let time = 0; time < 50; time++) {
       const [from, to] = [random.integer(head), random.integer(head + 2)]
+      const count = 1 + random.integer(70)
+      const earlier = positions.filter((position) => position <= to)
+      assert.equal(
+        history.startOfLast('things', String(id), count, to),
+        earlier.at(-Math.min(count, 64)) ?? earlier[0],
+        `SEED=${SEED}: the last ${count} events of item ${id} up to ${to}`,
+      )
       const found: Position[] = []
       for await (const { position } of history.eventsOf(journal, 'things', String(id), from, to)) found.push(position)
       const expected = positions.filter((position) => position >= from && position <= to)

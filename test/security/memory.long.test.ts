@@ -26,8 +26,8 @@ const SECONDS = Number(process.env.MEMORY_SECONDS ?? 0)
 const PART = Number(process.env.MEMORY_PART ?? 0.2)
 /** Memory that attacks leave behind adds up. */
 const ROUNDS = Number(process.env.MEMORY_ROUNDS ?? 1)
-/** The bytes that caches may have taken since the start. */
-const CACHES = 24 * MIB
+/** The bytes that caches may have taken since the start: an eighth of the heap and 48 MiB at most for items, and others. */
+const cachesOf = (heap: number): number => (Math.min(48, heap / 8) + 24) * MIB
 /** A server is followed by a new one after this time, lest its journal fill the disk. */
 const SERVER_MS = 300_000
 /** Far beyond all attacks at full size. */
@@ -108,7 +108,10 @@ class Siege {
     if (!target) return
     try {
       await released(target)
-      await until('the memory of all attacks is free', async () => (await target.memory()) < this.#idle + CACHES)
+      await until(
+        'the memory of all attacks is free',
+        async () => (await target.memory()) < this.#idle + cachesOf(this.#heap),
+      )
       await serveNormally(target)
     } catch (error) {
       this.failures.push(`${this.#heap} MiB, afterwards: ${error}`)
