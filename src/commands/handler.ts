@@ -131,7 +131,9 @@ export class CommandHandler implements Projection {
     for (;;) {
       while (this.#lock.untilFree) await this.#lock.untilFree
       const isLocked = (): boolean => this.#lock.untilFree !== undefined
-      const written = await this.#turns.run(() => (isLocked() ? undefined : this.#decideAndAppend(command, origin)))
+      const written = await this.#turns.runWhole(() =>
+        isLocked() ? undefined : this.#decideAndAppend(command, origin),
+      )
       if (written) return written
     }
   }

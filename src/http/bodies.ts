@@ -43,16 +43,15 @@ export interface ParseOptions extends Pick<ApiOptions, 'turns'> {
   readonly limits: Pick<ApiOptions['limits'], 'itemValues'>
 }
 
-/** Parses a JSON body, and holds memory for it. Others are served between two long ones. */
+/** Parses a JSON body in its turn, as a long one takes up to 20 ms, and holds memory for it. */
 export function parseBody(
   bytes: Uint8Array,
   request: Pick<HttpRequest, 'memoryFor'>,
   { turns, limits: { itemValues } }: ParseOptions,
 ): JsonValue | Promise<JsonValue> {
-  if (bytes.length <= SHORT_BYTES) return parseJson(bytes, itemValues)
-  return turns.run(() => {
+  return turns.runWhole(() => {
     const json = parseJson(bytes, itemValues)
-    request.memoryFor('bodies').hold(bytesOfValue(json))
+    if (bytes.length > SHORT_BYTES) request.memoryFor('bodies').hold(bytesOfValue(json))
     return json
   })
 }

@@ -83,8 +83,8 @@ export function itemsAt(
   const areReceived = fields?.has(RECEIVED) === true
   // Those who call it may be suspended, and would keep the item.
   const textAt = (place: number): ItemText => {
-    const { text, timeMs } = items.itemAt(place) as Item
-    return { text: areReceived ? withReceived(text, timeMs) : text }
+    const item = items.itemAt(place) as Item
+    return areReceived ? { text: withReceived(item.text, item.timeMs) } : item
   }
   let places: readonly number[] = []
   let index = 0

@@ -66,6 +66,8 @@ export class Turns {
   readonly #now: () => number
   readonly #later: (work: () => void) => void
   readonly #waiting: TaskTurn[] = []
+  /** Those of the tasks that found no time left. */
+  readonly #toBegin: (() => void)[] = []
   #isScheduled = false
   #isForShortest = false
   /** Time spent on new tasks in this iteration of the event loop. */
@@ -82,9 +84,33 @@ export class Turns {
     this.#later = later
   }
 
-  /** Resolves with the result of a task. A short one is completed in this iteration of the event loop, if that has time left. */
-  async run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
-    while (this.#spentMs >= TURN_MS) await new Promise<void>((resolve) => this.#later(resolve))
+  /**
+   * Resolves with the result of a task. A short one is completed in this iteration of the event loop, if that has time left.
+   * Tasks begin in the order of the calls.
+   */
+  run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
+    return this.#whenThereIsTime(() => this.#run(task, asker)) as Promise<Result>
+  }
+
+  /** As `run`, for work that does not pause. It is done before this returns, or throws, if there is time left. */
+  runWhole<Result>(work: () => Result | Promise<Result>): Result | Promise<Result> {
+    return this.#whenThereIsTime(() => {
+      const began = this.#now()
+      try {
+        return work()
+      } finally {
+        this.#spentMs += this.#now() - began
+        this.#schedule()
+      }
+    })
+  }
+
+  #whenThereIsTime<Result>(begin: () => Result | Promise<Result>): Result | Promise<Result> {
+    if (this.#spentMs < TURN_MS && this.#toBegin.length === 0) return begin()
+    return new Promise((resolve) => this.#toBegin.push(() => resolve((async () => begin())())))
+  }
+
+  async #run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
     if (asker?.isGone()) throw new Abandoned()
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
     const turn = new TaskTurn(this.#now, firstMs, asker, this.#newMemory, (isNew) => this.#wait(turn, isNew))
@@ -121,11 +147,13 @@ export class Turns {
   #continue(): void {
     this.#isScheduled = false
     this.#spentMs = 0
-    if (this.#waiting.length === 0) return
-    this.#isForShortest = !this.#isForShortest
-    const next = this.#waiting.reduce((best, turn) => (this.#isBefore(turn, best) ? turn : best))
-    this.#waiting.splice(this.#waiting.indexOf(next), 1)
-    next.begin(TURN_MS)
+    while (this.#toBegin.length > 0 && this.#spentMs < TURN_MS) this.#toBegin.shift()?.()
+    if (this.#waiting.length > 0) {
+      this.#isForShortest = !this.#isForShortest
+      const next = this.#waiting.reduce((best, turn) => (this.#isBefore(turn, best) ? turn : best))
+      this.#waiting.splice(this.#waiting.indexOf(next), 1)
+      next.begin(TURN_MS)
+    }
     this.#schedule()
   }
 

@@ -10,7 +10,7 @@ class World {
   #time = 0
   readonly turns = new Turns({
     now: () => this.#time,
-    later: (turn) => this.#loop.push(turn),
+    later: (turn) => this.later(turn),
   })
   /** The names of the works, an entry for each item. */
   readonly items: string[] = []
@@ -38,11 +38,17 @@ class World {
     }, asker)
   }
 
-  failAfter(ms: number): Promise<never> {
-    return this.turns.run(() => {
+  /** A work that takes some time and does not pause. */
+  async runFor<Result>(ms: number, work: () => Result): Promise<Result> {
+    return this.turns.runWhole(() => {
       this.#time += ms
-      throw new Refusal('Invalid', 'failed')
+      return work()
     })
+  }
+
+  /** Calls back in the next turn of the event loop. */
+  later(callback: () => void): void {
+    this.#loop.push(callback)
   }
 
   /** A turn of the event loop. False if nothing was waiting for it. */
@@ -163,7 +169,10 @@ test('work that fails at once takes its time, so that others are served in betwe
   const world = new World()
   const failed: number[] = []
   for (let index = 0; index < 3; index++) {
-    void world.failAfter(10).catch(() => failed.push(index))
+    const work = (): never => {
+      throw new Error('failed')
+    }
+    void world.runFor(10, work).catch(() => failed.push(index))
   }
   await nextTick()
   assert.deepEqual(failed, [0])
@@ -171,6 +180,17 @@ test('work that fails at once takes its time, so that others are served in betwe
   assert.deepEqual(failed, [0, 1])
   await world.end()
   assert.deepEqual(failed, [0, 1, 2])
+})
+
+test('works begin in the order of their arrival, also when one comes as soon as there is time', async () => {
+  const world = new World()
+  const begun: string[] = []
+  const begin = (name: string): void => void world.runFor(10, () => begun.push(name))
+  begin('first')
+  world.later(() => begin('last'))
+  begin('second')
+  await world.end()
+  assert.deepEqual(begun, ['first', 'second', 'last'])
 })
 
 test('an abandoned work is stopped, or not begun, and the others continue', async () => {
