@@ -21,7 +21,10 @@ export interface Journal {
   append(draft: Draft): Promise<Recorded>
   /** The durable events from one position up to another (both inclusive), in order. */
   read(from: Position, to?: Position): AsyncIterable<Recorded>
-  /** The durable events at ascending positions, each by itself with the origin and the time of its write. */
+  /**
+   * The durable events at ascending positions, from 1 to the head, each by itself with the origin and the time of its
+   * write.
+   */
   at(positions: readonly Position[]): AsyncIterable<Recorded>
   /** Calls back with every complete write, in order, once, as soon as it is durable. */
   follow(follower: (recorded: Recorded) => void): void
@@ -122,6 +125,8 @@ export const DELETION_BYTES = 110
 
 export function bytesOfEvent(event: DomainEvent): number {
   if ('item' in event) return EVENT_BYTES + textBytes(event.item.text)
+  if (event.type === 'CollectionOrdered')
+    return event.ids.reduce((sum: number, id) => sum + idBytes(id), DELETION_BYTES)
   return 'id' in event ? DELETION_BYTES + idBytes(event.id) : DELETION_BYTES
 }
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { type Journal, lastPosition, positioned, type Recorded, recordAt } from '../events/journal.ts'
+import { bytesOfEvent, type Journal, lastPosition, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import { HighWaterMark } from '../runtime/memory.ts'
 import { Abandoned, type Asker, type Semaphore } from '../runtime/turns.ts'
@@ -33,9 +33,8 @@ export interface SearchSource {
 export const SEARCHES_AT_ONCE = 2
 /** A turn ends after this time, or with this much found; the search then queues again. */
 const TURN_MS = 25
-const TURN_CHARACTERS = 256 * 1024
-/** Bytes for each character of what is found; that of TURN_CHARACTERS is not counted, as most turns find less. */
-const CHARACTER_BYTES = 2
+/** The memory that a turn finds is counted beyond this. */
+const TURN_BYTES = 512 * 1024
 /** Within a turn a search yields to the event loop this often. */
 const YIELD_MS = 5
 
@@ -95,7 +94,7 @@ async function searchForATurn(
   mark: HighWaterMark,
 ): Promise<{ readonly found: readonly FoundEvent[]; readonly next: Position | undefined }> {
   const found: FoundEvent[] = []
-  let characters = 0
+  let bytes = 0
   const began = performance.now()
   let yielded = began
   for await (const recorded of candidates(source, filter, head)) {
@@ -105,12 +104,12 @@ async function searchForATurn(
     for (const [position, event] of matchesWrite(recorded, filter) ? positioned(recorded) : []) {
       if (found.length === most || !matchesEvent(event, filter)) continue
       found.push({ position, event, write })
-      characters += itemCharacters(event)
-      mark.reach(CHARACTER_BYTES * (characters - TURN_CHARACTERS))
+      bytes += bytesOfEvent(event)
+      mark.reach(bytes - TURN_BYTES)
     }
     const now = performance.now()
     const next = lastPosition(recorded) + 1
-    if (found.length === most || characters >= TURN_CHARACTERS || now - began >= TURN_MS) return { found, next }
+    if (found.length === most || bytes >= TURN_BYTES || now - began >= TURN_MS) return { found, next }
     if (now - yielded < YIELD_MS) continue
     await setImmediate()
     if (isGone()) throw new Abandoned()
@@ -121,11 +120,11 @@ async function searchForATurn(
 
 /** Fewest and most positions in a range. */
 const RANGE = { least: 64, most: 8192 }
-/** Highest total length of the items held at a time, as in a page; a single longer one is possible. */
-const HELD_CHARACTERS = 2 ** 20
+/** Highest memory of the events held at a time, as in a page; a single longer one is possible. */
+const HELD_BYTES = 2 ** 21
 
 /**
- * At most so many events, or all, in descending order from a position. Reads ranges of positions: those of an item begin
+ * At most so many events, in descending order from a position. Reads ranges of positions: those of an item begin
  * where its history says, and others are longer the fewer events match. Matches of a range are held as far as there is
  * room; the older part is read again.
  */
@@ -134,41 +133,39 @@ export async function* newestFirst(
   filter: EventFilter,
   head: Position,
   { most = Number.POSITIVE_INFINITY, ...asker }: SearchLimits,
-  held = HELD_CHARACTERS,
+  held = HELD_BYTES,
 ): AsyncGenerator<FoundEvent> {
   const history = source.history()
   const scope = scopeOf(history, filter, head)
   const mark = new HighWaterMark(asker.memory)
   let length = RANGE.least
+  let left = most
   // Invariant: all matches after `to` were yielded.
-  for (let to = scope?.last ?? 0; scope && to >= scope.first; ) {
+  for (let to = scope?.last ?? 0; scope && to >= scope.first && left > 0; ) {
     const { item } = scope
-    const start = item ? history?.startOfLast(item.collection, item.id, most, to) : to - length + 1
+    const start = item ? history?.startOfLast(item.collection, item.id, left, to) : to - length + 1
     if (start === undefined) return
     const from = Math.max(scope.first, start)
     const found: FoundEvent[] = []
-    let characters = 0
+    let bytes = 0
     /** Matches up to this position are not held; they are read in the next range. */
     let unheld = from - 1
     for await (const one of search(source, { ...filter, from }, to, asker)) {
       found.push(one)
-      characters += itemCharacters(one.event)
-      mark.reach(CHARACTER_BYTES * characters)
-      while (characters > held && found.length > 1) {
+      bytes += bytesOfEvent(one.event)
+      mark.reach(bytes)
+      while ((bytes > held || found.length > left) && found.length > 1) {
         const oldest = found.shift() as FoundEvent
-        characters -= itemCharacters(oldest.event)
+        bytes -= bytesOfEvent(oldest.event)
         unheld = oldest.position
       }
     }
     yield* found.reverse()
+    left -= found.length
     const areMany = found.length * 4 > length || unheld >= from
     length = areMany ? RANGE.least : Math.min(RANGE.most, length * 2)
     to = unheld
   }
-}
-
-function itemCharacters(event: DomainEvent): number {
-  return 'item' in event ? event.item.text.length : 0
 }
 
 /**

@@ -1,3 +1,4 @@
+import { HighWaterMark } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { candidatesOf, ItemMatcher, PlaceSet } from './index/candidates.ts'
@@ -72,7 +73,7 @@ export class ResultCursor {
     let last: SortEntry | undefined
     return async (turn: Turn) => {
       turn.estimatedMs = (plan?.cost ?? items.size) * ITEM_MS
-      const { found } = await nextMatches(items, query, plan, SORTED_PLACES, last, turn)
+      const { found } = await nextMatches(items, query, plan, SORTED_PLACES, last, new HighWaterMark(turn), turn)
       last = found.at(-1) ?? last
       return found.length > 0 ? found.map(({ place }) => place) : undefined
     }

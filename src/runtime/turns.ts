@@ -70,6 +70,8 @@ export class Turns {
   readonly #toBegin: (() => void)[] = []
   #isScheduled = false
   #isForShortest = false
+  /** Whether this iteration of the event loop is for tasks that are to begin. */
+  #isForNew = false
   /** Time spent on new tasks in this iteration of the event loop. */
   #spentMs = 0
 
@@ -113,42 +115,48 @@ export class Turns {
   async #run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
     if (asker?.isGone()) throw new Abandoned()
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
-    const turn = new TaskTurn(this.#now, firstMs, asker, this.#newMemory, (isNew) => this.#wait(turn, isNew))
+    const turn = new TaskTurn(this.#now, firstMs, asker, this.#newMemory, () => this.#wait(turn))
     try {
       return await this.#begin(task, turn)
     } finally {
+      this.#count(turn)
       turn.release()
     }
   }
 
-  /** Counts the time until the task pauses, returns or throws. */
   #begin<Result>(task: (turn: Turn) => Result, turn: TaskTurn): Result {
     try {
       return task(turn)
     } finally {
-      this.#spentMs += turn.takeUncounted()
-      this.#schedule()
+      this.#count(turn)
     }
   }
 
-  #wait(turn: TaskTurn, isNew: boolean): void {
-    if (isNew) this.#spentMs += turn.takeUncounted()
+  #wait(turn: TaskTurn): void {
+    this.#count(turn)
     this.#waiting.push(turn)
     this.#schedule()
   }
 
+  /** Counts the time of a task until its first pause, or its end, also when it waits for something else meanwhile. */
+  #count(turn: TaskTurn): void {
+    this.#spentMs += turn.takeUncounted()
+    this.#schedule()
+  }
+
   #schedule(): void {
-    if (this.#isScheduled || (this.#waiting.length === 0 && this.#spentMs === 0)) return
+    if (this.#isScheduled || (this.#waiting.length + this.#toBegin.length === 0 && this.#spentMs === 0)) return
     this.#isScheduled = true
     this.#later(() => this.#continue())
   }
 
-  /** Gives the next turn to one of the tasks that wait. */
+  /** Begins tasks, or gives the next turn to one of those that wait, or both if there is time. */
   #continue(): void {
     this.#isScheduled = false
     this.#spentMs = 0
-    while (this.#toBegin.length > 0 && this.#spentMs < TURN_MS) this.#toBegin.shift()?.()
-    if (this.#waiting.length > 0) {
+    this.#isForNew = !this.#isForNew || this.#waiting.length === 0
+    while (this.#isForNew && this.#toBegin.length > 0 && this.#spentMs < TURN_MS) this.#toBegin.shift()?.()
+    if (this.#waiting.length > 0 && this.#spentMs < TURN_MS) {
       this.#isForShortest = !this.#isForShortest
       const next = this.#waiting.reduce((best, turn) => (this.#isBefore(turn, best) ? turn : best))
       this.#waiting.splice(this.#waiting.indexOf(next), 1)
@@ -171,21 +179,15 @@ class TaskTurn implements Turn {
   readonly #now: () => number
   readonly #asker: Asker | undefined
   readonly #newMemory: () => Memory
-  /** Called when the turn is over; `isNew` after the first one. */
-  readonly #wait: (isNew: boolean) => void
+  /** Called when the turn is over. */
+  readonly #wait: () => void
   #memory: Memory | undefined
   #beganMs: number
   #countedToMs: number
   #endMs: number
   #settle: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined
 
-  constructor(
-    now: () => number,
-    ms: number,
-    asker: Asker | undefined,
-    newMemory: () => Memory,
-    wait: (isNew: boolean) => void,
-  ) {
+  constructor(now: () => number, ms: number, asker: Asker | undefined, newMemory: () => Memory, wait: () => void) {
     this.#now = now
     this.#asker = asker
     this.#newMemory = newMemory
@@ -200,11 +202,10 @@ class TaskTurn implements Turn {
   }
 
   next(): Promise<void> {
-    const isNew = this.#settle === undefined
     this.spentMs += this.#now() - this.#beganMs
     return new Promise((resolve, reject) => {
+      this.#wait()
       this.#settle = { resolve, reject }
-      this.#wait(isNew)
     })
   }
 
@@ -218,8 +219,9 @@ class TaskTurn implements Turn {
     if (!this.#asker?.memory) this.#memory?.release()
   }
 
-  /** How long the task has taken since the last call. */
+  /** How long the task has taken since the last call; 0 after its first pause. */
   takeUncounted(): number {
+    if (this.#settle) return 0
     const fromMs = this.#countedToMs
     this.#countedToMs = this.#now()
     return this.#countedToMs - fromMs
@@ -250,7 +252,13 @@ export async function visitEach<Element>(
     if (!next.done) visit(next.value)
     return !next.done
   }
-  while (step()) if (turn.isOver) await turn.next()
+  try {
+    do {
+      if (turn.isOver) await turn.next()
+    } while (step())
+  } finally {
+    iterator.return?.()
+  }
 }
 
 /** A turn that never ends, for a task that may block the event loop, and hold any memory. */

@@ -6,6 +6,7 @@ import { Document } from '../../src/json/document.ts'
 import { parseInstant } from '../../src/json/instant.ts'
 import { type EventFilter, newestFirst, search, timeRange } from '../../src/projections/event-search.ts'
 import { Views } from '../../src/projections/views.ts'
+import type { Memory } from '../../src/runtime/memory.ts'
 import { Semaphore } from '../../src/runtime/turns.ts'
 import { project, storedHistory } from '../support/collections.ts'
 import { memoryJournal } from '../support/journal.ts'
@@ -138,16 +139,46 @@ test('a time in the future may still match later events', async () => {
   assert.equal(range.last, undefined)
 })
 
-test('newest first gives the same events in reverse order, in any chunk size', async () => {
+test('newest first gives the same events in reverse order, in any chunk size and number', async () => {
   const counted = await filled()
   const { journal } = counted
-  for (const wanted of [{}, { collection: 'rare' }, { type: 'CollectionCreated' }, { id: '7' }] as const) {
+  // An item with more events than are looked up together, and one of the same id in another collection.
+  for (let n = 0; n < 250; n++) {
+    await counted.put('a', 1000)
+    if (n % 5 === 0) await counted.put('a', n % 300)
+    if (n % 100 === 0) await counted.put('rare', 1000)
+  }
+  for (const wanted of [
+    {},
+    { collection: 'rare' },
+    { collection: 'none' },
+    { type: 'CollectionCreated' },
+    { id: '7' },
+    { id: '1000' },
+    { collection: 'a', id: '1000' },
+    { collection: 'a', id: '1000', type: 'ItemCreated' },
+    { collection: 'rare', id: '1000', from: 1300 },
+    { id: 'none' },
+  ] as const) {
     const { positions } = await counted.find(wanted)
-    for (const held of [0, 20, 200, 100_000]) {
-      const found: Position[] = []
-      for await (const { position } of newestFirst(counted, { from: 1, ...wanted }, journal.head, ASKER, held))
-        found.push(position)
-      assert.deepEqual(found, [...positions].reverse(), `${JSON.stringify(wanted)}, ${held} characters`)
+    for (const most of [1, 3, 64, 65, Number.POSITIVE_INFINITY]) {
+      for (const held of [0, 2000, 20_000, 10_000_000]) {
+        const found: Position[] = []
+        const newest = newestFirst(counted, { from: 1, ...wanted }, journal.head, { ...ASKER, most }, held)
+        for await (const { position } of newest) found.push(position)
+        const expected = [...positions].reverse().slice(0, most)
+        assert.deepEqual(found, expected, `${JSON.stringify(wanted)}, at most ${most} events and ${held} bytes`)
+      }
     }
   }
+})
+
+test('newest first holds no more events than are wanted', async () => {
+  const counted = await filled()
+  const bytes: number[] = []
+  const memory = { hold: (more: number) => bytes.push(more), count: () => {} } as unknown as Memory
+  const wanted = { from: 1, collection: 'a' }
+  for await (const _ of newestFirst(counted, wanted, counted.journal.head, { ...ASKER, memory, most: 2 }));
+  const held = bytes.reduce((sum, more) => sum + more)
+  assert.ok(held < 1000, `${held} bytes for two events`)
 })

@@ -97,6 +97,7 @@ const EVENTS: Readonly<Record<string, Attack>> = {
   'pages of events of large items, not read': unread((index) => `/events?limit=250&collection=large&from=${index + 1}`),
   'pages of events of large items, read': get((index) => `/events?limit=250&collection=large&from=${index + 1}`),
   'pages of the last events, not read': unread((index) => `/events?limit=${5000 + index}&order=desc`),
+  'the last deletions': get((index) => `/events?type=ItemDeleted&order=desc&limit=2&from=${10_000_000 - index}`),
   'the last event of large items': get((index) => `/events?collection=large&id=${index}&limit=1&order=desc`),
   'events as NDJSON, not read': unread((index) => `/events?from=${index + 1}`, { accept: NDJSON }),
   'events of large items as a stream, not read': unread((index) => `/events?collection=large&from=${index + 1}`, {

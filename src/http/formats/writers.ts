@@ -3,7 +3,7 @@ import { parseText } from '../../json/parse.ts'
 import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { ItemText } from '../../query/page.ts'
-import type { Turn } from '../../runtime/turns.ts'
+import { type Turn, visitEach } from '../../runtime/turns.ts'
 import { type CsvColumns, cellOf } from './csv-columns.ts'
 import type { ItemShapes } from './item-shapes.ts'
 
@@ -71,13 +71,12 @@ export async function noteColumns(
   fields: Selection | undefined,
   turn: Turn,
 ): Promise<void> {
-  for (const item of items) {
-    if (turn.isOver) await turn.next()
-    if (shapes.isKnown(item.text)) continue
+  await visitEach(items, turn, (item) => {
+    if (shapes.isKnown(item.text)) return
     const value = selected(item, undefined)
     columns.note(fields ? select(value, fields) : value)
     shapes.note(item.text, value)
-  }
+  })
 }
 
 async function joined(

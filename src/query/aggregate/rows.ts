@@ -193,8 +193,7 @@ export class Rows {
       const found = await accumulator?.result(turn, before?.[index])
       if (found instanceof KeyedTime) {
         if (turn.isOver) await turn.next()
-        const item = parseText(this.#options.itemAt(found.place)?.text ?? 'null') as JsonObject
-        const time = firstScalar(item, path as Path)
+        const time = this.#timeAt(found.place, path as Path)
         this.#budget.takeCharacters(characterCount(time))
         put(row, name, time)
       } else if (found !== undefined) put(row, name, found)
@@ -202,6 +201,10 @@ export class Rows {
       else put(row, name, (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null)
     }
     return row
+  }
+
+  #timeAt(place: number, path: Path): Scalar {
+    return firstScalar(parseText(this.#options.itemAt(place)?.text ?? 'null') as JsonObject, path)
   }
 
   /** The first and the last window that are filled; undefined if none is. */

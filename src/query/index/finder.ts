@@ -1,5 +1,6 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
+import { HighWaterMark } from '../../runtime/memory.ts'
 import { type Turn, visitEach } from '../../runtime/turns.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Query } from '../query.ts'
@@ -60,8 +61,9 @@ async function sortedPage(
   // Each scan finds matches after `last`, before which there are `passed` in all.
   let passed = 0
   let last: SortEntry | undefined
+  const mark = new HighWaterMark(turn)
   for (;;) {
-    const { found, total }: NextMatches = await nextMatches(items, query, plan, end - passed, last, turn)
+    const { found, total }: NextMatches = await nextMatches(items, query, plan, end - passed, last, mark, turn)
     for (const { place } of found.slice(Math.max(0, page.offset - passed))) places.push(place)
     passed += found.length
     last = found.at(-1)
@@ -75,19 +77,20 @@ interface NextMatches {
   readonly total: number
 }
 
-/** The matching items after a given one in the query's order, up to a limit of number and memory. */
+/** The matching items after a given one in the query's order, up to a limit of number and memory, which `mark` holds. */
 export async function nextMatches(
   items: CollectionItems,
   query: Query,
   plan: IndexPlan | undefined,
   most: number,
   last: SortEntry | undefined,
+  mark: HighWaterMark,
   turn: Turn,
 ): Promise<NextMatches> {
   const { sort } = query
   const compare = comparingEntries(sort)
   const matcher = new ItemMatcher(items, query)
-  const firsts = new FirstEntries(most, compare, turn)
+  const firsts = new FirstEntries(most, compare, mark, turn)
   let total = 0
   // A function of its own, as a suspended one would keep the item. Returns whether the entries must be sorted.
   const take = ({ place, isCertain }: Candidate, needsNoItem: boolean): boolean => {

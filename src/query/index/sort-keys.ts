@@ -1,7 +1,7 @@
 import { mergeSort } from '../../json/merge-sort.ts'
 import { comparingKeys, type Sort, sortKeys } from '../../json/order.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { HighWaterMark } from '../../runtime/memory.ts'
+import type { HighWaterMark } from '../../runtime/memory.ts'
 import type { Turn } from '../../runtime/turns.ts'
 
 /** Highest number of units of an order key that are compared. An order key is about as long as the JSON. */
@@ -42,10 +42,10 @@ export class FirstEntries {
   /** The last of the items kept by a sort that dropped others. */
   #last: SortEntry | undefined
 
-  constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number, turn: Turn) {
+  constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number, mark: HighWaterMark, turn: Turn) {
     this.#most = most
     this.#turn = turn
-    this.#mark = new HighWaterMark(turn)
+    this.#mark = mark
     this.#compare = compare
   }
 
