@@ -103,7 +103,11 @@ async function serve({ settings, replay }: Serving): Promise<void> {
     ownsProcess: true,
     middleware: [],
     // A start that takes long may still be refused when the server listens already.
-    failed: (error) => (error instanceof Refusal ? fail(error) : untrusted(error)),
+    failed: (error) => {
+      if (!(error instanceof Refusal)) return untrusted(error)
+      log.fatal({ reason: error.message }, 'the start is refused; ending')
+      fail(error)
+    },
   })
   const { start } = await import('./server/service.ts')
   const starting = start(settings, dependencies, replay)

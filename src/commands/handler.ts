@@ -44,14 +44,14 @@ interface HandlerOptions {
 }
 
 /**
- * Decides commands one after the other against the accepted state, and resolves when their events are durable and
- * readable. Any number of writes may be in flight.
+ * Decides commands one after the other, in the order of their arrival, against the accepted state, and resolves when
+ * their events are durable and readable. Any number of writes may be in flight.
  *
  * | Decision | Before it | After it |
  * |---|---|---|
- * | on one item | waits until the lock is free | the events are accepted at once, and flushed with those of other writes |
- * | in several turns: a batch, a restore, an edit | takes the lock; if it lists items, waits for the writes in flight | the events are accepted, and the lock is free |
- * | the same, with a large write | the same | the events are not accepted; the lock is free when they are durable |
+ * | on one item | waits for its turn | the events are accepted at once, and flushed with those of other writes |
+ * | in several turns: a batch, a restore, an edit | waits for its turn; if it lists items, also for the writes in flight | the events are accepted, and others are decided |
+ * | the same, with a large write | the same | the events are not accepted; others are decided when they are durable |
  * | no events, or a `Refusal` | as above | the response waits for the writes in flight, on which the decision may rest |
  */
 export class CommandHandler implements Projection {
@@ -60,7 +60,7 @@ export class CommandHandler implements Projection {
   readonly #accepted: AcceptedWrites
   readonly #requests: IdempotentRequests
   readonly #select: SelectItems
-  readonly #lock = new DecisionLock()
+  readonly #decisions = new DecisionQueue()
   readonly #memory: MemoryBudget
   readonly #turns: Turns
 
@@ -126,16 +126,8 @@ export class CommandHandler implements Projection {
     })
   }
 
-  /** Others take turns with decisions on long items. */
-  async #write(command: Command, origin: Origin): Promise<Outcome> {
-    for (;;) {
-      while (this.#lock.untilFree) await this.#lock.untilFree
-      const isLocked = (): boolean => this.#lock.untilFree !== undefined
-      const written = await this.#turns.runWhole(() =>
-        isLocked() ? undefined : this.#decideAndAppend(command, origin),
-      )
-      if (written) return written
-    }
+  #write(command: Command, origin: Origin): Promise<Outcome> {
+    return this.#decisions.run(() => this.#decideAndAppend(command, origin))
   }
 
   async #decideAndAppend(command: Command, origin: Origin): Promise<Outcome> {
@@ -168,7 +160,7 @@ export class CommandHandler implements Projection {
     const deletions = deletionsIn(command)
     const memory = new Memory(this.#memory, 'writes')
     try {
-      // Without a search, the lock is taken at once, so that writes are decided in the order of their arrival.
+      // Without a search, it is queued at once, so that writes are decided in the order of their arrival.
       const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one, memory))) : []
       const options = { origin, memory, isDryRun, isListing: listsItems(command) }
       return await this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
@@ -185,7 +177,7 @@ export class CommandHandler implements Projection {
     const { bytes } = memory
     const forget = (): void => memory.count(bytes - memory.bytes)
     const asker = { isGone: () => false, memory }
-    const written = this.#lock.hold(async (release) => {
+    const written = this.#decisions.hold(async (release) => {
       if (isListing) await this.#accepted.flushed?.catch(() => {})
       const decided = await this.#accepted.decideInTurns((state) => {
         forget()
@@ -199,7 +191,7 @@ export class CommandHandler implements Projection {
       }
       const isInParts = isLarge(events)
       if (!isInParts) memory.hold(encodedBytes(events))
-      // The accepted state does not get the events of a large write, so the lock is held until they are durable.
+      // The accepted state does not get the events of a large write, so others wait until they are durable.
       const appended = isInParts
         ? await this.#accepted.appendLarge(events, origin)
         : this.#accepted.append(events, origin)
@@ -329,7 +321,7 @@ class AcceptedWrites implements Projection {
   }
 
   /**
-   * Decides in several turns. The caller holds the lock. A refusal is thrown when no write is in flight. The decision is
+   * Decides in several turns, while the caller keeps others waiting. A refusal is thrown when no write is in flight. The decision is
    * repeated if the state began anew meanwhile.
    */
   async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
@@ -372,38 +364,68 @@ class AcceptedWrites implements Projection {
     for (const { events } of this.#inFlight) this.#state.accept(events)
   }
 
-  /** Appends a large write, which is not accepted before it is durable. The caller holds the lock until then. */
+  /** Appends a large write, which is not accepted before it is durable. The caller keeps others waiting until then. */
   appendLarge(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
     return this.#journal.append({ expected: this.#state.head + 1, ...origin, events })
   }
 }
 
-/** Held by a decision that takes several turns: until then, the accepted state does not change. */
-export class DecisionLock {
-  #untilFree: Promise<void> | undefined
+/** How long decisions are made in one iteration of the event loop: further ones wait for the next. */
+const TURN_MS = 5
 
-  /** Undefined while the lock is free. Otherwise it resolves at its release; another may hold the lock by then, so ask again. */
-  get untilFree(): Promise<void> | undefined {
-    return this.#untilFree
+/** Decisions in the order of their arrival. One that takes several turns keeps the others waiting. */
+export class DecisionQueue {
+  readonly #waiting: (() => void)[] = []
+  #isHeld = false
+  /** How long decisions have taken in this iteration of the event loop. */
+  #spentMs = 0
+
+  /** Decides without a pause: before this returns, if nobody waits and there is time left. */
+  run<Result>(decide: () => Promise<Result>): Promise<Result> {
+    return this.#inOrder(() => {
+      const began = performance.now()
+      const decided = decide()
+      if (this.#spentMs === 0) setImmediate(() => this.#beginIteration())
+      this.#spentMs += performance.now() - began
+      return decided
+    })
   }
 
-  /** Takes a free lock at once, without a pause. `work` may release it before its end. */
-  async hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
-    while (this.#untilFree) await this.#untilFree
-    let resolve = (): void => {}
-    const released = new Promise<void>((resolved) => {
-      resolve = resolved
+  /** Decides in several turns. `work` may let others decide before its end. */
+  hold<Result>(work: (release: () => void) => Promise<Result>): Promise<Result> {
+    return this.#inOrder(async () => {
+      this.#isHeld = true
+      let isHolder = true
+      const release = (): void => {
+        if (!isHolder) return
+        isHolder = false
+        this.#isHeld = false
+        this.#continue()
+      }
+      try {
+        return await work(release)
+      } finally {
+        release()
+      }
     })
-    const release = (): void => {
-      // A second release must not free the lock of the next holder.
-      if (this.#untilFree === released) this.#untilFree = undefined
-      resolve()
-    }
-    this.#untilFree = released
-    try {
-      return await work(release)
-    } finally {
-      release()
-    }
+  }
+
+  /** Calls `begin`, which throws nothing, at once or later. */
+  #inOrder<Result>(begin: () => Promise<Result>): Promise<Result> {
+    if (this.#waiting.length === 0 && this.#mayBegin()) return begin()
+    return new Promise((resolve) => this.#waiting.push(() => resolve(begin())))
+  }
+
+  #mayBegin(): boolean {
+    return !this.#isHeld && this.#spentMs < TURN_MS
+  }
+
+  #beginIteration(): void {
+    this.#spentMs = 0
+    this.#continue()
+  }
+
+  #continue(): void {
+    while (this.#waiting.length > 0 && this.#mayBegin()) this.#waiting.shift()?.()
   }
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { promisify } from 'node:util'
+import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import type { Patch } from '../commands/command.ts'
 import { bytesOfValue } from '../json/bytes-of-value.ts'
 import * as CODE from '../json/char-codes.ts'
@@ -7,7 +8,8 @@ import { parsePatch } from '../json/json-patch.ts'
 import { invalidUtf8, parseJson, refuseNul } from '../json/parse.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Turn } from '../runtime/turns.ts'
+import { HighWaterMark } from '../runtime/memory.ts'
+import { Semaphore, type Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest } from './exchange.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
@@ -130,14 +132,29 @@ function isEmpty(json: JsonValue): boolean {
 /** The memory of a shorter body is not counted. */
 const SHORT_BYTES = 16 * 1024
 
-/** Bytes for each byte of a body while it is received: its chunks, and the body that they are joined to. */
+/** Bytes for each byte of a body while it is received or inflated: its chunks, and the body that they are joined to. */
 const GATHERED_BYTES = 2
-/** The largest window of Brotli (RFC 7932 §9.1), which a decoder may fill before it returns its first bytes. */
-const BROTLI_BYTES = 2 ** 24
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
-export const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
+interface Decoder {
+  readonly inflate: (bytes: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>
+  /** Highest number of bytes for each compressed byte. */
+  readonly ratio: number
+  /** The memory of the decoder besides its output. */
+  readonly bytes: number
+}
+
+const DEFLATED = { ratio: 1032, bytes: 64 * 1024 }
+export const DECODERS: Readonly<Record<string, Decoder>> = {
+  gzip: { ...DEFLATED, inflate: promisify(gunzip) },
+  deflate: { ...DEFLATED, inflate: promisify(inflate) },
+  // RFC 7932 §9.1: its window has up to 16 MiB, which a decoder may fill before it returns its first bytes.
+  br: { ratio: Number.POSITIVE_INFINITY, bytes: 2 ** 24, inflate: promisify(brotliDecompress) },
+}
+/** Bodies that are inflated at a time, as each may take much more memory than its compressed bytes. */
+const INFLATED_AT_ONCE = 2
+const inflating = new Semaphore(INFLATED_AT_ONCE)
 
 /** Highest size of a body after decompression. */
 interface BodyLimits {
@@ -146,102 +163,87 @@ interface BodyLimits {
   readonly listBytes: number
 }
 
-/**
- * Reads the body of a request, decompressed. Stops as soon as the limit is exceeded, so that a small body that inflates
- * to gigabytes costs no more than the limit.
- */
-export function gatherBody(httpRequest: HttpRequest, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+/** Reads the body of a request, decompressed. A small body that inflates to gigabytes costs no more than the limit. */
+export async function gatherBody(request: HttpRequest, limits: BodyLimits): Promise<Buffer> {
+  // User middleware has read it.
+  if (!request.incoming.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
+  normalizeCoding(request.incoming)
+  const coding = request.incoming.headers['content-encoding'] ?? 'identity'
+  const decoder = DECODERS[coding]
+  if (!decoder) return receive(request, limits)
+  const largest = Math.max(limits.bytes, limits.listBytes)
+  const sent = await receive(request, { bytes: largest, listBytes: largest })
+  return inflating.run(() => inflated(request, sent, decoder, limits))
+}
+
+/** Receives the bytes of a body as they are sent, and stops when a limit is exceeded. */
+function receive(httpRequest: HttpRequest, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
   const request = httpRequest.incoming
   return new Promise((resolve, reject) => {
-    // User middleware has read it.
-    if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
-    normalizeCoding(request)
-    const coding = request.headers['content-encoding']
-    const memory = new BodyMemory(httpRequest, coding === 'br' ? BROTLI_BYTES : 0)
-    const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
-    const announced = coding === undefined ? Number(request.headers['content-length'] ?? 0) : 0
+    const announced = Number(request.headers['content-length'] ?? 0)
     const largest = Math.max(bytes, listBytes)
     if (announced > largest) throw tooLarge(largest)
-    const source = decoder ? request.pipe(decoder) : request
     const parts: Buffer[] = []
     const chunks: Buffer[] = []
     let length = 0
+    const memory = new HighWaterMark({ hold: (bytes) => httpRequest.memoryFor('bodies').hold(bytes) })
     let limit: number | undefined
     const take = (chunk: Buffer): void => {
       if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
       length += chunk.length
-      limit ??= limitOf(chunk)
+      limit ??= limitOf(chunk, { bytes, listBytes })
       try {
         if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
-        memory.hold(length)
+        memory.reach(GATHERED_BYTES * (length - SHORT_BYTES))
       } catch (error) {
         fail(error as Error)
       }
     }
-    const endDecoder = (): void => {
-      if (!decoder) return
-      request.unpipe(decoder)
-      decoder.destroy()
-    }
-    const fail = (error: Error): void => {
-      // The rest is not inflated, and what was read is not held while the refusal is sent.
-      parts.length = 0
-      chunks.length = 0
-      source.off('data', take).off('end', end)
-      memory.release()
-      endDecoder()
-      reject(error)
-    }
-    const gone = (): void => {
-      if (!request.complete) fail(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
-    }
     const end = (): void => {
-      endDecoder()
       const body = joined([...parts, ...chunks], length)
-      memory.release(length)
+      leave(Math.max(0, length - SHORT_BYTES))
       resolve(body)
     }
-    source.on('data', take).on('end', end)
-    source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
-    if (decoder) request.on('error', gone)
-    request.on('close', gone)
+    /** A refused body is not held while the refusal is sent. */
+    const fail = (error: Error): void => {
+      parts.length = 0
+      chunks.length = 0
+      leave(0)
+      reject(error)
+    }
+    /** Holds only so many bytes from now on. */
+    const leave = (held: number): void => {
+      request.off('data', take).off('end', end).off('error', refuse).off('close', gone)
+      if (memory.bytes > held) httpRequest.memoryFor('bodies').count(held - memory.bytes)
+    }
+    const refuse = (error: Error): void => fail(bodyRefusal(error, limit ?? listBytes))
+    const gone = (): void => fail(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
+    request.on('data', take).on('end', end).on('error', refuse).on('close', gone)
   })
-
-  /** Undefined while only white space was read. */
-  function limitOf(chunk: Buffer): number | undefined {
-    const isList = beginsAsList(chunk)
-    return isList === undefined ? undefined : isList ? listBytes : bytes
-  }
 }
 
-/** The memory of a body while it is received, and of its decoder. */
-class BodyMemory {
-  readonly #request: HttpRequest
-  readonly #decoderBytes: number
-  #bytes = 0
+/** The limit of a body that begins with a chunk; undefined while only white space was read. */
+function limitOf(chunk: Buffer, { bytes, listBytes }: BodyLimits): number | undefined {
+  const isList = beginsAsList(chunk)
+  return isList === undefined ? undefined : isList ? listBytes : bytes
+}
 
-  constructor(request: HttpRequest, decoderBytes: number) {
-    this.#request = request
-    this.#decoderBytes = decoderBytes
-    this.#set(decoderBytes)
-  }
-
-  /** Holds memory for so many bytes of the body. */
-  hold(length: number): void {
-    this.#set(this.#decoderBytes + GATHERED_BYTES * Math.max(0, length - SHORT_BYTES))
-  }
-
-  /** Holds only a joined body of this length, if it is not short. */
-  release(length = 0): void {
-    this.#set(Math.max(0, length - SHORT_BYTES))
-  }
-
-  #set(bytes: number): void {
-    if (bytes === this.#bytes) return
-    const memory = this.#request.memoryFor('bodies')
-    if (bytes > this.#bytes) memory.hold(bytes - this.#bytes)
-    else memory.count(bytes - this.#bytes)
-    this.#bytes = bytes
+/** Inflates a body, and holds memory for it. */
+async function inflated(request: HttpRequest, sent: Buffer, decoder: Decoder, limits: BodyLimits): Promise<Buffer> {
+  const largest = Math.max(limits.bytes, limits.listBytes)
+  const memory = request.memoryFor('bodies')
+  const held = decoder.bytes + GATHERED_BYTES * Math.min(largest, decoder.ratio * sent.length)
+  memory.hold(held)
+  try {
+    const body = await decoder.inflate(sent, { maxOutputLength: largest })
+    const limit = limitOf(body, limits) ?? limits.bytes
+    if (body.length > limit) throw tooLarge(limit)
+    memory.count(body.length)
+    return body
+  } catch (error) {
+    throw bodyRefusal(error as Error, largest)
+  } finally {
+    memory.count(-held)
   }
 }
 
@@ -302,7 +304,7 @@ const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PRE
 export function bodyRefusal(error: Error, limitBytes: number, describe = unreadable): Error {
   const { code, message } = error as BodyError
   const status = statusOf(error as BodyError)
-  if (status === 413) return tooLarge(limitBytes)
+  if (status === 413 || code === 'ERR_BUFFER_TOO_LARGE') return tooLarge(limitBytes)
   if (status === 415) return new Refusal('UnsupportedMediaType', `The body is not accepted: ${message}.`)
   if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
     return new Refusal('Invalid', describe(message))

@@ -8,6 +8,7 @@ import {
 } from '../commands/restore.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
+import { DEFAULT_ITEM_VALUES } from '../json/parse.ts'
 import { pointer } from '../json/paths.ts'
 import { isObject, type JsonObject } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
@@ -16,12 +17,12 @@ import type { Views } from '../projections/views.ts'
 import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
-import { hasBody, type ParseOptions, readBody } from './bodies.ts'
+import { hasBody, readBody } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
 import { authorOf } from './requests.ts'
 
-export type RestorationOptions = Pick<ApiOptions, 'handler' | 'views' | 'past' | 'journal' | 'now'> & ParseOptions
+export type RestorationOptions = Pick<ApiOptions, 'handler' | 'views' | 'past' | 'journal' | 'now' | 'turns'>
 
 /** Highest number of changes in the response; the journal has all of them. */
 const CHANGES = 1000
@@ -152,9 +153,9 @@ async function parseRestore(
 async function readRequest(
   request: HttpRequest,
   { required, properties, examples }: RequestSchema,
-  options: ParseOptions,
+  { turns }: Pick<ApiOptions, 'turns'>,
 ): Promise<JsonObject> {
-  const { json } = await readBody(request, [JSON_TYPE], options)
+  const { json } = await readBody(request, [JSON_TYPE], { turns, limits: { itemValues: DEFAULT_ITEM_VALUES } })
   if (!isObject(json)) {
     throw new Refusal('Unprocessable', `The request must be an object, such as ${JSON.stringify(examples[0])}.`)
   }
@@ -191,7 +192,12 @@ export const RESET_SCHEMA = {
 } as const satisfies JsonObject
 
 /** POST to `/admin/reset`. */
-export async function resetAll(request: HttpRequest, reply: Reply, reset: Reset, options: ParseOptions): Promise<void> {
+export async function resetAll(
+  request: HttpRequest,
+  reply: Reply,
+  reset: Reset,
+  options: Pick<ApiOptions, 'turns'>,
+): Promise<void> {
   if (request.querystring !== '') throw new Refusal('Invalid', 'A reset takes no parameters; dryRun is in its body.')
   const { dryRun } = hasBody(request.headers) ? await readRequest(request, RESET_SCHEMA, options) : {}
   const isDryRun = dryRun === true

@@ -61,7 +61,7 @@ interface ComputedState {
 }
 
 /** A past state of a collection. */
-export interface PastState extends CollectionSnapshot {
+interface PastState extends CollectionSnapshot {
   /** The memory that is held for it. */
   readonly memoryBytes: number
 }

@@ -123,7 +123,6 @@ function adminOptionsOf(context: ServiceContext): AdminOptions {
     journal,
     now: () => engine.now(),
     turns: new Turns({ memory: dependencies.memory }),
-    limits: settings.limits,
   }
 }
 

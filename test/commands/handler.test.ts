@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from '../../src/commands/command.ts'
-import { CommandHandler, DecisionLock } from '../../src/commands/handler.ts'
+import { CommandHandler, DecisionQueue } from '../../src/commands/handler.ts'
 import { IdempotencyKeys } from '../../src/commands/idempotency-keys.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import {
@@ -442,46 +442,75 @@ class Work {
   }
 }
 
-test('a lock is held by one after the other in their order', async () => {
-  const lock = new DecisionLock()
-  assert.equal(lock.untilFree, undefined)
+const iteration = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+test('decisions that take several turns are made one after the other, and others in their order in between', async () => {
+  const queue = new DecisionQueue()
+  const decided: string[] = []
+  const decide = (name: string): Promise<unknown> => queue.run(async () => decided.push(name))
   const [one, other] = [new Work(), new Work()]
-  const first = lock.hold(one.run)
-  const second = lock.hold(other.run)
-  await new Promise<void>((resolve) => setImmediate(resolve))
-  assert.deepEqual([one.begun, other.begun], [true, false])
+  void decide('first')
+  const first = queue.hold(one.run)
+  void decide('second')
+  const second = queue.hold(other.run)
+  const last = decide('third')
+  await iteration()
+  assert.deepEqual([one.begun, other.begun, decided], [true, false, ['first']])
   one.end()
   await first
-  await new Promise<void>((resolve) => setImmediate(resolve))
-  assert.equal(other.begun, true)
-  assert.notEqual(lock.untilFree, undefined)
+  await iteration()
+  assert.deepEqual([other.begun, decided], [true, ['first', 'second']])
   other.end()
   await second
-  assert.equal(lock.untilFree, undefined)
+  await last
+  assert.deepEqual(decided, ['first', 'second', 'third'])
 })
 
-test('a lock that is released early is free, and stays that of its next holder', async () => {
-  const lock = new DecisionLock()
+test('a decision that lets others decide early keeps nobody waiting at its end', async () => {
+  const queue = new DecisionQueue()
   const [one, other] = [new Work(), new Work()]
-  const first = lock.hold(async (release) => {
+  const first = queue.hold(async (release) => {
     release()
     await one.run()
   })
-  assert.equal(lock.untilFree, undefined)
-  const second = lock.hold(other.run)
+  const second = queue.hold(other.run)
   assert.equal(other.begun, true)
   one.end()
   await first
-  assert.notEqual(lock.untilFree, undefined)
+  let isDecided = false
+  const third = queue.run(async () => {
+    isDecided = true
+  })
+  await iteration()
+  assert.equal(isDecided, false, 'the second is not over')
   other.end()
   await second
+  await third
 })
 
-test('a lock is released by work that fails', async () => {
-  const lock = new DecisionLock()
-  const failing = lock.hold(async () => {
+test('work that fails keeps nobody waiting', async () => {
+  const queue = new DecisionQueue()
+  const failing = queue.hold(async () => {
     throw new Error('broken')
   })
   await assert.rejects(failing, /broken/)
-  assert.equal(lock.untilFree, undefined)
+  assert.equal(await queue.run(async () => 'decided'), 'decided')
+})
+
+test('long decisions are made in several iterations of the event loop, in their order, also beside one that takes several', async () => {
+  const queue = new DecisionQueue()
+  const decided: string[] = []
+  const decide = (name: string): Promise<unknown> =>
+    queue.run(async () => {
+      const began = performance.now()
+      while (performance.now() - began < 6);
+      decided.push(name)
+    })
+  void decide('1')
+  void decide('2')
+  void queue.hold(async () => decided.push('3'))
+  const last = decide('4')
+  assert.deepEqual(decided, ['1'])
+  await last
+  assert.deepEqual(decided, ['1', '2', '3', '4'])
 })

@@ -58,6 +58,36 @@ test('a read pipelined behind a write shows it, and the writes share a flush', a
   }
 })
 
+test('pipelined writes of items are made in their order, long and short, also while others write long ones', async (t) => {
+  let isOver = false
+  const others = Array.from({ length: 4 }, async (_, id) => {
+    const headers = { 'Content-Type': 'application/merge-patch+json' }
+    for (let n = 0; !isOver; n++) await send(url, 'PATCH', `/api/long/${id}`, { headers, body: `{"n":${n}}` })
+  })
+  try {
+    for (let round = 0; round < 20; round++) {
+      const connection = await openClosing(t, url)
+      const name = `ordered${round}`
+      const to = (path: string, body: string) =>
+        `${path} HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      const text = (n: number): string => (n % 4 === 1 ? 'x'.repeat(100_000) : '')
+      const writes = Array.from({ length: 12 }, (_, n) => to(`POST /api/${name}`, `{"n":${n},"text":"${text(n)}"}`))
+      connection.socket.write(writes.join(''))
+      for (const _ of writes) assert.equal((await connection.next())?.status, 201)
+      const items = (await send(url, 'GET', `/api/${name}?sort=id`)).json<{ n: number }[]>()
+      const expected = writes.map((_, n) => n)
+      assert.deepEqual(
+        items.map(({ n }) => n),
+        expected,
+        `round ${round}`,
+      )
+    }
+  } finally {
+    isOver = true
+    await Promise.all(others)
+  }
+})
+
 test('a truncated last request is rejected after the earlier ones were answered', async (t) => {
   const connection = await openClosing(t, url)
   connection.socket.write(`${get('/api/things?q=nothing').repeat(50)}${get('/api/things/7')}rubbish\r\n\r\n`)

@@ -4,8 +4,8 @@ import { connect, type Socket } from 'node:net'
 import { after, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { gzipSync } from 'node:zlib'
-import { until, within } from '../support/deadline.ts'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { once, until, within } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -121,6 +121,21 @@ test('the memory of a page is released when its client goes away', async () => {
     socket.destroy()
     await isReleased('responses')
   }
+})
+
+test('a Brotli body holds memory while it is inflated, and not while the server waits for it', async () => {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  const fields = `Host: ${hostname}\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 20\r\n`
+  socket.write(`POST /api/slow HTTP/1.1\r\n${fields}Expect: 100-continue\r\n\r\n`)
+  const [begun] = (await once(socket, 'data')) as [Buffer]
+  assert.match(begun.toString(), /^HTTP\/1\.1 100 /)
+  assert.equal(await held('bodies'), 0)
+  socket.destroy()
+  const headers = { 'Content-Type': 'application/json', 'Content-Encoding': 'br' }
+  const refused = await send(url, 'POST', '/api/slow', { headers, body: brotliCompressSync('{"n":1}') })
+  assert.equal(refused.status, 422, 'its decoder does not fit')
+  await isReleased('bodies')
 })
 
 test('unread streams of long events hold memory, further ones are 503, and what is read to its end is complete', async () => {
