@@ -41,6 +41,8 @@ interface HandlerOptions {
   /** Finds items for deletions by filter. */
   readonly select: SelectItems
   readonly memory: MemoryBudget
+  /** Since any moment. */
+  readonly elapsedMs: () => number
 }
 
 /**
@@ -60,11 +62,12 @@ export class CommandHandler implements Projection {
   readonly #accepted: AcceptedWrites
   readonly #requests: IdempotentRequests
   readonly #select: SelectItems
-  readonly #decisions = new DecisionQueue()
+  readonly #decisions: DecisionQueue
   readonly #memory: MemoryBudget
   readonly #turns: Turns
 
-  constructor({ journal, durable, rules, now, idempotencyKeys, select, memory }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, idempotencyKeys, select, memory, elapsedMs }: HandlerOptions) {
+    this.#decisions = new DecisionQueue(elapsedMs)
     this.#memory = memory
     this.#turns = new Turns({ memory, kind: 'writes' })
     this.#journal = journal
@@ -185,8 +188,10 @@ export class CommandHandler implements Projection {
       })
       const { head, events } = decided
       if (isDryRun || events.length === 0) {
+        // Not those of later writes.
+        const { flushed } = this.#accepted
         release()
-        await this.#accepted.flushed
+        await flushed
         return { ...decided, position: head }
       }
       const isInParts = isLarge(events)
@@ -375,18 +380,23 @@ const TURN_MS = 5
 
 /** Decisions in the order of their arrival. One that takes several turns keeps the others waiting. */
 export class DecisionQueue {
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting = new Set<() => void>()
+  readonly #elapsedMs: () => number
   #isHeld = false
   /** How long decisions have taken in this iteration of the event loop. */
   #spentMs = 0
 
+  constructor(elapsedMs: () => number) {
+    this.#elapsedMs = elapsedMs
+  }
+
   /** Decides without a pause: before this returns, if nobody waits and there is time left. */
   run<Result>(decide: () => Promise<Result>): Promise<Result> {
     return this.#inOrder(() => {
-      const began = performance.now()
+      const began = this.#elapsedMs()
       const decided = decide()
       if (this.#spentMs === 0) setImmediate(() => this.#beginIteration())
-      this.#spentMs += performance.now() - began
+      this.#spentMs += this.#elapsedMs() - began
       return decided
     })
   }
@@ -400,7 +410,8 @@ export class DecisionQueue {
         if (!isHolder) return
         isHolder = false
         this.#isHeld = false
-        this.#continue()
+        // The holder goes on before others decide.
+        queueMicrotask(() => this.#continue())
       }
       try {
         return await work(release)
@@ -412,8 +423,8 @@ export class DecisionQueue {
 
   /** Calls `begin`, which throws nothing, at once or later. */
   #inOrder<Result>(begin: () => Promise<Result>): Promise<Result> {
-    if (this.#waiting.length === 0 && this.#mayBegin()) return begin()
-    return new Promise((resolve) => this.#waiting.push(() => resolve(begin())))
+    if (this.#waiting.size === 0 && this.#mayBegin()) return begin()
+    return new Promise((resolve) => this.#waiting.add(() => resolve(begin())))
   }
 
   #mayBegin(): boolean {
@@ -426,6 +437,10 @@ export class DecisionQueue {
   }
 
   #continue(): void {
-    while (this.#waiting.length > 0 && this.#mayBegin()) this.#waiting.shift()?.()
+    for (const begin of this.#waiting) {
+      if (!this.#mayBegin()) return
+      this.#waiting.delete(begin)
+      begin()
+    }
   }
 }

@@ -228,6 +228,7 @@ export class DurableProjections extends Projections {
       rules: { ...rules, nowMs, received: receipts(nowMs) },
       now,
       memory: this.#options.dependencies.memory,
+      elapsedMs: this.#options.dependencies.elapsedMs,
       idempotencyKeys: this.idempotencyKeys,
       select: (command, memory) => this.#select(command, memory),
     })

@@ -67,9 +67,10 @@ export class Turns {
   readonly #later: (work: () => void) => void
   readonly #waiting: TaskTurn[] = []
   /** Those of the tasks that found no time left. */
-  readonly #toBegin: (() => void)[] = []
+  readonly #toBegin = new Set<() => void>()
   #isScheduled = false
   #isForShortest = false
+  #iteration = 0
   /** Whether this iteration of the event loop is for tasks that are to begin. */
   #isForNew = false
   /** Time spent on new tasks in this iteration of the event loop. */
@@ -108,14 +109,15 @@ export class Turns {
   }
 
   #whenThereIsTime<Result>(begin: () => Result | Promise<Result>): Result | Promise<Result> {
-    if (this.#spentMs < TURN_MS && this.#toBegin.length === 0) return begin()
-    return new Promise((resolve) => this.#toBegin.push(() => resolve((async () => begin())())))
+    if (this.#spentMs < TURN_MS && this.#toBegin.size === 0) return begin()
+    return new Promise((resolve) => this.#toBegin.add(() => resolve((async () => begin())())))
   }
 
   async #run<Result>(task: (turn: Turn) => Result | Promise<Result>, asker?: Asker): Promise<Result> {
     if (asker?.isGone()) throw new Abandoned()
     const firstMs = this.#waiting.length === 0 ? TURN_MS : SHORT_MS
     const turn = new TaskTurn(this.#now, firstMs, asker, this.#newMemory, () => this.#wait(turn))
+    turn.iteration = this.#iteration
     try {
       return await this.#begin(task, turn)
     } finally {
@@ -138,14 +140,14 @@ export class Turns {
     this.#schedule()
   }
 
-  /** Counts the time of a task until its first pause, or its end, also when it waits for something else meanwhile. */
+  /** Counts the time of a task in the iteration in which it began, until its first pause. */
   #count(turn: TaskTurn): void {
-    this.#spentMs += turn.takeUncounted()
+    if (turn.iteration === this.#iteration) this.#spentMs += turn.takeUncounted()
     this.#schedule()
   }
 
   #schedule(): void {
-    if (this.#isScheduled || (this.#waiting.length + this.#toBegin.length === 0 && this.#spentMs === 0)) return
+    if (this.#isScheduled || (this.#waiting.length + this.#toBegin.size === 0 && this.#spentMs === 0)) return
     this.#isScheduled = true
     this.#later(() => this.#continue())
   }
@@ -154,8 +156,13 @@ export class Turns {
   #continue(): void {
     this.#isScheduled = false
     this.#spentMs = 0
+    this.#iteration++
     this.#isForNew = !this.#isForNew || this.#waiting.length === 0
-    while (this.#isForNew && this.#toBegin.length > 0 && this.#spentMs < TURN_MS) this.#toBegin.shift()?.()
+    for (const begin of this.#isForNew ? this.#toBegin : []) {
+      if (this.#spentMs >= TURN_MS) break
+      this.#toBegin.delete(begin)
+      begin()
+    }
     if (this.#waiting.length > 0 && this.#spentMs < TURN_MS) {
       this.#isForShortest = !this.#isForShortest
       const next = this.#waiting.reduce((best, turn) => (this.#isBefore(turn, best) ? turn : best))
@@ -173,6 +180,8 @@ export class Turns {
 
 class TaskTurn implements Turn {
   estimatedMs = 0
+  /** In which it began. */
+  iteration = 0
   readonly arrivedMs: number
   /** How long the task has taken, not counting the time that it waited. */
   spentMs = 0

@@ -30,6 +30,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
   const handler = new CommandHandler({
     journal,
     memory: UNLIMITED,
+    elapsedMs: () => 0,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now: () => NOW,

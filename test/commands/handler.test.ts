@@ -95,6 +95,7 @@ function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, no
   const handler = new CommandHandler({
     journal,
     memory: UNLIMITED,
+    elapsedMs: () => 0,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now,
@@ -329,6 +330,7 @@ test('a handler knows idempotency keys that were answered before it started', as
   const restarted = new CommandHandler({
     journal,
     memory: UNLIMITED,
+    elapsedMs: () => 0,
     durable: views.any,
     rules: RULES,
     now: () => NOW,
@@ -445,7 +447,7 @@ class Work {
 const iteration = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 test('decisions that take several turns are made one after the other, and others in their order in between', async () => {
-  const queue = new DecisionQueue()
+  const queue = new DecisionQueue(() => 0)
   const decided: string[] = []
   const decide = (name: string): Promise<unknown> => queue.run(async () => decided.push(name))
   const [one, other] = [new Work(), new Work()]
@@ -467,7 +469,7 @@ test('decisions that take several turns are made one after the other, and others
 })
 
 test('a decision that lets others decide early keeps nobody waiting at its end', async () => {
-  const queue = new DecisionQueue()
+  const queue = new DecisionQueue(() => 0)
   const [one, other] = [new Work(), new Work()]
   const first = queue.hold(async (release) => {
     release()
@@ -489,7 +491,7 @@ test('a decision that lets others decide early keeps nobody waiting at its end',
 })
 
 test('work that fails keeps nobody waiting', async () => {
-  const queue = new DecisionQueue()
+  const queue = new DecisionQueue(() => 0)
   const failing = queue.hold(async () => {
     throw new Error('broken')
   })
@@ -498,12 +500,12 @@ test('work that fails keeps nobody waiting', async () => {
 })
 
 test('long decisions are made in several iterations of the event loop, in their order, also beside one that takes several', async () => {
-  const queue = new DecisionQueue()
+  let ms = 0
+  const queue = new DecisionQueue(() => ms)
   const decided: string[] = []
   const decide = (name: string): Promise<unknown> =>
     queue.run(async () => {
-      const began = performance.now()
-      while (performance.now() - began < 6);
+      ms += 6
       decided.push(name)
     })
   void decide('1')
@@ -513,4 +515,15 @@ test('long decisions are made in several iterations of the event loop, in their 
   assert.deepEqual(decided, ['1'])
   await last
   assert.deepEqual(decided, ['1', '2', '3', '4'])
+})
+
+test('a dry run does not wait for writes that came after it', async () => {
+  const { handle, handler, journal } = handlerOn(new HeldJournal())
+  const items = [{ item: { n: 1 } }]
+  const dryRun = handler.bulk({ type: 'CreateItems', collection: 'others', items, isLenient: false }, ORIGIN, true)
+  const later = handle(create(1))
+  assert.equal((await dryRun).events.length, 2)
+  await iteration()
+  journal.flush()
+  await later
 })
