@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
-import { brotliDecompress, gunzip, inflate } from 'node:zlib'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { Patch } from '../commands/command.ts'
 import { bytesOfValue } from '../json/bytes-of-value.ts'
 import * as CODE from '../json/char-codes.ts'
@@ -137,22 +136,10 @@ const GATHERED_BYTES = 2
 /** Chunks that are joined while a body is received, as each takes some 200 bytes beside its own. */
 const JOINED_CHUNKS = 1024
 
-interface Decoder {
-  readonly inflate: (bytes: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>
-  /** Highest number of bytes for each compressed byte. */
-  readonly ratio: number
-  /** The memory of the decoder besides its output. */
-  readonly bytes: number
-}
-
-const DEFLATED = { ratio: 1032, bytes: 64 * 1024 }
-export const DECODERS: Readonly<Record<string, Decoder>> = {
-  gzip: { ...DEFLATED, inflate: promisify(gunzip) },
-  deflate: { ...DEFLATED, inflate: promisify(inflate) },
-  // RFC 7932 §9.1: its window has up to 16 MiB, which a decoder may fill before it returns its first bytes.
-  br: { ratio: Number.POSITIVE_INFINITY, bytes: 2 ** 24, inflate: promisify(brotliDecompress) },
-}
-/** Bodies that are inflated at a time, as each may take much more memory than its compressed bytes. */
+export const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
+/** The largest window of Brotli (RFC 7932 §9.1), which a decoder may fill before it returns its first bytes. */
+const BROTLI_BYTES = 2 ** 24
+/** Bodies that are inflated at a time, as a decoder may take much more memory than the compressed bytes. */
 const INFLATED_AT_ONCE = 2
 const inflating = new Semaphore(INFLATED_AT_ONCE)
 
@@ -169,82 +156,133 @@ export async function gatherBody(request: HttpRequest, limits: BodyLimits): Prom
   if (!request.incoming.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
   normalizeCoding(request.incoming)
   const coding = request.incoming.headers['content-encoding'] ?? 'identity'
-  const decoder = DECODERS[coding]
-  if (!decoder) return receive(request, limits)
+  if (!Object.hasOwn(DECODERS, coding)) return receive(request, limits)
   const largest = Math.max(limits.bytes, limits.listBytes)
   const sent = await receive(request, { bytes: largest, listBytes: largest })
-  return inflating.run(() => inflated(request, sent, decoder, limits))
+  return inflating.run(() => inflated(request, sent, coding as keyof typeof DECODERS, limits))
 }
 
 /** Receives the bytes of a body as they are sent, and stops when a limit is exceeded. */
-function receive(httpRequest: HttpRequest, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+function receive(httpRequest: HttpRequest, limits: BodyLimits): Promise<Buffer> {
   const request = httpRequest.incoming
   return new Promise((resolve, reject) => {
     const announced = Number(request.headers['content-length'] ?? 0)
-    const largest = Math.max(bytes, listBytes)
+    const largest = Math.max(limits.bytes, limits.listBytes)
     if (announced > largest) throw tooLarge(largest)
-    const parts: Buffer[] = []
-    const chunks: Buffer[] = []
-    let length = 0
-    const memory = new HighWaterMark({ hold: (bytes) => httpRequest.memoryFor('bodies').hold(bytes) })
-    let limit: number | undefined
+    const gathering = new Gathering(httpRequest, limits, announced)
     const take = (chunk: Buffer): void => {
-      if (chunks.push(chunk) === JOINED_CHUNKS) parts.push(Buffer.concat(chunks.splice(0)))
-      length += chunk.length
-      limit ??= limitOf(chunk, { bytes, listBytes })
       try {
-        if (length > (limit ?? bytes) || (limit !== undefined && announced > limit)) throw tooLarge(limit ?? bytes)
-        memory.reach(GATHERED_BYTES * (length - SHORT_BYTES))
+        gathering.add(chunk)
       } catch (error) {
         fail(error as Error)
       }
     }
-    const end = (): void => {
-      const body = joined([...parts, ...chunks], length)
-      leave(Math.max(0, length - SHORT_BYTES))
-      resolve(body)
+    const leave = (): void => {
+      request.off('data', take).off('end', end).off('error', refuse).off('close', gone)
     }
-    /** A refused body is not held while the refusal is sent. */
+    const end = (): void => {
+      leave()
+      resolve(gathering.end())
+    }
     const fail = (error: Error): void => {
-      parts.length = 0
-      chunks.length = 0
-      leave(0)
+      leave()
+      gathering.drop()
       reject(error)
     }
-    /** Holds only so many bytes from now on. */
-    const leave = (held: number): void => {
-      request.off('data', take).off('end', end).off('error', refuse).off('close', gone)
-      if (memory.bytes > held) httpRequest.memoryFor('bodies').count(held - memory.bytes)
-    }
-    const refuse = (error: Error): void => fail(bodyRefusal(error, limit ?? listBytes))
-    const gone = (): void => fail(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
+    const refuse = (error: Error): void => fail(bodyRefusal(error, largest))
+    const gone = (): void => fail(clientGone())
     request.on('data', take).on('end', end).on('error', refuse).on('close', gone)
   })
+}
+
+/** Inflates a body as far as the limits allow. */
+async function inflated(
+  request: HttpRequest,
+  sent: Buffer,
+  coding: keyof typeof DECODERS,
+  limits: BodyLimits,
+): Promise<Buffer> {
+  // Its memory is not counted any more.
+  if (request.incoming.socket.destroyed) throw clientGone()
+  const gathering = new Gathering(request, limits, 0, coding === 'br' ? BROTLI_BYTES : 0)
+  try {
+    const decoder = DECODERS[coding]()
+    decoder.end(sent)
+    for await (const chunk of decoder) gathering.add(chunk as Buffer)
+    return gathering.end()
+  } catch (error) {
+    gathering.drop()
+    throw bodyRefusal(error as Error, Math.max(limits.bytes, limits.listBytes))
+  } finally {
+    request.memoryFor('bodies').count(-heldFor(sent.length))
+  }
+}
+
+function clientGone(): Refusal {
+  return new Refusal('Invalid', 'The body could not be read: the client disconnected.')
+}
+
+/** The memory that is counted for a body of this length. */
+function heldFor(length: number): number {
+  return Math.max(0, length - SHORT_BYTES)
+}
+
+/** The chunks of a body, within its limits, and the memory that they take. */
+class Gathering {
+  readonly #request: HttpRequest
+  readonly #limits: BodyLimits
+  /** The length that the client announced; 0 if it did not. */
+  readonly #announced: number
+  readonly #decoderBytes: number
+  readonly #mark: HighWaterMark
+  #parts: Buffer[] = []
+  #chunks: Buffer[] = []
+  #length = 0
+  /** Undefined while only white space was read. */
+  #limit: number | undefined
+
+  constructor(request: HttpRequest, limits: BodyLimits, announced: number, decoderBytes = 0) {
+    this.#request = request
+    this.#limits = limits
+    this.#announced = announced
+    this.#decoderBytes = decoderBytes
+    this.#mark = new HighWaterMark({ hold: (bytes) => request.memoryFor('bodies').hold(bytes) })
+    this.#mark.reach(decoderBytes)
+  }
+
+  /** @throws {Refusal} when a limit or the memory is exceeded. */
+  add(chunk: Buffer): void {
+    if (this.#chunks.push(chunk) === JOINED_CHUNKS) this.#parts.push(Buffer.concat(this.#chunks.splice(0)))
+    this.#length += chunk.length
+    this.#limit ??= limitOf(chunk, this.#limits)
+    const limit = this.#limit ?? this.#limits.bytes
+    if (this.#length > limit || (this.#limit !== undefined && this.#announced > limit)) throw tooLarge(limit)
+    this.#mark.reach(this.#decoderBytes + GATHERED_BYTES * heldFor(this.#length))
+  }
+
+  /** The whole body. */
+  end(): Buffer {
+    const body = joined([...this.#parts, ...this.#chunks], this.#length)
+    this.#holdOnly(heldFor(this.#length))
+    return body
+  }
+
+  /** A refused body is not held while the refusal is sent. */
+  drop(): void {
+    this.#parts = []
+    this.#chunks = []
+    this.#holdOnly(0)
+  }
+
+  #holdOnly(bytes: number): void {
+    if (this.#mark.bytes > bytes) this.#request.memoryFor('bodies').count(bytes - this.#mark.bytes)
+  }
 }
 
 /** The limit of a body that begins with a chunk; undefined while only white space was read. */
 function limitOf(chunk: Buffer, { bytes, listBytes }: BodyLimits): number | undefined {
   const isList = beginsAsList(chunk)
   return isList === undefined ? undefined : isList ? listBytes : bytes
-}
-
-/** Inflates a body, and holds memory for it. */
-async function inflated(request: HttpRequest, sent: Buffer, decoder: Decoder, limits: BodyLimits): Promise<Buffer> {
-  const largest = Math.max(limits.bytes, limits.listBytes)
-  const memory = request.memoryFor('bodies')
-  const held = decoder.bytes + GATHERED_BYTES * Math.min(largest, decoder.ratio * sent.length)
-  memory.hold(held)
-  try {
-    const body = await decoder.inflate(sent, { maxOutputLength: largest })
-    const limit = limitOf(body, limits) ?? limits.bytes
-    if (body.length > limit) throw tooLarge(limit)
-    memory.count(body.length)
-    return body
-  } catch (error) {
-    throw bodyRefusal(error as Error, largest)
-  } finally {
-    memory.count(-held)
-  }
 }
 
 function joined(chunks: readonly Buffer[], length: number): Buffer {
@@ -304,7 +342,7 @@ const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PRE
 export function bodyRefusal(error: Error, limitBytes: number, describe = unreadable): Error {
   const { code, message } = error as BodyError
   const status = statusOf(error as BodyError)
-  if (status === 413 || code === 'ERR_BUFFER_TOO_LARGE') return tooLarge(limitBytes)
+  if (status === 413) return tooLarge(limitBytes)
   if (status === 415) return new Refusal('UnsupportedMediaType', `The body is not accepted: ${message}.`)
   if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
     return new Refusal('Invalid', describe(message))
