@@ -117,7 +117,7 @@ export async function openTestEngine(
   now: () => Date = () => new Date('2026-11-20T12:00:00.000Z'),
   schedule: Schedule = soon,
   laterMs = LATER_MS,
-  elapsedMs: () => number = () => performance.now(),
+  elapsedMs: () => number = () => 0,
 ): Promise<OpenedEngine> {
   const failures: unknown[] = []
   const memory = new MemoryBudget((settings.limits ?? SETTINGS.limits).memoryBytes)
