@@ -14,7 +14,7 @@ import {
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { Memory, type MemoryBudget } from '../runtime/memory.ts'
-import { type Turn, Turns } from '../runtime/turns.ts'
+import { TURN_MS, type Turn, Turns } from '../runtime/turns.ts'
 import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
 import { type NotCreatedItems, notCreatedBefore } from './create-items.ts'
@@ -41,7 +41,7 @@ interface HandlerOptions {
   /** Finds items for deletions by filter. */
   readonly select: SelectItems
   readonly memory: MemoryBudget
-  /** Since any moment. */
+  /** Milliseconds since any moment. */
   readonly elapsedMs: () => number
 }
 
@@ -326,8 +326,8 @@ class AcceptedWrites implements Projection {
   }
 
   /**
-   * Decides in several turns, while the caller keeps others waiting. A refusal is thrown when no write is in flight. The decision is
-   * repeated if the state began anew meanwhile.
+   * Decides in several turns, while the caller keeps others waiting. A refusal is thrown when no write is in flight. The
+   * decision is repeated if the state began anew meanwhile.
    */
   async decideInTurns<T>(decision: (state: Overlay) => Promise<T>): Promise<T & { readonly head: Position }> {
     for (;;) {
@@ -375,10 +375,10 @@ class AcceptedWrites implements Projection {
   }
 }
 
-/** How long decisions are made in one iteration of the event loop: further ones wait for the next. */
-const TURN_MS = 5
-
-/** Decisions in the order of their arrival. One that takes several turns keeps the others waiting. */
+/**
+ * Decisions in the order of their arrival, for TURN_MS in an iteration of the event loop. One that takes several turns
+ * keeps the others waiting.
+ */
 export class DecisionQueue {
   readonly #waiting = new Set<() => void>()
   readonly #elapsedMs: () => number

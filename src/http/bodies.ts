@@ -159,7 +159,11 @@ export async function gatherBody(request: HttpRequest, limits: BodyLimits): Prom
   if (!Object.hasOwn(DECODERS, coding)) return receive(request, limits)
   const largest = Math.max(limits.bytes, limits.listBytes)
   const sent = await receive(request, { bytes: largest, listBytes: largest })
-  return inflating.run(() => inflated(request, sent, coding as keyof typeof DECODERS, limits))
+  try {
+    return await inflating.run(() => inflated(request, sent, coding as keyof typeof DECODERS, limits))
+  } finally {
+    request.memoryFor('bodies').count(-heldFor(sent.length))
+  }
 }
 
 /** Receives the bytes of a body as they are sent, and stops when a limit is exceeded. */
@@ -202,7 +206,7 @@ async function inflated(
   coding: keyof typeof DECODERS,
   limits: BodyLimits,
 ): Promise<Buffer> {
-  // Its memory is not counted any more.
+  // Nobody waits for it, and its memory is not counted any more.
   if (request.incoming.socket.destroyed) throw clientGone()
   const gathering = new Gathering(request, limits, 0, coding === 'br' ? BROTLI_BYTES : 0)
   try {
@@ -213,8 +217,6 @@ async function inflated(
   } catch (error) {
     gathering.drop()
     throw bodyRefusal(error as Error, Math.max(limits.bytes, limits.listBytes))
-  } finally {
-    request.memoryFor('bodies').count(-heldFor(sent.length))
   }
 }
 

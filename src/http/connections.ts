@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
+import { TURN_MS } from '../runtime/turns.ts'
 import { allowHalfOpen, correctIdleConnections, intercept, stopParsing } from './node-http-internals.ts'
 import {
   answerClientError,
@@ -58,8 +59,6 @@ const MOST_UNANSWERED = 32
  * destroyed.
  */
 const MOST_WAITING = 20_000
-/** How long requests are started in one iteration of the event loop: further ones wait for the next iteration. */
-const TURN_MS = 5
 /** How long a client that has closed its side waits for a response to begin. */
 const HALF_CLOSED_MS = 5000
 /** Long polls of Socket.IO are aborted at once, as they may wait for ever. */
@@ -79,7 +78,7 @@ export class Connections {
   /** Connections with a request to start, in order. */
   readonly #ready = new Set<HttpConnection>()
   #isTurnComing = false
-  /** How long starting requests has taken in this iteration of the event loop. */
+  /** How long starting requests has taken in this iteration of the event loop; after TURN_MS they wait for the next. */
   #spentMs = 0
   #isReadingNothing = false
   #waiting = 0

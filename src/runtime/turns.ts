@@ -1,8 +1,11 @@
 import { Refusal } from './errors.ts'
 import { Memory, type MemoryBudget, type MemoryKind, UNLIMITED } from './memory.ts'
 
-/** How long all tasks of a `Turns` together block the event loop, plus the duration of one item. */
-const TURN_MS = 5
+/**
+ * How long all tasks of a `Turns` together block the event loop, plus the duration of one item. In the same way requests
+ * begin and writes are decided.
+ */
+export const TURN_MS = 5
 /** Highest length of a text that is joined and encoded at once: 30 ms of two-byte characters, 10 ms of others. */
 export const CHARACTERS_AT_ONCE = 2 ** 22
 /** A task that takes less time than this is not interrupted, even if others wait. */
@@ -66,7 +69,7 @@ export class Turns {
   readonly #now: () => number
   readonly #later: (work: () => void) => void
   readonly #waiting: TaskTurn[] = []
-  /** Those of the tasks that found no time left. */
+  /** Begin the tasks that found no time left, in order. */
   readonly #toBegin = new Set<() => void>()
   #isScheduled = false
   #isForShortest = false
@@ -180,7 +183,7 @@ export class Turns {
 
 class TaskTurn implements Turn {
   estimatedMs = 0
-  /** In which it began. */
+  /** The iteration of the event loop in which it began. */
   iteration = 0
   readonly arrivedMs: number
   /** How long the task has taken, not counting the time that it waited. */
