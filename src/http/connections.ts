@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { nextTick } from 'node:process'
 import { isSafe } from '../access/roles.ts'
 import { TURN_MS } from '../runtime/turns.ts'
 import { allowHalfOpen, correctIdleConnections, intercept, stopParsing } from './node-http-internals.ts'
@@ -199,25 +200,34 @@ export class Connections {
   }
 
   #scheduleTurn(): void {
-    if (!this.#isTurnComing) setImmediate(() => this.#turn())
+    if (this.#isTurnComing) return
     this.#isTurnComing = true
+    setImmediate(() => {
+      this.#isTurnComing = false
+      this.#spentMs = 0
+      this.#turn()
+    })
   }
 
-  /** Connections take turns, so that one with many pipelined requests does not delay others. */
+  /**
+   * Connections take turns, so that one with many pipelined requests does not delay others. A request begins when the
+   * promises of the one before have run, as when it comes by itself: what that one takes, such as a slot, is counted.
+   */
   #turn(): void {
-    this.#isTurnComing = false
-    this.#spentMs = 0
-    for (const connection of this.#ready) {
-      if (this.#spentMs >= TURN_MS) break
-      this.#ready.delete(connection)
-      if (mayBegin(connection)) {
-        this.#waiting--
-        this.#begin(connection, connection.waiting.shift() as ServerResponse)
-      }
-      // Adds the connection again, behind the others.
-      this.#advance(connection)
+    const [connection] = this.#ready
+    if (!connection) return
+    if (this.#spentMs >= TURN_MS) {
+      this.#scheduleTurn()
+      return
     }
-    if (this.#ready.size > 0) this.#scheduleTurn()
+    this.#ready.delete(connection)
+    if (mayBegin(connection)) {
+      this.#waiting--
+      this.#begin(connection, connection.waiting.shift() as ServerResponse)
+    }
+    // Adds the connection again, behind the others.
+    this.#advance(connection)
+    afterPromises(() => this.#turn())
   }
 
   #keepWaiting(connection: HttpConnection, isKept: (response: ServerResponse) => boolean): void {
@@ -320,6 +330,12 @@ export class Connections {
   destroyAll(): void {
     for (const socket of this.#all.keys()) socket.destroy()
   }
+}
+
+/** Calls back when all promises that are settled by then have run. */
+function afterPromises(work: () => void): void {
+  // A tick that a microtask schedules comes after all other microtasks.
+  queueMicrotask(() => nextTick(work))
 }
 
 function mayBegin({ waiting: [next], unanswered }: HttpConnection): boolean {
