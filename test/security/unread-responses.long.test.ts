@@ -64,6 +64,7 @@ test('a client that reads nothing is disconnected; one that reads slowly, or wai
   // The items that were read of late are kept.
   await (await fetch(`${url}/api/things`)).arrayBuffer()
   const before = await memory()
+  const open = await openConnections(url)
   const unread = await Promise.all(
     Array.from({ length: UNREAD_PAGES }, async (_, n) => {
       const one = await openClosing(t, url)
@@ -83,7 +84,10 @@ test('a client that reads nothing is disconnected; one that reads slowly, or wai
   t.diagnostic(`the slow reader took ${Math.round(performance.now() - began)} ms`)
   assert.equal((JSON.parse(response?.body ?? '') as unknown[]).length, things.length)
 
-  await until('the others were dropped', async () => (await memory()) < before + 8 * MIB)
+  slow.socket.destroy()
+  await until('the others were dropped', async () => (await openConnections(url)) <= open)
+  const grown = (await memory()) - before
+  assert.ok(grown < 8 * MIB, `${grown} bytes`)
   for (const { socket } of unread) {
     socket.resume()
     await until('its end', () => socket.closed)
@@ -92,3 +96,8 @@ test('a client that reads nothing is disconnected; one that reads slowly, or wai
   await fetch(`${url}/api/others`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })
   for (const stream of streams) await until('the event', () => stream.rest.includes('ItemCreated'))
 })
+
+async function openConnections(url: string): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  return Number(/^recollect_connections (\d+)$/m.exec(metrics)?.[1])
+}
