@@ -1,7 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { nextTick } from 'node:process'
-import { isSafe } from '../access/roles.ts'
 import { TURN_MS } from '../runtime/turns.ts'
 import { allowHalfOpen, correctIdleConnections, intercept, stopParsing } from './node-http-internals.ts'
 import {
@@ -25,10 +24,9 @@ import {
  * | waiting | 0 to 32 | some | paused | answering when the last of these requests has begun |
  * | detached | any | any | detached | by an upgrade, a malformed request or the end of the server: when all responses are sent, a WebSocket, idle if the offer is declined, or an error response and closed |
  *
- * Pipelined requests are answered in order, and executed as RFC 9112 §9.3.2 allows: a read waits for earlier writes, and
- * a write for earlier reads. Consecutive writes run concurrently, as they share a flush; consecutive reads only if they
- * complete synchronously. A client that closes its side gets its responses. A response with `Connection: close` is the
- * last one: requests after it are not executed, so that no write is left without a response.
+ * Pipelined requests are executed and answered in order: each begins when the ones before it have their responses, which
+ * may not be sent yet. A client that closes its side gets its responses. A response with `Connection: close` is the last
+ * one: requests after it are not executed, so that no write is left without a response.
  */
 interface HttpConnection {
   readonly socket: Socket
@@ -52,7 +50,7 @@ type Handling = 'answered' | 'pending' | 'left'
 /** Sees each request before the existing listeners. */
 export type Front = (request: IncomingMessage, response: ServerResponse) => Handling
 
-/** Highest number of concurrent requests of one connection. */
+/** Highest number of requests of one connection whose responses are not sent yet. */
 const MOST_UNANSWERED = 32
 /**
  * Highest number of waiting requests on all connections. Node parses a whole chunk of 64 KiB before a connection can be
@@ -340,14 +338,8 @@ function afterPromises(work: () => void): void {
 
 function mayBegin({ waiting: [next], unanswered }: HttpConnection): boolean {
   if (!next || unanswered.size >= MOST_UNANSWERED) return false
-  for (const [earlier, handling] of unanswered) {
-    if (isWrite(earlier) ? !isWrite(next) : handling !== 'answered') return false
-  }
+  for (const handling of unanswered.values()) if (handling !== 'answered') return false
   return true
-}
-
-function isWrite({ req }: ServerResponse): boolean {
-  return !isSafe(req.method ?? '')
 }
 
 function pause(connection: HttpConnection): void {
