@@ -1,5 +1,4 @@
 import { crc32 } from 'node:zlib'
-import { quoted } from '../json/value.ts'
 import type { DomainEvent, Position } from './event.ts'
 import type { Origin } from './journal.ts'
 import { NEWLINE, OPENING, PREFIX_BYTES, RECORD_BYTES, type SegmentHeader } from './record-format.ts'
@@ -32,13 +31,9 @@ function framed(rest: string): EncodedLine {
   return { bytes, crc }
 }
 
-/** Lookup table by byte, since `padStart` costs more than the checksum itself. */
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
-
 /** Formats 32 bits as 8 hex digits. */
 function hex(value: number): string {
-  const high = `${HEX[value >>> 24]}${HEX[(value >>> 16) & 0xff]}`
-  return `${high}${HEX[(value >>> 8) & 0xff]}${HEX[value & 0xff]}`
+  return value.toString(16).padStart(8, '0')
 }
 
 export function encodeHeader(header: SegmentHeader): EncodedLine {
@@ -49,8 +44,7 @@ export function encodeHeader(header: SegmentHeader): EncodedLine {
 export function encodeEvent(event: DomainEvent): string {
   if (!('item' in event)) return JSON.stringify(event)
   const { type, collection, id, revision, prior, item } = event
-  const idText = typeof id === 'string' ? quoted(id) : JSON.stringify(id)
-  return `{"type":"${type}","collection":${quoted(collection)},"id":${idText},"revision":${revision},"prior":${prior},"item":${item.text}}`
+  return `{"type":"${type}","collection":${JSON.stringify(collection)},"id":${JSON.stringify(id)},"revision":${revision},"prior":${prior},"item":${item.text}}`
 }
 
 export function encodeEvents(events: Iterable<DomainEvent>): string[] {
@@ -115,6 +109,6 @@ export class WriteEncoder {
 }
 
 function whoOf({ actor, requestId, key, request }: Origin): string {
-  const who = `"actor":${quoted(actor)},"requestId":${quoted(requestId)}`
+  const who = `"actor":${JSON.stringify(actor)},"requestId":${JSON.stringify(requestId)}`
   return key === undefined ? who : `${who},${JSON.stringify({ key, request }).slice(1, -1)}`
 }

@@ -15,7 +15,6 @@ import type { ApiOptions } from './api-options.ts'
 import type { Reply } from './exchange.ts'
 import { CsvColumns, columnOfRows } from './formats/csv-columns.ts'
 import { type Form, TYPES } from './formats/forms.ts'
-import { ItemShapes } from './formats/item-shapes.ts'
 import { csvWriter, type ItemsWriter, jsonWriter, linesWriter, noteColumns } from './formats/writers.ts'
 import { onFirstUse } from './late-modules.ts'
 import type { ListRequest } from './list-request.ts'
@@ -228,12 +227,11 @@ async function csvWriterOf(
 ): Promise<ItemsWriter> {
   const columnName = grouping?.kind === 'rows' ? columnOfRows : grouping?.kind === 'distinct' ? plainName : formatPath
   const columns = new CsvColumns(columnName, fields)
-  const shapes = new ItemShapes(columnName)
   const source = items.open(false)
   for (let part = await source(turn); part; part = await source(turn)) {
-    await noteColumns(columns, shapes, part, fields, turn)
+    await noteColumns(columns, part, fields, turn)
   }
-  return csvWriter(papa, columns, shapes, fields)
+  return csvWriter(papa, columns, fields)
 }
 
 /** The column of distinct values is named by a path already. */

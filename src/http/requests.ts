@@ -18,14 +18,7 @@ const PREFIX = '/api/'
 export function apiSegments(path: string): readonly string[] {
   const end = path.endsWith('/') ? path.length - 1 : path.length
   if (end <= PREFIX.length) return []
-  // `split` looks up earlier splits, which takes seven times as long.
-  const segments: string[] = []
-  let from = PREFIX.length
-  for (let to = path.indexOf('/', from); to >= 0 && to < end; to = path.indexOf('/', from)) {
-    segments.push(path.slice(from, to))
-    from = to + 1
-  }
-  segments.push(path.slice(from, end))
+  const segments = path.slice(PREFIX.length, end).split('/')
   return path.includes('%') ? segments.map(decoded) : segments
 }
 

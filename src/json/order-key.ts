@@ -274,36 +274,7 @@ export function readPart(bytes: Uint8Array, at: number, part: KeyPart): boolean 
   }
 }
 
-/** The offset after the order key that begins at `at`; -1 for an array or an object. */
-export function partEnd(bytes: Uint8Array, at: number): number {
-  switch (bytes[at]) {
-    case RANK.boolean:
-      return at + 2
-    case RANK.number:
-      return numberEnd(bytes, at + 1)
-    case RANK.instant:
-      return numberEnd(bytes, at + 1) + MICROS_BYTES
-    case RANK.text: {
-      let end = at + 1
-      while (bytes[end] !== 0) end++
-      return end + 1
-    }
-    case RANK.array:
-    case RANK.object:
-      return -1
-    default:
-      return at + 1
-  }
-}
-
 const MICROS_BYTES = 2
-
-function numberEnd(bytes: Uint8Array, start: number): number {
-  const last = (bytes[start] as number) >= 0x80 ? 0 : 0xff
-  let end = start
-  while (bytes[end] !== last) end++
-  return end + 1
-}
 
 function readNumber(bytes: Uint8Array, start: number, part: KeyPart): number {
   const isPositive = (bytes[start] as number) >= 0x80

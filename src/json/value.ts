@@ -41,11 +41,3 @@ const LONE_SURROGATE = /\p{Surrogate}/u
 export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text)
 }
-
-/** Printable ASCII without characters that JSON escapes. */
-const PLAIN = /^[ !#-[\]-~]*$/
-
-/** Stringifies a text. Testing for plain ASCII costs a third of `JSON.stringify`, and most texts are plain. */
-export function quoted(text: string): string {
-  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
-}

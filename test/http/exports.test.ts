@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { get, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import { after, test } from 'node:test'
-import fc from 'fast-check'
 import Papa from 'papaparse'
-import { CsvColumns } from '../../src/http/formats/csv-columns.ts'
-import { ItemShapes } from '../../src/http/formats/item-shapes.ts'
-import { formatPath } from '../../src/json/paths.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import { once, until, within } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -308,55 +304,6 @@ test('a client that closes its side ends a whole result, which is no error in th
     server.log.filter((line) => line.includes('"level":50')),
     [],
   )
-})
-
-test('CSV columns and cells of items of one shape are made without parsing each', () => {
-  const scalar = fc.oneof(
-    fc.string(),
-    fc.double(),
-    fc.integer(),
-    fc.boolean(),
-    fc.constant(null),
-    fc.constantFrom('"', '\\', '\n'),
-  )
-  const name = fc.oneof(fc.constantFrom('a', 'b', 'c', '"', '\\', '.', '^$', '[x]'), fc.string())
-  const value = fc.letrec((tie) => ({
-    node: fc.oneof({ maxDepth: 3 }, scalar, fc.array(scalar, { maxLength: 2 }), tie('object')),
-    object: fc.dictionary(name, tie('node'), { maxKeys: 4 }),
-  })).object as fc.Arbitrary<JsonObject>
-  const columnsOf = (items: readonly JsonObject[], shapes: ItemShapes | undefined): readonly string[] => {
-    const columns = new CsvColumns(formatPath)
-    for (const item of items) {
-      const text = JSON.stringify(item)
-      if (shapes?.isKnown(text)) continue
-      const parsed = JSON.parse(text) as JsonObject
-      columns.note(parsed)
-      shapes?.note(text, parsed)
-    }
-    return columns.names
-  }
-  fc.assert(
-    fc.property(fc.array(value, { maxLength: 10 }), (items) => {
-      const shapes = new ItemShapes(formatPath)
-      const names = columnsOf([...items, ...items], shapes)
-      assert.deepEqual(names, columnsOf(items, undefined))
-      const columns = new CsvColumns(formatPath)
-      const stored = items.map((item) => JSON.parse(JSON.stringify(item)) as JsonObject)
-      for (const item of stored) columns.note(item)
-      const places = new Map(names.map((name, place) => [name, place]))
-      for (const item of stored) {
-        const row = shapes.rowOf(JSON.stringify(item), places)
-        if (row) assert.deepEqual(row, columns.row(item))
-      }
-    }),
-    { seed: SEED, numRuns: 500 },
-  )
-  const shapes = new ItemShapes(formatPath)
-  shapes.note('{"a":1,"b":{"c":"x"}}', { a: 1, b: { c: 'x' } })
-  assert.equal(shapes.isKnown('{"a":-2.5e-7,"b":{"c":null}}'), true)
-  assert.equal(shapes.isKnown('{"a":"1\\"","b":{"c":null}}'), false)
-  assert.equal(shapes.isKnown('{"a":1,"b":{"c":1},"d":1}'), false)
-  assert.deepEqual(new CsvColumns(formatPath).row({ a: 1 }), [])
 })
 
 const JSON_TYPE = 'application/json'

@@ -5,7 +5,6 @@ import type { JsonObject } from '../../json/value.ts'
 import type { ItemText } from '../../query/page.ts'
 import { type Turn, visitEach } from '../../runtime/turns.ts'
 import { type CsvColumns, cellOf } from './csv-columns.ts'
-import type { ItemShapes } from './item-shapes.ts'
 
 /** Writes items part by part. */
 export interface ItemsWriter {
@@ -37,15 +36,9 @@ export function linesWriter(fields: Selection | undefined): ItemsWriter {
 }
 
 /** RFC 4180, with a header row unless there are no columns. */
-export function csvWriter(
-  papa: typeof Papa,
-  columns: CsvColumns,
-  shapes: ItemShapes,
-  fields: Selection | undefined,
-): ItemsWriter {
+export function csvWriter(papa: typeof Papa, columns: CsvColumns, fields: Selection | undefined): ItemsWriter {
   const config = { newline: NEWLINE }
   const { names } = columns
-  const places = new Map(names.map((name, place) => [name, place]))
   return {
     begin: names.length > 0 ? papa.unparse([names.map(cellOf)], config) + NEWLINE : '',
     between: '',
@@ -54,7 +47,7 @@ export function csvWriter(
       const rows: (readonly string[])[] = []
       for (const item of items) {
         if (turn.isOver) await turn.next()
-        rows.push(shapes.rowOf(item.text, places) ?? columns.row(selected(item, fields)))
+        rows.push(columns.row(selected(item, fields)))
       }
       return papa.unparse(rows as string[][], config) + NEWLINE
     },
@@ -66,17 +59,11 @@ const NEWLINE = '\r\n'
 /** The columns of some items. */
 export async function noteColumns(
   columns: CsvColumns,
-  shapes: ItemShapes,
   items: readonly ItemText[],
   fields: Selection | undefined,
   turn: Turn,
 ): Promise<void> {
-  await visitEach(items, turn, (item) => {
-    if (shapes.isKnown(item.text)) return
-    const value = selected(item, undefined)
-    columns.note(fields ? select(value, fields) : value)
-    shapes.note(item.text, value)
-  })
+  await visitEach(items, turn, (item) => columns.note(selected(item, fields)))
 }
 
 async function joined(

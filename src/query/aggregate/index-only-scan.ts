@@ -1,5 +1,5 @@
 import { MISSING } from '../../json/order.ts'
-import { AFTER_INSTANTS, instantKey, type KeyPart, partEnd, RANK, readPart } from '../../json/order-key.ts'
+import { AFTER_INSTANTS, instantKey, type KeyPart, RANK, readPart } from '../../json/order-key.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { type Turn, visitEach } from '../../runtime/turns.ts'
@@ -314,15 +314,13 @@ interface Layout {
   readonly columns: readonly number[]
   /** Whether a column depends on the order of event times. */
   readonly isOrdered: boolean
-  /** Whether the event time of each key is read. */
-  readonly isTimeRead: boolean
   /** The number of leading parts that are the same in all keys of a run. */
   readonly sharedParts: number
   /** Whether the event time follows them, so that a run ends with its window. */
   readonly isTimeNext: boolean
   /** The number of leading parts whose filters are checked once for a run. */
   readonly checkedParts: number
-  /** The number of leading parts that are read of each key, apart from those whose value is not needed. */
+  /** The number of leading parts that are read of each key. */
   readonly readParts: number
   /** By part, the ranges of its filters. */
   readonly filters: readonly (readonly Range[] | undefined)[]
@@ -354,7 +352,6 @@ function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
     timePart: index.timePart,
     columns,
     isOrdered,
-    isTimeRead,
     sharedParts,
     isTimeNext,
     checkedParts,
@@ -369,32 +366,27 @@ class Parts {
   readonly #parts: KeyPart[] = []
   /** Their offsets in the key, which begins with its kind. */
   readonly #starts: number[] = [1]
-  /** Whether the value of a part is needed of each key. */
-  readonly #isNeeded: boolean[] = []
 
   constructor(layout: Layout) {
     this.#layout = layout
     for (let part = 0; part < Math.max(layout.readParts, layout.checkedParts); part++) {
       this.#parts.push({ end: 0, rank: 0, value: null })
-      this.#isNeeded.push(layout.columns.includes(part) || (part === layout.time && layout.isTimeRead))
     }
   }
 
   /** Reads a part behind others that were read; false for an array or an object, which cannot be read. */
-  read(part: number, key: Buffer, isNeeded = true): boolean {
+  read(part: number, key: Buffer): boolean {
     const into = this.#parts[part] as KeyPart
-    const start = this.#starts[part] as number
-    if (isNeeded && !readPart(key, start, into)) return false
-    if (!isNeeded) into.end = partEnd(key, start)
+    if (!readPart(key, this.#starts[part] as number, into)) return false
     this.#starts[part + 1] = into.end
-    return into.end >= 0
+    return true
   }
 
   /** Reads the parts behind those that a run shares. `unknown`: the key lacks a value, so the item must be read. */
   readOthers(key: Buffer): 'matches' | 'fails' | 'unknown' {
     const { sharedParts, checkedParts, readParts, filters } = this.#layout
     for (let part = sharedParts; part < readParts; part++) {
-      if (!this.read(part, key, this.#isNeeded[part])) return 'unknown'
+      if (!this.read(part, key)) return 'unknown'
       const wanted = part < checkedParts ? undefined : filters[part]
       if (wanted) {
         const text = this.text(part, key)
