@@ -11,6 +11,7 @@ import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { MemoryBudget, UNLIMITED } from '../../src/runtime/memory.ts'
 import type { Subscribed } from '../../src/sockets/protocol.ts'
+import { parseSubscribe } from '../../src/sockets/subscribe-request.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { memoryJournal } from '../../test/support/journal.ts'
@@ -92,7 +93,7 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
     return { position, time: '2026-11-21T00:00:00.000Z', actor: 'bench', requestId: 'bench', events }
   }
   for (const { mac } of SENSORS.slice(0, count)) {
-    await all.subscribe(client, { collection: COLLECTION, query: `mac=${mac}` }, () => {})
+    await all.subscribe(client, parseSubscribe({ collection: COLLECTION, query: `mac=${mac}` }), () => {})
   }
   let position = 0
   const measure = async (): Promise<number> => {

@@ -14,7 +14,7 @@ import { History } from '../projections/history.ts'
 import { Past } from '../projections/past.ts'
 import { StoredCheckpoint } from '../projections/store-fold.ts'
 import { Views } from '../projections/views.ts'
-import { scanTimeout } from '../query/parameter.ts'
+import { bytesOfParameters, scanTimeout } from '../query/parameter.ts'
 import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
@@ -306,7 +306,9 @@ export class DurableProjections extends Projections {
     if (!collection) return undefined
     const { queryParameters: parameters, pageSize } = this.#options.settings.limits
     const context = { time: this.queries.timeOf(name), now: this.#options.dependencies.now().getTime() }
-    const query = parseQuery(parseParameters(filters, parameters), { parameters, pageSize }, context)
+    const parsed = parseParameters(filters, parameters)
+    memory.hold(bytesOfParameters(parsed))
+    const query = parseQuery(parsed, { parameters, pageSize }, context)
     const limit = seconds === undefined ? undefined : { seconds, refusal: () => scanTimeout(seconds) }
     return this.queries.select(collection, query, { isGone: () => false, limit, memory })
   }

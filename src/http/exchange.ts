@@ -6,7 +6,7 @@ import { matches, type Tags } from '../commands/command.ts'
 import type { Position } from '../events/event.ts'
 import { withoutCacheBusters } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Memory, type MemoryBudget, type MemoryKind } from '../runtime/memory.ts'
+import { Memory, type MemoryBudget, type MemoryKind, OutOfMemory } from '../runtime/memory.ts'
 import { acceptedType, JSON_TYPE, PATCH_TYPES } from './media-types.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -127,6 +127,14 @@ export class HttpRequest {
     return memory
   }
 
+  /** A refusal of memory, or any other error, as far as it depends on what else the request holds. */
+  refusalOf(error: unknown): unknown {
+    if (!(error instanceof OutOfMemory)) return error
+    let besides = 0
+    for (const [kind, { bytes }] of this.#memories ?? []) if (kind !== error.kind) besides += bytes
+    return this.#budget.refusalBeside(error, besides)
+  }
+
   /** The type that the client prefers; undefined if it accepts none of them. */
   accepts<Type extends string>(types: readonly Type[]): Type | undefined {
     return acceptedType(this.incoming, types)
@@ -142,7 +150,7 @@ export class HttpRequest {
   }
 }
 
-type RequestMemoryKind = Extract<MemoryKind, 'bodies' | 'responses'>
+type RequestMemoryKind = Extract<MemoryKind, 'bodies' | 'queries' | 'responses'>
 
 type RequestParts = 'path' | 'querystring' | 'base' | 'requestId' | 'neededRole' | 'bytes' | 'fields'
 

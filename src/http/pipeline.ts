@@ -82,7 +82,7 @@ export class Pipeline {
   }
 
   #refuse(error: unknown, request: HttpRequest, reply: Reply): void {
-    replyProblem(error, request, reply, this.#log)
+    replyProblem(request.refusalOf(error), request, reply, this.#log)
     this.#respond(request, reply)
   }
 }

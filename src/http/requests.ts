@@ -6,7 +6,14 @@ import type { Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { momentOf, parseMoment, type Timeline } from '../projections/moment.ts'
 import { DEPENDENT } from '../query/json-server.ts'
-import { CACHE_BUSTERS, FLAG, type ParameterDescription, parameterName, scanTimeout } from '../query/parameter.ts'
+import {
+  bytesOfParameters,
+  CACHE_BUSTERS,
+  FLAG,
+  type ParameterDescription,
+  parameterName,
+  scanTimeout,
+} from '../query/parameter.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Asker } from '../runtime/turns.ts'
@@ -138,14 +145,20 @@ export interface HttpQueryLimits extends QueryLimits {
   readonly bytes: number
 }
 
+/** The memory of a shorter query is not counted. */
+const SHORT_CHARACTERS = 256
+
 export function parametersOf(
-  { querystring }: { readonly querystring: string },
+  request: Pick<HttpRequest, 'querystring' | 'memoryFor'>,
   { bytes, parameters }: HttpQueryLimits,
 ): readonly Parameter[] {
+  const { querystring } = request
   if (querystring.length > bytes) {
     throw new Refusal('UriTooLong', `The query is longer than ${bytes} bytes (Limits.QueryBytes).`)
   }
-  return parseParameters(querystring, parameters)
+  const parsed = parseParameters(querystring, parameters)
+  if (querystring.length > SHORT_CHARACTERS) request.memoryFor('queries').hold(bytesOfParameters(parsed))
+  return parsed
 }
 
 /** Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. */

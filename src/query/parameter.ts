@@ -9,6 +9,20 @@ export interface Parameter {
   readonly value: string
 }
 
+/** Bytes for each parameter, for each of its values that commas separate, and for each character. */
+const PARAMETER_BYTES = 2000
+const VALUE_BYTES = 500
+const CHARACTER_BYTES = 3
+
+/** The memory of the query, or of the subscription, that parameters are parsed to: a value is kept as text and as keys. */
+export function bytesOfParameters(parameters: readonly Parameter[]): number {
+  let bytes = 0
+  for (const { value } of parameters) {
+    bytes += PARAMETER_BYTES + VALUE_BYTES * value.split(',').length + CHARACTER_BYTES * value.length
+  }
+  return bytes
+}
+
 /** The two parameters that count pages or items. */
 export interface Family {
   readonly start: string

@@ -57,18 +57,33 @@ export class MemoryBudget {
    * @throws {OutOfMemory} `Unprocessable` if it could never hold them; `Unavailable` while others hold too much.
    */
   makeRoom(kind: MemoryKind, held: number, more: number): void {
-    const most = this.mostOf(kind)
-    if (held + more > most) {
-      const why = `This does not fit into memory, of which ${most} bytes are for requests (Limits.MemoryBytes).`
-      throw new OutOfMemory('Unprocessable', `${why} ${ADVICE[kind]}`)
-    }
-    const isInShare = this.held(kind) + more <= most
-    if (isInShare && (this.#total + more <= this.bytes || this.#evictFor(more))) return
-    throw inUse()
+    this.checkShare(kind, held, more)
+    if (this.#total + more > this.bytes && !this.#evictFor(more)) throw inUse(kind, held + more)
+  }
+
+  /**
+   * Checks only what is held for the same purpose, and not what is held for others for a moment.
+   * @throws {OutOfMemory} as `makeRoom` does.
+   */
+  checkShare(kind: MemoryKind, held: number, more: number): void {
+    const most = this.#mostOf(kind)
+    if (held + more > most) throw this.#tooLarge(kind, held + more)
+    if (this.held(kind) + more > most) throw inUse(kind, held + more)
+  }
+
+  /** The refusal of a part of a request whose other parts hold so many bytes: what does not fit beside them never will. */
+  refusalBeside(refusal: OutOfMemory, bytes: number): OutOfMemory {
+    const { kind } = refusal
+    return refusal.bytes + bytes > this.#mostOf(kind) ? this.#tooLarge(kind, refusal.bytes + bytes) : refusal
+  }
+
+  #tooLarge(kind: MemoryKind, bytes: number): OutOfMemory {
+    const why = `This does not fit into memory, of which ${this.#mostOf(kind)} bytes are for requests (Limits.MemoryBytes).`
+    return new OutOfMemory('Unprocessable', `${why} ${ADVICE[kind]}`, kind, bytes)
   }
 
   /** The most bytes that may be held for one purpose. */
-  mostOf(kind: MemoryKind): number {
+  #mostOf(kind: MemoryKind): number {
     return kind === 'subscriptions' ? this.bytes * SUBSCRIPTIONS_SHARE : this.bytes
   }
 
@@ -89,15 +104,30 @@ export class MemoryBudget {
 export const UNLIMITED = new MemoryBudget(Number.POSITIVE_INFINITY)
 
 /** The refusal of a request that holds too much memory, or for which others hold too much. */
-export class OutOfMemory extends Refusal {}
+export class OutOfMemory extends Refusal {
+  readonly kind: MemoryKind
+  /** The memory that the holder would have with what it asked for. */
+  readonly bytes: number
+
+  constructor(code: 'Unprocessable' | 'Unavailable', message: string, kind: MemoryKind, bytes: number) {
+    super(code, message)
+    this.kind = kind
+    this.bytes = bytes
+  }
+}
 
 /** Whether a request was refused that would not fit into memory even alone. */
 export function wouldNeverFit(error: unknown): error is OutOfMemory {
   return error instanceof OutOfMemory && error.code === 'Unprocessable'
 }
 
-function inUse(): OutOfMemory {
-  return new OutOfMemory('Unavailable', 'The memory for requests (Limits.MemoryBytes) is in use; try again.')
+function inUse(kind: MemoryKind, bytes: number): OutOfMemory {
+  return new OutOfMemory(
+    'Unavailable',
+    'The memory for requests (Limits.MemoryBytes) is in use; try again.',
+    kind,
+    bytes,
+  )
 }
 
 /** The memory of a text in V8: ASCII takes a byte for each character, and most others two. */
@@ -164,12 +194,11 @@ export class Memory {
   }
 
   /**
-   * Holds a little more of what is held for long: it is refused beyond the share of its purpose, and not for what others
-   * hold for a moment.
-   * @throws {OutOfMemory} `Unavailable`
+   * Holds a little more of what is held for long, and of which there may be many.
+   * @throws {OutOfMemory} as `MemoryBudget.checkShare` does; then nothing more is held.
    */
   grow(bytes: number): void {
-    if (this.#budget.held(this.#kind) + bytes > this.#budget.mostOf(this.#kind)) throw inUse()
+    this.#budget.checkShare(this.#kind, this.#bytes, bytes)
     this.count(bytes)
   }
 

@@ -3,15 +3,18 @@ import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { type Conditions, meetsConditions } from '../query/filter.ts'
-import { CACHE_BUSTERS, isReceived, parameterName, RECEIVED } from '../query/parameter.ts'
+import { bytesOfParameters, CACHE_BUSTERS, isReceived, parameterName, RECEIVED } from '../query/parameter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { NO_PAGE } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
 
-/** A parsed `subscribe`; parseSubscriptionFilter reads its query. */
+/** A parsed `subscribe`. */
 export interface SubscribeRequest {
   readonly collection: string
-  readonly query: unknown
+  /** Its query; parseSubscriptionFilter reads them. */
+  readonly parameters: readonly Parameter[]
+  /** The memory of its filter. */
+  readonly bytes: number
   readonly after: Position | undefined
   readonly journal: string | undefined
   /** A position or an instant, not resolved yet. */
@@ -45,9 +48,11 @@ export function parseSubscribe(sent: unknown): SubscribeRequest {
   if (speed !== undefined && !isSpeed(speed)) {
     throw new Refusal('Invalid', `speed must be a number from ${SPEEDS.least} to ${SPEEDS.most}.`)
   }
+  const parameters = parametersOf(query)
   return {
     collection,
-    query,
+    parameters,
+    bytes: bytesOfParameters(parameters),
     after,
     journal,
     from: from === undefined ? undefined : String(from),
@@ -66,9 +71,11 @@ export interface SubscriptionFilter extends Conditions {
 
 const LIMITS = { parameters: 100, pageSize: 1 }
 
-/** Parses a query string, or an object of parameters. `time` is the field of the event time. */
-export function parseSubscriptionFilter(query: unknown, time: Path | undefined): SubscriptionFilter {
-  const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
+/**
+ * Parses the parameters of a subscription. `time` is the field of the event time.
+ * @throws {Refusal} `Invalid`
+ */
+export function parseSubscriptionFilter(parameters: readonly Parameter[], time: Path | undefined): SubscriptionFilter {
   const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name) && !CACHE_BUSTERS.includes(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
   const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS, { time })
@@ -80,7 +87,9 @@ export function parseSubscriptionFilter(query: unknown, time: Path | undefined):
   return { filters, mentioned, concerns: (item) => meetsConditions(item, { filters, mentioned }) }
 }
 
-function parametersOf(query: unknown): readonly Parameter[] {
+/** Reads a query string, or an object of parameters. */
+function parametersOf(query: unknown = {}): readonly Parameter[] {
+  if (typeof query === 'string') return parseParameters(query, LIMITS.parameters)
   if (typeof query !== 'object' || query === null || Array.isArray(query)) {
     throw new Refusal('Invalid', 'The query of a subscription is a query string, or an object of parameters.')
   }

@@ -1,13 +1,22 @@
 import type { Socket } from 'socket.io'
 import type { Change, ClientMessages, ServerMessages, Subscribed } from './protocol.ts'
 import { engineConnectionOf, jsonText, queuedBytes, terminate, whenSent } from './socket-io-internals.ts'
+import { parseSubscribe } from './subscribe-request.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from './subscription.ts'
-import type { Subscriptions } from './subscriptions.ts'
+import { rejectionOf, type Subscriptions } from './subscriptions.ts'
 
 type ClientSocket = Socket<ClientMessages, ServerMessages>
 
 /** A client may queue so many requests, or twice as many as it may have subscriptions if that is more. */
 const MOST_QUEUED = 256
+/** Ids of subscriptions are numbers. A longer text is not kept in the queue. */
+const MOST_DIGITS = 16
+
+interface WaitingRequest {
+  readonly serve: () => Promise<void>
+  /** Its memory. */
+  readonly bytes: number
+}
 
 /**
  * Handles `subscribe` and `unsubscribe` of a client one at a time, in order, and pauses while the client is slow. A
@@ -16,37 +25,50 @@ const MOST_QUEUED = 256
 export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscriptions): void {
   const subscriber = subscriberOf(socket)
   const most = Math.max(MOST_QUEUED, 2 * subscriptions.perClient)
-  const requests: (() => Promise<void>)[] = []
+  const requests: WaitingRequest[] = []
+  const memory = subscriptions.newMemory()
   const disconnect = (): void => {
     requests.length = 0
+    memory.end()
     terminate(engineConnectionOf(socket))
   }
   /** The first request stays in the queue while it is served, so that the next one does not begin a second loop. */
   const serve = async (): Promise<void> => {
     for (let request = requests[0]; request && socket.connected; request = requests[0]) {
       if (subscriber.isSlow()) await new Promise<void>((resolve) => subscriber.whenDrained(resolve))
-      await request()
+      memory.count(-request.bytes)
+      await request.serve()
       requests.shift()
     }
   }
-  const enqueue = (request: () => Promise<void>): void => {
+  const enqueue = (request: () => Promise<void>, bytes = 0): void => {
     if (requests.length >= most) disconnect()
     // A response longer than the longest string of V8 cannot be sent. That must end the socket and not the process.
-    else if (requests.push(request) === 1) serve().catch(disconnect)
+    else if (requests.push({ serve: request, bytes }) === 1) serve().catch(disconnect)
   }
-  socket.on('subscribe', (wanted, answer) => {
+  socket.on('subscribe', (sent, answer) => {
     if (typeof answer !== 'function') return
-    enqueue(() => subscriptions.subscribe(subscriber, wanted, (answered) => answer(responseAsSent(answered))))
+    const respond = (response: SubscribeResponse): void => answer(responseAsSent(response))
+    try {
+      const request = parseSubscribe(sent)
+      memory.grow(request.bytes)
+      enqueue(() => subscriptions.subscribe(subscriber, request, respond), request.bytes)
+    } catch (error) {
+      const rejection = rejectionOf(error)
+      enqueue(async () => respond(rejection))
+    }
   })
   socket.on('unsubscribe', (which, answer) => {
-    const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
+    const sent: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
+    const id = typeof sent === 'string' && sent.length <= MOST_DIGITS ? sent : undefined
     enqueue(async () => {
-      const ended = typeof id === 'string' && subscriptions.unsubscribe(subscriber, id)
+      const ended = id !== undefined && subscriptions.unsubscribe(subscriber, id)
       if (typeof answer === 'function') answer({ ended })
     })
   })
   socket.once('disconnect', () => {
     requests.length = 0
+    memory.end()
     subscriptions.leave(subscriber)
   })
 }

@@ -12,7 +12,7 @@ import { Memory, type MemoryBudget, OutOfMemory, textBytes, wouldNeverFit } from
 import { type Asker, CHARACTERS_AT_ONCE, Turns } from '../runtime/turns.ts'
 import { CatchUp } from './catch-up.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
-import { parseSubscribe, parseSubscriptionFilter, queryOf, type SubscribeRequest } from './subscribe-request.ts'
+import { parseSubscriptionFilter, queryOf, type SubscribeRequest } from './subscribe-request.ts'
 import { isEnded, keyBytes, type SubscribeResponse, type Subscriber, type Subscription } from './subscription.ts'
 
 /** A subscription is resumed with up to this many times as many items as it may begin with, and as many changed ones. */
@@ -83,13 +83,21 @@ export class Subscriptions {
   }
 
   /** Calls `respond` once, before the first change is sent. Resolves after that. */
-  async subscribe(client: Subscriber, sent: unknown, respond: (response: SubscribeResponse) => void): Promise<void> {
+  async subscribe(
+    client: Subscriber,
+    request: SubscribeRequest,
+    respond: (response: SubscribeResponse) => void,
+  ): Promise<void> {
     try {
-      await this.#subscribe(client, parseSubscribe(sent), respond)
+      await this.#subscribe(client, request, respond)
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
-      respond({ error: errorOf(error), message: error.message })
+      respond(rejectionOf(error))
     }
+  }
+
+  /** The memory of a client's requests that wait. */
+  newMemory(): Memory {
+    return new Memory(this.#options.memory, 'subscriptions')
   }
 
   unsubscribe(client: Subscriber, id: string): boolean {
@@ -132,10 +140,10 @@ export class Subscriptions {
     request: SubscribeRequest,
     respond: (response: SubscribeResponse) => void,
   ): Promise<void> {
-    const { views, queries, journal, perClient, memory: budget } = this.#options
+    const { views, queries, journal, perClient } = this.#options
     const { collection } = request
     const time = queries.timeOf(collection)
-    const filter = parseSubscriptionFilter(request.query, time)
+    const filter = parseSubscriptionFilter(request.parameters, time)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
     if (own.size >= perClient) {
       respond({ error: 'TooMany', message: `A client may have ${perClient} subscriptions.` })
@@ -151,16 +159,17 @@ export class Subscriptions {
       position: views.position,
       pace: undefined,
       changed: new Set(),
-      memory: new Memory(budget, 'subscriptions'),
+      memory: this.newMemory(),
     }
     const { id } = subscription
     /** Holds the first items until they are sent. */
-    const memory = new Memory(budget, 'subscriptions')
+    const memory = this.newMemory()
     // Registers at once: concurrent calls must count towards the limit, and the client may disconnect while the past is
     // read.
     this.#clients.set(client, own.set(id, subscription))
     let isAccepted = false
     try {
+      subscription.memory.grow(request.bytes)
       const beginning = await this.#begin(subscription, request, { isGone: () => isEnded(subscription), memory })
       const eventTime = time && { eventTime: formatPath(time) }
       if ('error' in beginning) {
@@ -258,7 +267,7 @@ export class Subscriptions {
     return this.#turns.run(async (turn) => {
       for (const id of held.values()) {
         if (turn.isOver) await turn.next()
-        memory.hold(keyBytes(id))
+        memory.grow(keyBytes(id))
       }
     })
   }
@@ -296,9 +305,12 @@ export class Subscriptions {
   }
 }
 
-function errorOf(refusal: Refusal): Rejection['error'] {
-  if (!(refusal instanceof OutOfMemory)) return 'Invalid'
-  return wouldNeverFit(refusal) ? 'TooLarge' : 'Busy'
+/** The response to a request that was refused; throws any other error. */
+export function rejectionOf(error: unknown): Rejection {
+  if (!(error instanceof Refusal)) throw error
+  const { message } = error
+  if (!(error instanceof OutOfMemory)) return { error: 'Invalid', message }
+  return { error: wouldNeverFit(error) ? 'TooLarge' : 'Busy', message }
 }
 
 /** The result, or the refusal of one that would never fit into memory. */

@@ -6,6 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { once, until, within } from '../support/deadline.ts'
+import { socketIo } from '../support/listeners.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -217,6 +218,47 @@ test('groups that would not fit into memory are 422', async () => {
   assert.equal(refused.status, 422)
   assert.match(refused.json<{ detail: string }>().detail, /with more filters, or for fewer groups/)
   await isReleased('queries')
+})
+
+test('a long query holds memory until it is answered', async () => {
+  const ids = Array.from({ length: 3000 }, (_, id) => id + 1).join(',')
+  const path = `/api/short?id_in=${ids}`
+  assert.equal((await send(url, 'GET', path)).status, 200)
+  const socket = await beginBatch(2_400_000)
+  await until('the body is received', async () => (await held('bodies')) > 4_500_000)
+  const refused = await send(url, 'GET', path)
+  assert.equal(`${refused.status} ${refused.headers['retry-after']}`, '503 1')
+  assert.equal((await send(url, 'GET', '/api/short?id_in=1,2')).status, 200)
+  socket.destroy()
+  await isReleased('bodies')
+  assert.equal((await send(url, 'GET', path)).status, 200)
+  await isReleased('queries')
+})
+
+test('a write that would not fit beside its own body is 422, and not 503 for ever', async () => {
+  const body = JSON.stringify(Array.from({ length: 9000 }, (_, i) => ({ i })))
+  for (let time = 0; time < 2; time++) {
+    const refused = await sendJson(url, 'POST', '/api/beside', JSON.parse(body))
+    assert.equal(refused.status, 422)
+    assert.match(refused.json<{ detail: string }>().detail, /does not fit into memory.*Change fewer items in one write/)
+  }
+  assert.equal((await send(url, 'GET', '/api/beside')).status, 404)
+  for (const kind of ['bodies', 'writes']) await isReleased(kind)
+})
+
+test('subscriptions to long queries hold memory from when they are received, and are Busy beyond their share', async (t) => {
+  const { client } = await socketIo(t, url)
+  const ids = Array.from({ length: 2000 }, (_, id) => id)
+  const answers = Array.from({ length: 10 }, async (_, n) => {
+    const query = `id_in=${n * 10_000},${ids.join(',')}`
+    const answer = client.emitWithAck('subscribe', { collection: 'short', query })
+    return (await within('the response to a subscription', answer)) as { subscription?: string; error?: string }
+  })
+  const results = (await Promise.all(answers)).map(({ subscription, error }) => error ?? typeof subscription)
+  assert.deepEqual(new Set(results), new Set(['string', 'Busy']))
+  assert.ok((await held('subscriptions')) > 1_000_000)
+  client.disconnect()
+  await isReleased('subscriptions')
 })
 
 test('patches of a long item that are in flight hold memory, and all that are accepted are durable', async () => {

@@ -9,6 +9,7 @@ import { Queries } from '../../src/query/queries.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { metricsOf } from '../../src/server/metrics.ts'
+import { parseSubscribe } from '../../src/sockets/subscribe-request.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
@@ -175,7 +176,7 @@ test('metrics report a subscription that lags until it has caught up', async () 
     whenSent: (work) => work(),
     drop: () => {},
   }
-  await subscriptions.subscribe(client, { collection: 'a' }, () => {})
+  await subscriptions.subscribe(client, parseSubscribe({ collection: 'a' }), () => {})
   assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 0, laggedEver: 0 })
   const create = () => handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
   await create()

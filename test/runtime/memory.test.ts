@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HighWaterMark, Memory, MemoryBudget, type MemoryKind, textBytes } from '../../src/runtime/memory.ts'
+import {
+  HighWaterMark,
+  Memory,
+  MemoryBudget,
+  type MemoryKind,
+  OutOfMemory,
+  textBytes,
+} from '../../src/runtime/memory.ts'
 
 const MB = 1_000_000
 const UNPROCESSABLE = { code: 'Unprocessable' }
@@ -74,7 +81,27 @@ test('growth is refused beyond the share of its purpose, and not for what others
   const subscription = held(budget, 0.1 * MB, 'subscriptions')
   held(budget, 0.9 * MB)
   subscription.grow(0.4 * MB)
-  assert.throws(() => subscription.grow(1), UNAVAILABLE)
+  assert.throws(() => new Memory(budget, 'subscriptions').grow(1), UNAVAILABLE)
+  assert.throws(() => subscription.grow(1), UNPROCESSABLE)
+})
+
+test('a refusal is for ever when what was refused does not fit beside what else its request holds', () => {
+  const budget = new MemoryBudget(MB)
+  const body = held(budget, 0.5 * MB, 'bodies')
+  held(budget, 0.4 * MB)
+  const write = new Memory(budget, 'writes')
+  const refused = (bytes: number): OutOfMemory => {
+    try {
+      write.hold(bytes)
+    } catch (error) {
+      if (error instanceof OutOfMemory) return error
+    }
+    throw new Error(`${bytes} bytes were not refused`)
+  }
+  assert.equal(budget.refusalBeside(refused(0.45 * MB), body.bytes).code, 'Unavailable')
+  const never = budget.refusalBeside(refused(0.6 * MB), body.bytes)
+  assert.equal(never.code, 'Unprocessable')
+  assert.match(never.message, /Change fewer items in one write/)
 })
 
 test('subscriptions may hold half of the memory', () => {

@@ -40,6 +40,9 @@ const any = (index: number): string => `id_gte=-${index}`
 const largePage = (index: number): string => `/api/large?take=250&skip=0&${any(index)}`
 const manyItems = (index: number): string => `/api/small?take=10000&skip=${index}`
 
+/** Values of a filter, which differ by client. They are parsed as several types each. */
+const values = (index: number): string => Array.from({ length: 1900 }, (_, n) => index * 10_000 + n).join(',')
+
 const PAGES: Readonly<Record<string, Attack>> = {
   'pages of large items, not read': unread(largePage),
   'pages of large items, read slowly': get(largePage, { reading: 'slowly' }),
@@ -86,6 +89,7 @@ const QUERIES: Readonly<Record<string, Attack>> = {
   'distinct texts': get((index) => `/api/small?distinct=text&id_lt=9000&take=9000&skip=${index}`),
   'distinct large texts, not read': unread((index) => `/api/large?distinct=text&${any(index)}`),
   'texts that are nowhere': get((index) => `/api/large?q=zz${index}`),
+  'long queries': get((index) => `/api/comments?n_in=${values(index)}&q=zz`, { clients: 2 * MORE_CLIENTS }),
   'deletions, tried': {
     clients: CLIENTS,
     act: (attackers, index) => attackers.ask({ method: 'DELETE', path: `/api/small?${any(index)}&dryRun=true` }),
@@ -160,9 +164,11 @@ function admin(path: string, reading: Reading = 'all'): Attack {
 }
 
 const OTHERS: Readonly<Record<string, Attack>> = {
-  'subscriptions to many items, not read': subscribe('small', 'id_lt=9000'),
-  'subscriptions to large items, not read': subscribe('large', 'id_lt=14'),
-  'subscriptions to long items, not read': subscribe('comments', 'id_lt=5000'),
+  'subscriptions to many items, not read': subscribe('small', () => 'id_lt=9000'),
+  'subscriptions to large items, not read': subscribe('large', () => 'id_lt=14'),
+  'subscriptions to long items, not read': subscribe('comments', () => 'id_lt=5000'),
+  'subscriptions to long queries, not read': subscribe('posts', (time) => `id_in=${values(time)}`, 100),
+  'subscriptions that wait for long searches': subscribe('comments', (time) => `n_in=${values(time)}&q=zz`, 250),
   'an edit that adds many items': edit(() => Array.from({ length: 300_000 }, () => '{}').join()),
   'an edit that adds long items': edit((n) =>
     Array(100)
@@ -178,7 +184,14 @@ const OTHERS: Readonly<Record<string, Attack>> = {
     accept: '*/*',
     clients: MORE_CLIENTS,
   }),
-  'requests without end, not read': { clients: CLIENTS, isUnread: true, act: pipeline },
+  'requests without end, not read': pipeline(
+    (n) => `GET /api/large?take=20&skip=0&${any(n)} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  ),
+  'writes without end, not read': pipeline((n) => {
+    const body = `{"n":${n}}`
+    const head = `PATCH /api/comments/${n % 1000} HTTP/1.1\r\nHost: localhost\r\nPrefer: return=representation\r\n`
+    return `${head}Content-Type: application/merge-patch+json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  }, MORE_CLIENTS),
   'costly requests': {
     clients: Object.keys(REQUESTS).length,
     async act(attackers, index) {
@@ -190,8 +203,7 @@ const OTHERS: Readonly<Record<string, Attack>> = {
 }
 
 /** Sockets that subscribe again and again, and read nothing. */
-function subscribe(collection: string, query: string): Attack {
-  const times = 20
+function subscribe(collection: string, queryOf: (time: number) => string, times = 20): Attack {
   return {
     clients: CLIENTS,
     isUnread: true,
@@ -211,7 +223,7 @@ function subscribe(collection: string, query: string): Attack {
           socket.on('message', (data) => {
             if (!String(data).startsWith('40')) return
             for (let time = 0; time < times; time++)
-              socket.send(`42${time}${JSON.stringify(['subscribe', { collection, query }])}`)
+              socket.send(`42${time}${JSON.stringify(['subscribe', { collection, query: queryOf(time) }])}`)
             socket.pause()
             attackers.note('subscribed')
             resolve()
@@ -244,15 +256,18 @@ function edit(items: (n: number) => string): Attack {
   }
 }
 
-async function pipeline(attackers: Attackers, index: number): Promise<void> {
-  const { hostname, port } = new URL(attackers.target.url)
-  const socket = connect(Number(port), hostname).on('error', () => {})
-  attackers.atEnd(() => socket.destroy())
-  socket.pause()
-  const requests = Array.from({ length: 100 }, (_, time) => {
-    return `GET /api/large?take=20&skip=0&${any(index * 100 + time)} HTTP/1.1\r\nHost: localhost\r\n\r\n`
-  })
-  socket.write(requests.join(''))
+function pipeline(requestOf: (n: number) => string, clients = CLIENTS): Attack {
+  return {
+    clients,
+    isUnread: true,
+    async act(attackers, index) {
+      const { hostname, port } = new URL(attackers.target.url)
+      const socket = connect(Number(port), hostname).on('error', () => {})
+      attackers.atEnd(() => socket.destroy())
+      socket.pause()
+      socket.write(Array.from({ length: 100 }, (_, time) => requestOf(index * 100 + time)).join(''))
+    },
+  }
 }
 
 /** Operations on an item of each client, of a random shape. Those that reload would read the whole data file. */

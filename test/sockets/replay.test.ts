@@ -14,8 +14,9 @@ import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { MemoryBudget, UNLIMITED } from '../../src/runtime/memory.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import { WritesInParts } from '../../src/sockets/sockets.ts'
+import { parseSubscribe, type SubscribeRequest } from '../../src/sockets/subscribe-request.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
-import { Subscriptions } from '../../src/sockets/subscriptions.ts'
+import { rejectionOf, Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { project, storedHistory } from '../support/collections.ts'
 import { once, turnsUntil, until, within } from '../support/deadline.ts'
@@ -152,10 +153,16 @@ class Client implements Subscriber {
   }
 
   async subscribe(wanted: object): Promise<SubscribeResponse> {
+    let request: SubscribeRequest
+    try {
+      request = parseSubscribe(wanted)
+    } catch (error) {
+      return rejectionOf(error)
+    }
     const answered = await within(
       'the response to a subscription',
       new Promise<SubscribeResponse>((resolve, reject) => {
-        this.#world.subscriptions.subscribe(this, wanted, resolve).catch(reject)
+        this.#world.subscriptions.subscribe(this, request, resolve).catch(reject)
       }),
     )
     if ('error' in answered) return answered

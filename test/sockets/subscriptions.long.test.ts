@@ -12,6 +12,7 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { WritesInParts } from '../../src/sockets/sockets.ts'
+import { parseSubscribe } from '../../src/sockets/subscribe-request.ts'
 import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
@@ -128,7 +129,7 @@ class Client implements Subscriber {
     const again = resumes ? { after: this.position, journal } : {}
     this.isBehind = resumes
     let how: 'resumed' | 'reset' | 'new' | undefined
-    await subscriptions.subscribe(this, { collection, query, ...again }, (answered) => {
+    await subscriptions.subscribe(this, parseSubscribe({ collection, query, ...again }), (answered) => {
       assert.ok(!('error' in answered), JSON.stringify(answered))
       assert.equal(how, undefined, 'it is answered once')
       how = this.#answered(answered)

@@ -10,6 +10,7 @@ import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { Memory, MemoryBudget, UNLIMITED } from '../../src/runtime/memory.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { SlowClients, WAITING_BYTES } from '../../src/sockets/slow-clients.ts'
+import { parseSubscribe } from '../../src/sockets/subscribe-request.ts'
 import type { SubscribeResponse, Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
@@ -330,7 +331,11 @@ async function responseOf(
   subscriber = client,
 ): Promise<SubscribeResponse> {
   const responses: SubscribeResponse[] = []
-  await subscriptions.subscribe(subscriber, { collection: 'a', ...sent }, (response) => void responses.push(response))
+  await subscriptions.subscribe(
+    subscriber,
+    parseSubscribe({ collection: 'a', ...sent }),
+    (response) => void responses.push(response),
+  )
   assert.equal(responses.length, 1)
   return responses[0] as SubscribeResponse
 }
@@ -390,7 +395,11 @@ test('a client is disconnected when its list grows beyond the memory', async () 
 
 test('the journal is not read on for a client that went away before it was resumed', async () => {
   const { subscriptions, done } = place()
-  const subscribed = subscriptions.subscribe(client, { collection: 'b', after: 0, journal: ID }, () => {})
+  const subscribed = subscriptions.subscribe(
+    client,
+    parseSubscribe({ collection: 'b', after: 0, journal: ID }),
+    () => {},
+  )
   await turnsUntil('the reading of 10 writes', () => done.read >= 10)
   subscriptions.leave(client)
   await subscribed
@@ -400,7 +409,11 @@ test('the journal is not read on for a client that went away before it was resum
 test('items are not searched on for a client that went away before its subscription began', async () => {
   for (const resuming of [{}, { after: 0, journal: ID }]) {
     const { subscriptions, done } = place()
-    const subscribed = subscriptions.subscribe(client, { collection: 'a', query: 'q=y', ...resuming }, () => {})
+    const subscribed = subscriptions.subscribe(
+      client,
+      parseSubscribe({ collection: 'a', query: 'q=y', ...resuming }),
+      () => {},
+    )
     await turnsUntil('the third turn', () => done.turns >= 3)
     subscriptions.leave(client)
     await subscribed
@@ -417,8 +430,10 @@ test('a client is told whether changes follow the items with which its subscript
       change: ({ position, id }) => sent.push({ position, id }),
       current: (_, position) => sent.push({ current: position }),
     }
-    const subscribed = subscriptions.subscribe(listener, { collection: 'a', query: 'q=y' }, (response) =>
-      sent.push('behind' in response && response.behind),
+    const subscribed = subscriptions.subscribe(
+      listener,
+      parseSubscribe({ collection: 'a', query: 'q=y' }),
+      (response) => sent.push('behind' in response && response.behind),
     )
     await turnsUntil('the third turn', () => done.turns >= 3)
     if (isLate) writer.putAll([{ id: 1, text: 'y' }])

@@ -58,6 +58,7 @@ export interface ProbedServer {
   readonly url: string
   readonly directory: string
   readonly process: ChildProcess
+  readonly stdout: () => string
   readonly stderr: () => string
   /** Bytes in use after a garbage collection, in the heap and beside it. */
   memory(): Promise<number>
@@ -97,6 +98,7 @@ export async function startProbed(
     url,
     directory,
     process: program.process,
+    stdout: program.stdout,
     stderr: program.stderr,
     memory: () => ask('memory'),
     spent: () => ask('spent'),
