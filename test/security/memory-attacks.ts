@@ -275,6 +275,7 @@ function operations(random: Random): Attack {
   const names = Object.keys(OPERATIONS).filter((name) => !name.startsWith('reload'))
   return {
     clients: CLIENTS,
+    isMixed: true,
     async act({ target }, index) {
       const own = new Random(random.integer(2 ** 32))
       const value = (SHAPES[own.pick(Object.keys(SHAPES))] as (typeof SHAPES)[string])(2 ** 20 - 100, own)
@@ -302,6 +303,7 @@ export function randomAttack(random: Random): Attack {
   return {
     clients: CLIENTS,
     isUnread: true,
+    isMixed: true,
     act: (attackers, index) => (chosen[index] as Attack).act(attackers, index),
   }
 }

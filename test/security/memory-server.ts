@@ -42,12 +42,16 @@ export function hasEnded({ process }: Target): boolean {
   return process.exitCode !== null || process.signalCode !== null
 }
 
+/** V8 collects dead buffers when they have grown by so many bytes, however small its heap is. */
+const DEAD_BUFFERS = 64 * MIB
+
 /**
  * The most anonymous memory that a process may take: the heap, its third beside it for buffers (the default of
- * `Limits.MemoryBytes`), and a constant part for code, the young generation, and memory that malloc keeps.
+ * `Limits.MemoryBytes`), and a constant part for code, the young generation, and memory that malloc keeps. Different
+ * attacks at the same time fill the heap and leave dead buffers, too.
  */
-export function boundOf({ heap }: Target): number {
-  return (heap * (4 / 3) + 108) * MIB
+export function boundOf({ heap }: Target, { isMixed = false }: Attack): number {
+  return (heap * (4 / 3) + 108) * MIB + (isMixed ? DEAD_BUFFERS : 0)
 }
 
 /** One kind of attack. */
@@ -55,6 +59,8 @@ export interface Attack {
   readonly clients: number
   /** Clients that do not read keep their connections open for a while. */
   readonly isUnread?: boolean
+  /** Whether its clients do different things. */
+  readonly isMixed?: boolean
   /** One of the clients, which all act at once. */
   readonly act: (attackers: Attackers, index: number) => Promise<unknown>
 }
@@ -94,7 +100,7 @@ export async function strike(target: Target, attack: Attack): Promise<Outcome> {
   // The kernel reports the end of a process that prints its last lines a moment later.
   if (failures.length > 0) await sleep(1000)
   if (hasEnded(target)) failures.splice(0, failures.length, `the process ended: ${lastWords(target)}`)
-  if (most > boundOf(target)) failures.push(`${Math.ceil(most / MIB)} MiB of anonymous memory`)
+  if (most > boundOf(target, attack)) failures.push(`${Math.ceil(most / MIB)} MiB of anonymous memory`)
   return {
     before: memory.first,
     most,
