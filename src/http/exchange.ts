@@ -127,7 +127,7 @@ export class HttpRequest {
     return memory
   }
 
-  /** A refusal of memory, or any other error, as far as it depends on what else the request holds. */
+  /** Makes the refusal of a part's memory that of the whole request. Other errors stay as they are. */
   refusalOf(error: unknown): unknown {
     if (!(error instanceof OutOfMemory)) return error
     let besides = 0

@@ -9,16 +9,18 @@ export interface Parameter {
   readonly value: string
 }
 
-/** Bytes for each parameter, for each of its values that commas separate, and for each character. */
+/** Bytes for each parameter, for each of its values and steps of paths, and for each character. */
 const PARAMETER_BYTES = 2000
-const VALUE_BYTES = 500
-const CHARACTER_BYTES = 3
+const PART_BYTES = 500
+const CHARACTER_BYTES = 5
+const BETWEEN_PARTS = /[,.]/
 
 /** The memory of the query, or of the subscription, that parameters are parsed to: a value is kept as text and as keys. */
 export function bytesOfParameters(parameters: readonly Parameter[]): number {
   let bytes = 0
-  for (const { value } of parameters) {
-    bytes += PARAMETER_BYTES + VALUE_BYTES * value.split(',').length + CHARACTER_BYTES * value.length
+  for (const { name, value } of parameters) {
+    const parts = value.split(BETWEEN_PARTS).length
+    bytes += PARAMETER_BYTES + PART_BYTES * parts + CHARACTER_BYTES * (name.length + value.length)
   }
   return bytes
 }

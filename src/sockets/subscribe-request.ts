@@ -7,13 +7,14 @@ import { bytesOfParameters, CACHE_BUSTERS, isReceived, parameterName, RECEIVED }
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { NO_PAGE } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { idBytes } from '../runtime/memory.ts'
 
 /** A parsed `subscribe`. */
 export interface SubscribeRequest {
   readonly collection: string
   /** Its query; parseSubscriptionFilter reads them. */
   readonly parameters: readonly Parameter[]
-  /** The memory of its filter. */
+  /** Its memory, and that of the subscription without items. */
   readonly bytes: number
   readonly after: Position | undefined
   readonly journal: string | undefined
@@ -48,11 +49,13 @@ export function parseSubscribe(sent: unknown): SubscribeRequest {
   if (speed !== undefined && !isSpeed(speed)) {
     throw new Refusal('Invalid', `speed must be a number from ${SPEEDS.least} to ${SPEEDS.most}.`)
   }
-  const parameters = parametersOf(query)
+  const parameters = parametersOf(query ?? {})
+  let bytes = bytesOfParameters(parameters)
+  for (const value of [collection, journal, from]) bytes += idBytes(value)
   return {
     collection,
     parameters,
-    bytes: bytesOfParameters(parameters),
+    bytes,
     after,
     journal,
     from: from === undefined ? undefined : String(from),
@@ -88,7 +91,7 @@ export function parseSubscriptionFilter(parameters: readonly Parameter[], time: 
 }
 
 /** Reads a query string, or an object of parameters. */
-function parametersOf(query: unknown = {}): readonly Parameter[] {
+function parametersOf(query: unknown): readonly Parameter[] {
   if (typeof query === 'string') return parseParameters(query, LIMITS.parameters)
   if (typeof query !== 'object' || query === null || Array.isArray(query)) {
     throw new Refusal('Invalid', 'The query of a subscription is a query string, or an object of parameters.')

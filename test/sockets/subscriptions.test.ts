@@ -253,7 +253,9 @@ describe('subscriptions over Socket.IO', async () => {
       assert.equal(answered.error, 'Invalid', JSON.stringify(wrong))
       assert.ok(answered.message.length > 10)
     }
-    assert.ok('subscription' in ((await follower.emit('subscribe', { collection: '__proto__' })) as object))
+    assert.ok(
+      'subscription' in ((await follower.emit('subscribe', { collection: '__proto__', query: null })) as object),
+    )
     assert.equal(((await follower.emit('subscribe', { collection: 'a' })) as { error: string }).error, 'TooMany')
     assert.deepEqual(await follower.emit('unsubscribe', { subscription: 'none' }), { ended: false })
     assert.deepEqual(await follower.emit('unsubscribe', null), { ended: false })
