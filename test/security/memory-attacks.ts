@@ -150,7 +150,7 @@ const PASTS: Readonly<Record<string, Attack>> = {
     clients: MORE_CLIENTS,
   }),
   'restores, tried': restore(true, undefined, 8),
-  'restores of deleted items, tried': restore(true, 'former', 8),
+  'restores of deleted items, tried': restore(true, 'former', 4),
   'restores of large items, tried': restore(true, 'large'),
   'restores of deleted items': restore(false, 'former', 4),
 }

@@ -1,7 +1,10 @@
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
-import { sleep, within } from '../support/deadline.ts'
+import { DEADLINE_MS, sleep, within } from '../support/deadline.ts'
 import type { CostlyRequest } from './costly-requests.ts'
 import type { Target } from './memory-server.ts'
+
+/** All clients of an attack are served within this time, also beside other tests on a slow machine. */
+export const ATTACK_DEADLINE_MS = 3 * DEADLINE_MS
 
 /** How a client reads a successful response: all of it, nothing of its body, or a piece now and then. */
 export type Reading = 'all' | 'nothing' | 'slowly'
@@ -82,6 +85,7 @@ export class Attackers {
         if (sendsSlowly && body !== undefined) sendSlowly(sent, Buffer.from(body))
         else sent.end(body)
       }),
+      ATTACK_DEADLINE_MS,
     )
     this.note(status)
   }

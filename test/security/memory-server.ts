@@ -6,7 +6,7 @@ import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { startProbed } from '../support/probe.ts'
 import { send } from '../support/requests.ts'
 import { type CostServer, Coverage } from './cost-coverage.ts'
-import { Attackers } from './memory-clients.ts'
+import { ATTACK_DEADLINE_MS, Attackers } from './memory-clients.ts'
 import type { Prepared } from './memory-data.ts'
 
 export const MIB = 1024 * 1024
@@ -92,7 +92,7 @@ export async function strike(target: Target, attack: Attack): Promise<Outcome> {
   // A client that waits behind others that do not read gets no response before these are disconnected.
   await (attack.isUnread ? Promise.race([settled.then(() => sleep(UNREAD_MS)), sleep(5 * UNREAD_MS)]) : settled)
   attackers.end()
-  await within('the end of all clients', settled)
+  await within('the end of all clients', settled, ATTACK_DEADLINE_MS)
   await witness.end()
   const most = memory.end()
   const cut = target.stdout().slice(logged).includes('a response was cut') ? CUT : undefined
