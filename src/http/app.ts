@@ -6,8 +6,6 @@ import Koa, { type Context, type Middleware } from 'koa'
 import type { Gate } from '../access/gate.ts'
 import { neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
-import { OutOfMemory } from '../runtime/memory.ts'
 import { basePathOf, isOwnPath } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
 import { HttpRequest, type Method, Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
@@ -15,7 +13,7 @@ import type { FastFrontOptions } from './fast-front.ts'
 import { securityHeaders } from './headers.ts'
 import { formBody } from './koa-body.ts'
 import { headersOf, inOrder } from './pipeline.ts'
-import { isClientGone } from './problems.ts'
+import { logEndedEarly } from './problems.ts'
 import { requestIdOf } from './requests.ts'
 import { type FileStreams, statics } from './statics.ts'
 
@@ -42,8 +40,7 @@ export function createApp(options: AppOptions): Koa {
   const { log, gate, wwwroot, streams } = options
   app.on('error', (error: Error & { code?: string; expose?: boolean }) => {
     // User middleware may throw errors that are meant for the client.
-    if (error instanceof OutOfMemory) log.warn({ reason: error.message }, 'a response was cut', TEN_IN_TEN_SECONDS)
-    else if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed', TEN_IN_TEN_SECONDS)
+    if (!error.expose) logEndedEarly(log, error)
   })
   app.use(observed(options))
   app.use(securityHeaders(options.contentSecurityPolicy))

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline as pipe } from 'node:stream'
 import { neededRole } from '../access/roles.ts'
-import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { MemoryBudget } from '../runtime/memory.ts'
 import { basePathOf } from './base-path.ts'
 import { gatherBody } from './bodies.ts'
@@ -9,7 +9,7 @@ import type { Front } from './connections.ts'
 import { HttpRequest, Reply, type Resource, type Step, takesBody } from './exchange.ts'
 import { PATCH_TYPES } from './media-types.ts'
 import { headersOf, type Observe, type Pipeline } from './pipeline.ts'
-import { isClientGone } from './problems.ts'
+import { logEndedEarly } from './problems.ts'
 import { requestIdOf } from './requests.ts'
 
 export interface FastFrontOptions {
@@ -55,9 +55,7 @@ export function fastFront({ resources, pipeline, bodyBytes, observe, log, newId,
       fields: noFields,
     })
     const reply = new Reply(headersOf(requestId))
-    const failed = (error: unknown): void => {
-      if (!isClientGone(error)) log.error({ err: error, requestId, method }, 'a response failed', TEN_IN_TEN_SECONDS)
-    }
+    const failed = (error: unknown): void => logEndedEarly(log, error, { requestId, method })
     const sending = (): void => {
       try {
         send(response, reply, (error) => error && failed(error))

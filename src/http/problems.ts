@@ -1,6 +1,7 @@
 import type { Rejection } from '../commands/command.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
+import { OutOfMemory } from '../runtime/memory.ts'
 import { Abandoned } from '../runtime/turns.ts'
 import { UnsupportedBody } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
@@ -111,8 +112,15 @@ function membersOf(
   return { type, title, status, detail, instance, ...places }
 }
 
+/** Logs why a response that had begun ended early, unless its client went away. */
+export function logEndedEarly(log: LimitedLog, error: unknown, facts: object = {}): void {
+  if (error instanceof OutOfMemory)
+    log.warn({ ...facts, reason: error.message }, 'a response was cut', TEN_IN_TEN_SECONDS)
+  else if (!isClientGone(error)) log.error({ ...facts, err: error }, 'a response failed', TEN_IN_TEN_SECONDS)
+}
+
 /** Whether the client disconnected during the request, which is no error of the server. */
-export function isClientGone(error: unknown): boolean {
+function isClientGone(error: unknown): boolean {
   if (error instanceof Abandoned) return true
   const { code = '' } = error as { readonly code?: string }
   return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)

@@ -20,7 +20,7 @@ interface WaitingRequest {
 
 /**
  * Handles `subscribe` and `unsubscribe` of a client one at a time, in order, and pauses while the client is slow. A
- * client that queues too many requests is disconnected.
+ * client that queues too many requests is disconnected, and one whose requests find no memory gets `Busy`.
  */
 export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscriptions): void {
   const subscriber = subscriberOf(socket)

@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { once, until, within } from '../support/deadline.ts'
 import { socketIo } from '../support/listeners.ts'
-import { send, sendJson } from '../support/requests.ts'
+import { send, sendJson, THROUGH_KOA } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
@@ -17,7 +17,7 @@ const LONG = Array.from({ length: 200 }, (_, id) => ({ id, text: `${id}`.padEnd(
 
 const HUGE = { id: 1, text: 'x'.repeat(1_000_000) }
 
-const { url } = await startServer(
+const { url, stderr } = await startServer(
   { after },
   { data: { long: LONG, short: [{ id: 1 }], huge: [HUGE] }, flags: ['--Limits.MemoryBytes', String(BUDGET)] },
 )
@@ -82,11 +82,11 @@ test('a body that would not fit alone is 422, however small it was before it was
 })
 
 /** A response of which nothing is read. */
-function unread(path: string, accept = 'application/json'): Promise<IncomingMessage> {
+function unread(path: string, accept = 'application/json', more: object = {}): Promise<IncomingMessage> {
   return within(
     `the headers of ${path}`,
     new Promise((resolve, reject) =>
-      request(`${url}${path}`, { headers: { Accept: accept } }, resolve)
+      request(`${url}${path}`, { headers: { Accept: accept, ...more } }, resolve)
         .on('error', reject)
         .end(),
     ),
@@ -180,9 +180,15 @@ test('unread streams of long events hold memory, further ones are 503, and what 
 test('a stream is cut at an event that does not fit into memory, and is complete when others have released theirs', async () => {
   const body = await beginBatch(2_200_000)
   await until('the body is received', async () => (await held('bodies')) > 4_000_000)
-  const cut = await unread('/events?collection=huge', NDJSON)
-  assert.equal(cut.statusCode, 200)
-  await assert.rejects(within('the end of the stream', textOf(cut)), { code: 'ECONNRESET' })
+  const told = (): number => stderr().split('a response was cut').length
+  for (const more of [{}, THROUGH_KOA]) {
+    const before = told()
+    const cut = await unread('/events?collection=huge', NDJSON, more)
+    assert.equal(cut.statusCode, 200)
+    await assert.rejects(within('the end of the stream', textOf(cut)), { code: 'ECONNRESET' })
+    await until('the log tells of it', () => told() > before)
+  }
+  assert.doesNotMatch(stderr(), /a response failed/)
   const newest = '/events?collection=huge&id=1&order=desc&limit=1'
   assert.equal((await send(url, 'GET', newest)).status, 503)
   assert.equal((await send(url, 'GET', '/events?collection=short')).status, 200)
@@ -236,9 +242,9 @@ test('a long query holds memory until it is answered', async () => {
 })
 
 test('a write that would not fit beside its own body is 422, and not 503 for ever', async () => {
-  const body = JSON.stringify(Array.from({ length: 9000 }, (_, i) => ({ i })))
+  const items = Array.from({ length: 9000 }, (_, i) => ({ i }))
   for (let time = 0; time < 2; time++) {
-    const refused = await sendJson(url, 'POST', '/api/beside', JSON.parse(body))
+    const refused = await sendJson(url, 'POST', '/api/beside', items)
     assert.equal(refused.status, 422)
     assert.match(refused.json<{ detail: string }>().detail, /does not fit into memory.*Change fewer items in one write/)
   }

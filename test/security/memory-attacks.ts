@@ -150,7 +150,7 @@ const PASTS: Readonly<Record<string, Attack>> = {
     clients: MORE_CLIENTS,
   }),
   'restores, tried': restore(true, undefined, 8),
-  'restores of deleted items, tried': restore(true, 'former', 4),
+  'restores of deleted items, tried': restore(true, 'former', 8),
   'restores of large items, tried': restore(true, 'large'),
   'restores of deleted items': restore(false, 'former', 4),
 }
@@ -275,7 +275,6 @@ function operations(random: Random): Attack {
   const names = Object.keys(OPERATIONS).filter((name) => !name.startsWith('reload'))
   return {
     clients: CLIENTS,
-    isMixed: true,
     async act({ target }, index) {
       const own = new Random(random.integer(2 ** 32))
       const value = (SHAPES[own.pick(Object.keys(SHAPES))] as (typeof SHAPES)[string])(2 ** 20 - 100, own)
@@ -303,7 +302,6 @@ export function randomAttack(random: Random): Attack {
   return {
     clients: CLIENTS,
     isUnread: true,
-    isMixed: true,
     act: (attackers, index) => (chosen[index] as Attack).act(attackers, index),
   }
 }

@@ -42,16 +42,12 @@ export function hasEnded({ process }: Target): boolean {
   return process.exitCode !== null || process.signalCode !== null
 }
 
-/** V8 collects dead buffers when they have grown by so many bytes, however small its heap is. */
-const DEAD_BUFFERS = 64 * MIB
-
 /**
  * The most anonymous memory that a process may take: the heap, its third beside it for buffers (the default of
- * `Limits.MemoryBytes`), and a constant part for code, the young generation, and memory that malloc keeps. Different
- * attacks at the same time fill the heap and leave dead buffers, too.
+ * `Limits.MemoryBytes`), and a constant part for code, the young generation, and memory that malloc keeps.
  */
-export function boundOf({ heap }: Target, { isMixed = false }: Attack): number {
-  return (heap * (4 / 3) + 108) * MIB + (isMixed ? DEAD_BUFFERS : 0)
+export function boundOf({ heap }: Target): number {
+  return (heap * (4 / 3) + 108) * MIB
 }
 
 /** One kind of attack. */
@@ -59,8 +55,6 @@ export interface Attack {
   readonly clients: number
   /** Clients that do not read keep their connections open for a while. */
   readonly isUnread?: boolean
-  /** Whether its clients do different things. */
-  readonly isMixed?: boolean
   /** One of the clients, which all act at once. */
   readonly act: (attackers: Attackers, index: number) => Promise<unknown>
 }
@@ -85,7 +79,7 @@ export async function strike(target: Target, attack: Attack): Promise<Outcome> {
   const attackers = new Attackers(target)
   const memory = new AnonymousMemory(target)
   const witness = new Witness(target)
-  const logged = target.stdout().length
+  const logged = target.stderr().length
   const began = performance.now()
   const acts = Array.from({ length: attack.clients }, (_, index) => attack.act(attackers, index))
   const settled = Promise.all(acts.map((act) => act.catch((error) => attackers.fail(error))))
@@ -95,12 +89,12 @@ export async function strike(target: Target, attack: Attack): Promise<Outcome> {
   await within('the end of all clients', settled, ATTACK_DEADLINE_MS)
   await witness.end()
   const most = memory.end()
-  const cut = target.stdout().slice(logged).includes('a response was cut') ? CUT : undefined
+  const cut = target.stderr().slice(logged).includes('a response was cut') ? CUT : undefined
   const failures = [...attackers.failures, ...witness.failures].filter((failure) => !cut?.test(failure))
   // The kernel reports the end of a process that prints its last lines a moment later.
   if (failures.length > 0) await sleep(1000)
   if (hasEnded(target)) failures.splice(0, failures.length, `the process ended: ${lastWords(target)}`)
-  if (most > boundOf(target, attack)) failures.push(`${Math.ceil(most / MIB)} MiB of anonymous memory`)
+  if (most > boundOf(target)) failures.push(`${Math.ceil(most / MIB)} MiB of anonymous memory`)
   return {
     before: memory.first,
     most,

@@ -84,7 +84,7 @@ class Siege {
       this.failures.push(`${this.#heap} MiB, ${name}: ${failure}`)
       this.#t.diagnostic(`  ${failure}`)
     }
-    if (hasEnded(target) || most > boundOf(target, attack)) this.#abandon(target)
+    if (hasEnded(target) || most > boundOf(target)) this.#abandon(target)
   }
 
   async #open(): Promise<Target> {

@@ -58,7 +58,6 @@ export interface ProbedServer {
   readonly url: string
   readonly directory: string
   readonly process: ChildProcess
-  readonly stdout: () => string
   readonly stderr: () => string
   /** Bytes in use after a garbage collection, in the heap and beside it. */
   memory(): Promise<number>
@@ -98,7 +97,6 @@ export async function startProbed(
     url,
     directory,
     process: program.process,
-    stdout: program.stdout,
     stderr: program.stderr,
     memory: () => ask('memory'),
     spent: () => ask('spent'),
