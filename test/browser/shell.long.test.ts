@@ -31,8 +31,13 @@ test('every page reports that the server was killed, and catches up when it is s
     { path: '/journal.html', before: '#list .position:text-is("37")', after: '#list .position:text-is("44")' },
   ]
   const pages = []
+  // The pages can read before their connection is back: it is held until one has done so.
+  let connecting = Promise.resolve()
   for (const { path, before, after } of opened) {
     const { page } = await openPage(t, first.url + path)
+    await page.routeWebSocket(/socket\.io/, (socket) => connecting.then(() => void socket.connectToServer()))
+    await page.route(/socket\.io/, (request) => connecting.then(() => request.continue()))
+    await page.reload()
     await live(page)
     await page.locator(before).waitFor()
     pages.push({ page, after })
@@ -40,17 +45,17 @@ test('every page reports that the server was killed, and catches up when it is s
   await first.stop('SIGKILL')
   for (const { page } of pages) await page.getByText('Server gone, trying again…').waitFor()
 
-  // A page may read something before its connection is back.
   const early = pages[0]?.page.evaluate(`(async () => {
     const { server } = await import('/pages/js/server.js')
     while (!(await server.ask('/events?limit=1').then(() => true, () => false))) await new Promise((next) => setTimeout(next, 5))
     return server.state
-  })()`)
+  })()`) as Promise<unknown>
+  connecting = early.then(() => {})
   const elsewhere = await startServer(t, { directory: first.directory })
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
   await startServer(t, { directory: first.directory, isBare: true, flags })
-  assert.equal(await within('a read before the connection is back', early as Promise<unknown>), 'gone')
+  assert.equal(await within('a read before the connection is back', early), 'gone')
   // Each page shows this for only eight seconds.
   await Promise.all(pages.map(({ page }) => page.getByText('Reconnected, 7 changes caught up').waitFor()))
   for (const { page, after } of pages) await page.locator(after).waitFor()
