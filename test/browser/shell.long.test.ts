@@ -31,10 +31,11 @@ test('every page reports that the server was killed, and catches up when it is s
     { path: '/journal.html', before: '#list .position:text-is("37")', after: '#list .position:text-is("44")' },
   ]
   const pages = []
-  // The pages can read before their connection is back: it is held until one has done so.
+  /** The pages open their connections once this is resolved. */
   let connecting = Promise.resolve()
   for (const { path, before, after } of opened) {
     const { page } = await openPage(t, first.url + path)
+    // Routes apply from the next load of the page on.
     await page.routeWebSocket(/socket\.io/, (socket) => connecting.then(() => void socket.connectToServer()))
     await page.route(/socket\.io/, (request) => connecting.then(() => request.continue()))
     await page.reload()
@@ -45,6 +46,7 @@ test('every page reports that the server was killed, and catches up when it is s
   await first.stop('SIGKILL')
   for (const { page } of pages) await page.getByText('Server gone, trying again…').waitFor()
 
+  // The first page reads something before any connection is back.
   const early = pages[0]?.page.evaluate(`(async () => {
     const { server } = await import('/pages/js/server.js')
     while (!(await server.ask('/events?limit=1').then(() => true, () => false))) await new Promise((next) => setTimeout(next, 5))
