@@ -6,8 +6,11 @@ const SECTOR = 512
 /** A file's bytes as programs see them, and as a power loss would leave them at least. */
 interface Inode {
   readonly number: number
+  /** No byte of it is changed: a write to it replaces it. */
   bytes: Buffer
   durable: Buffer
+  /** Begins with `bytes`, unless they have been replaced, and has place for what is appended. No other file has it. */
+  room: Buffer
   mode: number
   version: number
 }
@@ -92,6 +95,7 @@ export class SimulatedDisk {
           number: ++this.#inodes,
           bytes: Buffer.alloc(0),
           durable: Buffer.alloc(0),
+          room: Buffer.alloc(0),
           mode: mode ?? 0o600,
           version: 0,
         }
@@ -199,7 +203,8 @@ export class SimulatedDisk {
   /** Puts durable bytes in a file, as if they had always been there. */
   put(path: string, bytes: Buffer): void {
     this.#make(directoryOf(path))
-    const inode: Inode = { number: ++this.#inodes, bytes, durable: bytes, mode: 0o644, version: 0 }
+    const [number, room] = [++this.#inodes, Buffer.alloc(0)]
+    const inode: Inode = { number, bytes, durable: bytes, room, mode: 0o644, version: 0 }
     const directory = this.#directory(directoryOf(path)) as Directory
     directory.entries.set(nameOf(path), inode)
     directory.durable.set(nameOf(path), inode)
@@ -210,6 +215,7 @@ export class SimulatedDisk {
     const inode = this.#directory(directoryOf(path))?.entries.get(nameOf(path))
     if (!inode) throw new Error(`there is no ${path}`)
     inode.bytes = inode.durable = bytes
+    inode.room = Buffer.alloc(0)
     inode.version++
   }
 
@@ -241,6 +247,7 @@ export class SimulatedDisk {
           number: inode.number,
           bytes,
           durable: bytes,
+          room: Buffer.alloc(0),
           mode: inode.mode,
           // A file that lost bytes has another length or time.
           version: inode.version + (bytes.equals(inode.bytes) ? 0 : 1),
@@ -261,16 +268,20 @@ function handle(
   isLog = false,
 ): OpenFile {
   const sync = async (): Promise<void> => {
-    if ((await at('sync', path))?.type !== 'lie') inode.durable = Buffer.from(inode.bytes)
+    if ((await at('sync', path))?.type !== 'lie') inode.durable = inode.bytes
   }
   return {
     write: async (bytes, offset) => {
       const fault = await at('write', path)
       const taken = fault?.type === 'short' ? bytes.subarray(0, Math.min(fault.bytes, bytes.length)) : bytes
-      const grown = Buffer.alloc(Math.max(inode.bytes.length, offset + taken.length))
-      inode.bytes.copy(grown)
-      grown.set(taken, offset)
-      inode.bytes = grown
+      const end = Math.max(inode.bytes.length, offset + taken.length)
+      const isAppended = offset >= inode.bytes.length && inode.bytes.buffer === inode.room.buffer
+      if (!isAppended || end > inode.room.length) {
+        inode.room = Buffer.alloc(2 * end)
+        inode.bytes.copy(inode.room)
+      }
+      inode.room.set(taken, offset)
+      inode.bytes = inode.room.subarray(0, end)
       inode.version++
       if (isLog) await sync()
       return taken.length
