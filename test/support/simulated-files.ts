@@ -9,8 +9,8 @@ interface Inode {
   /** No byte of it is changed: a write to it replaces it. */
   bytes: Buffer
   durable: Buffer
-  /** Begins with `bytes`, unless they have been replaced, and has place for what is appended. No other file has it. */
-  room: Buffer
+  /** Memory of this file alone that begins with `bytes`, and has place for what is appended. */
+  room?: Buffer | undefined
   mode: number
   version: number
 }
@@ -95,7 +95,6 @@ export class SimulatedDisk {
           number: ++this.#inodes,
           bytes: Buffer.alloc(0),
           durable: Buffer.alloc(0),
-          room: Buffer.alloc(0),
           mode: mode ?? 0o600,
           version: 0,
         }
@@ -203,8 +202,7 @@ export class SimulatedDisk {
   /** Puts durable bytes in a file, as if they had always been there. */
   put(path: string, bytes: Buffer): void {
     this.#make(directoryOf(path))
-    const [number, room] = [++this.#inodes, Buffer.alloc(0)]
-    const inode: Inode = { number, bytes, durable: bytes, room, mode: 0o644, version: 0 }
+    const inode: Inode = { number: ++this.#inodes, bytes, durable: bytes, mode: 0o644, version: 0 }
     const directory = this.#directory(directoryOf(path)) as Directory
     directory.entries.set(nameOf(path), inode)
     directory.durable.set(nameOf(path), inode)
@@ -215,7 +213,7 @@ export class SimulatedDisk {
     const inode = this.#directory(directoryOf(path))?.entries.get(nameOf(path))
     if (!inode) throw new Error(`there is no ${path}`)
     inode.bytes = inode.durable = bytes
-    inode.room = Buffer.alloc(0)
+    inode.room = undefined
     inode.version++
   }
 
@@ -247,7 +245,6 @@ export class SimulatedDisk {
           number: inode.number,
           bytes,
           durable: bytes,
-          room: Buffer.alloc(0),
           mode: inode.mode,
           // A file that lost bytes has another length or time.
           version: inode.version + (bytes.equals(inode.bytes) ? 0 : 1),
@@ -275,13 +272,13 @@ function handle(
       const fault = await at('write', path)
       const taken = fault?.type === 'short' ? bytes.subarray(0, Math.min(fault.bytes, bytes.length)) : bytes
       const end = Math.max(inode.bytes.length, offset + taken.length)
-      const isAppended = offset >= inode.bytes.length && inode.bytes.buffer === inode.room.buffer
-      if (!isAppended || end > inode.room.length) {
-        inode.room = Buffer.alloc(2 * end)
-        inode.bytes.copy(inode.room)
+      let { room } = inode
+      if (!room || offset < inode.bytes.length || end > room.length) {
+        room = inode.room = Buffer.alloc(2 * end)
+        inode.bytes.copy(room)
       }
-      inode.room.set(taken, offset)
-      inode.bytes = inode.room.subarray(0, end)
+      room.set(taken, offset)
+      inode.bytes = room.subarray(0, end)
       inode.version++
       if (isLog) await sync()
       return taken.length
@@ -296,6 +293,7 @@ function handle(
       const bytes = Buffer.alloc(size)
       inode.bytes.copy(bytes)
       inode.bytes = bytes
+      inode.room = undefined
       inode.version++
     },
     sync,
