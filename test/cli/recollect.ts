@@ -4,8 +4,8 @@ import { segmentName } from '../../src/events/segment.ts'
 import type { Scope } from '../support/directory.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 
-/** Small segments, so that there are several. */
-export const FLAGS = ['--Journal.SegmentBytes', '2000']
+/** Small segments, so that there are several, and none that a minute later is replaced by a compressed one. */
+const FLAGS = ['--Journal.SegmentBytes', '2000', '--Journal.Compress', 'off']
 export const FIRST = { a: [{ id: 'x', n: 0 }], b: [] }
 
 /** A server that has put the item `x` of `a` so many times, and added as many to `b`: `n` is the round. */

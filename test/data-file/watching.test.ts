@@ -281,7 +281,7 @@ test('the data file fails with the name of the missing directory while a link le
 test('a journal below a swapped link stays where it was at the start', async (t) => {
   const { directory, swap } = await versions(t)
   await swap('current', 'v1')
-  const flags = ['--Journal.SegmentBytes', '4096']
+  const flags = ['--Journal.SegmentBytes', '4096', '--Journal.Compress', 'off']
   const server = await startServer(t, { directory: join(directory, 'current'), flags })
   await swap('current', 'v2')
   for (let n = 0; n < 20; n++) await add(server, { text: 'x'.repeat(1000) })

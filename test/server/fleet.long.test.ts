@@ -27,7 +27,7 @@ interface Reading {
 
 const outlives = 'the readings of a fleet are stored once, notified once, and survive the process and the data file'
 test(outlives, async (t) => {
-  const flags = [...UPSERT, '--Journal.SegmentBytes', '1048576']
+  const flags = [...UPSERT, '--Journal.SegmentBytes', '1048576', '--Journal.Compress', 'off']
   const first = await startServer(t, { data: EMPTY, flags })
   const told: number[] = []
   const client = io(first.url, { transports: ['websocket'] })
