@@ -1,7 +1,7 @@
 import { test } from 'node:test'
 import { withoutBrowser } from '../support/browser.ts'
-import { NAMES, runInChromium } from './in-browser/run.ts'
+import { MOST_TESTS, NAMES, runInChromium } from './in-browser/run.ts'
 
-for (const name of NAMES.filter((name) => !name.endsWith('.long'))) {
+for (const name of NAMES.filter((name) => name !== MOST_TESTS && !name.endsWith('.long'))) {
   test(`test/client/${name}.test.ts in Chromium`, { skip: withoutBrowser }, (t) => runInChromium(t, name))
 }
