@@ -2,15 +2,13 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { segmentName } from '../../src/events/segment.ts'
 import type { Scope } from '../support/directory.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 
-/** Small segments, so that there are several, and none that a minute later is replaced by a compressed one. */
-const FLAGS = ['--Journal.SegmentBytes', '2000', '--Journal.Compress', 'off']
 export const FIRST = { a: [{ id: 'x', n: 0 }], b: [] }
 
 /** A server that has put the item `x` of `a` so many times, and added as many to `b`: `n` is the round. */
 export async function startWritten(t: Scope, rounds: number): Promise<RunningServer> {
-  const server = await startServer(t, { data: FIRST, flags: FLAGS })
+  const server = await startServer(t, { data: FIRST, flags: plainSegments(2000) })
   await write(server, 1, rounds)
   return server
 }

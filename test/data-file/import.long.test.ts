@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 
 const bad: [string, string | Buffer, RegExp][] = [
   ['text that is no JSON', '{"a": [{"id": 1},\n  {"id": 2} {"id": 3}]}', /line 2, column 13/],
@@ -143,10 +143,7 @@ test('an empty journal directory counts as a missing journal', async (t) => {
 })
 
 test('a journal without its first segment is rejected as damaged, with or without --accept-journal', async (t) => {
-  const server = await startServer(t, {
-    data: DATA,
-    flags: ['--Journal.SegmentBytes', '1024', '--Journal.Compress', 'off'],
-  })
+  const server = await startServer(t, { data: DATA, flags: plainSegments(1024) })
   for (let n = 0; n < 20; n++) assert.equal((await server.fetch('/api/things', json('POST', { n }))).status, 201)
   assert.equal(await server.stop(), 0)
   await rm(join(journalOf(server), SEGMENT))

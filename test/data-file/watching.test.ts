@@ -7,7 +7,7 @@ import { SimulatedClock, turns } from '../support/clock.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { headOf, send, sendJson } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningServer, startServer } from '../support/server.ts'
 import { type OwnService, startHere } from '../support/service.ts'
 
 const ANN = { id: 0, name: 'Ann' }
@@ -281,7 +281,7 @@ test('the data file fails with the name of the missing directory while a link le
 test('a journal below a swapped link stays where it was at the start', async (t) => {
   const { directory, swap } = await versions(t)
   await swap('current', 'v1')
-  const flags = ['--Journal.SegmentBytes', '4096', '--Journal.Compress', 'off']
+  const flags = plainSegments(4096)
   const server = await startServer(t, { directory: join(directory, 'current'), flags })
   await swap('current', 'v2')
   for (let n = 0; n < 20; n++) await add(server, { text: 'x'.repeat(1000) })

@@ -6,7 +6,7 @@ import { progressOf, Verification } from '../../src/http/admin.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
 import { headOf, send } from '../support/requests.ts'
-import { ofOneServer, startServer } from '../support/server.ts'
+import { ofOneServer, plainSegments, startServer } from '../support/server.ts'
 
 const DATA = { things: Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(100) })) }
 
@@ -20,10 +20,7 @@ function linesOf(text: string): readonly Record<string, unknown>[] {
 test('POST /admin/verify checks the journal of a running server, and detects a flipped bit', {
   skip: ofOneServer('each node checks its own copy, and one of them is damaged here'),
 }, async (t) => {
-  const server = await startServer(t, {
-    data: DATA,
-    flags: ['--Journal.SegmentBytes', '4096', '--Journal.Compress', 'off'],
-  })
+  const server = await startServer(t, { data: DATA, flags: plainSegments(4096) })
   for (let n = 0; n < 3; n++) await send(server.url, 'POST', '/api/things', { headers: JSON_TYPE, body: '{"n":1}' })
   const whole = await send(server.url, 'POST', '/admin/verify')
   assert.deepEqual([whole.status, whole.headers['content-type']], [200, 'application/x-ndjson'])

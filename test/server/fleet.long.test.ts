@@ -8,7 +8,7 @@ import { io } from 'socket.io-client'
 import { once } from '../support/deadline.ts'
 import { startProcess } from '../support/process.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningServer, startServer } from '../support/server.ts'
 
 /** How long the fleet sends in the long test. */
 const SECONDS = Number(process.env.FLEET_SECONDS ?? 4)
@@ -27,7 +27,7 @@ interface Reading {
 
 const outlives = 'the readings of a fleet are stored once, notified once, and survive the process and the data file'
 test(outlives, async (t) => {
-  const flags = [...UPSERT, '--Journal.SegmentBytes', '1048576', '--Journal.Compress', 'off']
+  const flags = [...UPSERT, ...plainSegments(2 ** 20)]
   const first = await startServer(t, { data: EMPTY, flags })
   const told: number[] = []
   const client = io(first.url, { transports: ['websocket'] })

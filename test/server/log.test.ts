@@ -17,7 +17,7 @@ import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/process.ts'
 import { send, sendJson, THROUGH_KOA } from '../support/requests.ts'
-import { spawnServer } from '../support/server.ts'
+import { plainSegments, spawnServer } from '../support/server.ts'
 import { type OwnService, startHere } from '../support/service.ts'
 
 interface Line {
@@ -172,7 +172,7 @@ test('a response is slow if it takes longer to begin than Log.SlowMs, and none i
 test('damage of the journal is logged when a check finds it, and when a request does, at most once a minute', async (t) => {
   const service = await startHere(t, {
     data: { things: Array.from({ length: 100 }, (_, id) => ({ id, text: 'x'.repeat(100) })) },
-    flags: ['--Journal.SegmentBytes', '4096', '--Journal.Compress', 'off'],
+    flags: plainSegments(4096),
   })
   const directory = join(service.directory, 'db.journal')
   const [segment = ''] = readdirSync(directory).filter((name) => name.endsWith('.ndjson'))

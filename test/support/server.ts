@@ -132,6 +132,14 @@ export async function runToEnd(
   return { code, stdout: stdout(), stderr: stderr() }
 }
 
+/**
+ * Flags for segments of so many bytes that stay plain text. By default a server compresses a segment a minute after it is
+ * full: a test that reads or compares files of the journal would fail on a machine that takes longer.
+ */
+export function plainSegments(bytes: number): readonly string[] {
+  return ['--Journal.SegmentBytes', String(bytes), '--Journal.Compress', 'off']
+}
+
 /** The init of a request that sends JSON. */
 export function json(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
   return { method, body: JSON.stringify(body), headers: { 'Content-Type': 'application/json', ...headers } }

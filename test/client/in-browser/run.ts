@@ -46,8 +46,8 @@ const here = fileURLToPath(new URL('.', import.meta.url))
 
 /** Test files that are about Node or about the documentation, or that run the others in Chromium. */
 const ONLY_IN_NODE = ['browser', 'browser.long', 'browser-client', 'close', 'docs']
-/** The file that takes longest. */
-export const MOST_TESTS = 'client'
+/** The file that takes longest, which browser-client.test.ts runs. */
+export const SLOWEST = 'client'
 
 /** The names of all other test files of the client, without `.test.ts`. */
 export const NAMES: readonly string[] = readdirSync(join(here, '..'))
