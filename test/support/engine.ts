@@ -130,6 +130,8 @@ export async function openTestEngine(
   })
   let isOpening = true
   const failed = (error: unknown): void => void failures.push(error)
+  // On a busy machine a start takes so long that the service begins before; it fails in the same way for a test.
+  const lateFailures: unknown[] = []
   const open = FileEngine.open(
     { ...SETTINGS, store: temporary?.path ?? '', ...settings },
     {
@@ -144,13 +146,18 @@ export async function openTestEngine(
       failed,
     },
   ).then(async (opened) => {
-    await opened.start(failed)
+    await opened.start((error) => void lateFailures.push(error))
     return opened
   })
   const engine = await open.finally(() => {
     isOpening = false
   })
-  await turnsUntil('the build of the store', () => !engine.building() || failures.length > 0 || isStopped)
+  const isOver = (): boolean => !engine.building() || lateFailures.length + failures.length > 0 || isStopped
+  await turnsUntil('the build of the store', isOver)
+  if (lateFailures.length > 0) {
+    await engine.close().catch(() => {})
+    throw lateFailures[0]
+  }
   const close = engine.close.bind(engine)
   engine.close = async () => {
     try {
