@@ -59,6 +59,8 @@ async function startLimited(t: TestContext, limit: number, flags: readonly strin
     program.process.send(0)
     return (await answer)[0] as number
   }
+  // On a busy machine it listens before it has started.
+  await until('the start', async () => (await ask('/health')).text.includes('"status":"ok"'))
   assert.equal((await ask('/api/a', { method: 'POST', body: { n: 0 } })).status, 201)
   return { program, url, directory, ask, turns }
 }
