@@ -60,16 +60,20 @@ function damage(path: string, random: Random): string {
 }
 
 interface Health {
+  readonly status: string
+  readonly journal: { readonly writable: boolean }
   readonly store: { readonly state: 'current' | 'building' | 'full' }
 }
 
 type Answer = 'right' | 'refused' | 'wrong'
 
-/** Waits for a service whose build of the store takes so long that it already responds, with 503. */
-async function built(url: string): Promise<void> {
-  await until('the store is not being built', async () => {
-    const health = await fetch(`${url}/health`).catch(() => undefined)
-    return health === undefined || ((await health.json()) as Health).store.state !== 'building'
+/** Waits until the server has started, or ended: on a busy machine it responds before, with 503. */
+async function started(url: string): Promise<void> {
+  await until('the start', async () => {
+    const answer = await fetch(`${url}/health`).catch(() => undefined)
+    if (!answer) return true
+    const { status, store, journal } = (await answer.json()) as Health
+    return store.state !== 'building' && (status !== 'unavailable' || !journal.writable)
   })
 }
 
@@ -127,7 +131,7 @@ async function startUntilRight(
   while (refused.length < MOST_STARTS) {
     const program = spawnServer(t, directory, { flags: FLAGS })
     const url = await program.listening()
-    if (url) await built(url)
+    if (url) await started(url)
     const { answer, what } = url ? await asked(url, expected, random) : { answer: 'refused', what: 'no start' }
     program.process.kill('SIGKILL')
     await program.ended()

@@ -281,6 +281,7 @@ test('a damaged store is removed when there is no space to build another one', {
     await fillDisk()
     const server = await start()
     await until('the store to be built', async () => (await healthOf(server)).store.state === 'current')
+    await until('the start', async () => (await server.fetch('/api')).ok)
     assert.equal(await countOf(server), START_ITEMS)
     assert.equal(existsSync(`${file}.aside`), false)
     assert.equal(await server.stop(), 0, server.stderr())
