@@ -138,7 +138,7 @@ test('a list that is too large to be resumed is refused, and not read again and 
   await assert.rejects(within('the items of a live list', list.ready), { code: 'TooLarge', status: 413 })
   const grown = client.collection<Thing>('a').where({ n_lt: 20 }).live()
   await within('the items of a live list', grown.ready)
-  // Ready means read. It is also followed when it shows a change; one item more before that, and it is too large as well.
+  // It is ready when it was read. The server follows it when it shows a change; an item added before is one too many.
   await put(server, 0, 1)
   await until('the other one to be live', () => shown(grown.items.slice(0, 1)) === '0:1')
   await put(server, 20, 1)

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventOf, fetch, once, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { send } from '../support/requests.ts'
 import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
 
 const LIMIT = Number(process.env.DESCRIPTORS ?? 128)
@@ -36,6 +37,9 @@ interface Answer {
   readonly text: string
 }
 
+/** The status in /health after the start. `storeBuilt` would ask over a further connection, and these are counted here. */
+const STARTED = /"status":"(?:ok|degraded)"/
+
 /** A server that may open few files. */
 async function startLimited(t: TestContext, limit: number, flags: readonly string[]): Promise<Limited> {
   const directory = await temporaryDirectory(t)
@@ -59,8 +63,7 @@ async function startLimited(t: TestContext, limit: number, flags: readonly strin
     program.process.send(0)
     return (await answer)[0] as number
   }
-  // On a busy machine it listens before it has started.
-  await until('the start', async () => (await ask('/health')).text.includes('"status":"ok"'))
+  await until('the start', async () => STARTED.test((await ask('/health')).text))
   assert.equal((await ask('/api/a', { method: 'POST', body: { n: 0 } })).status, 201)
   return { program, url, directory, ask, turns }
 }
@@ -229,7 +232,8 @@ test('with the lowest limit of open files a start serves 8 connections', { skip 
   const program = spawnServer(t, directory, { under: ['bash', '-c', 'ulimit -n 64; exec "$@"', 'limited'] })
   const url = await program.listening()
   assert.ok(url, program.stderr())
-  const answers = await Promise.all(Array.from({ length: 8 }, () => fetch(`${url}/api`)))
+  await until('the start', async () => STARTED.test((await send(url, 'GET', '/health')).text))
+  const answers = await Promise.all(Array.from({ length: 8 }, () => send(url, 'GET', '/api')))
   assert.deepEqual(
     answers.map(({ status }) => status),
     Array.from({ length: 8 }, () => 200),

@@ -3,10 +3,10 @@ import { closeSync, cpSync, openSync, readSync, statSync, truncateSync, utimesSy
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { recollect } from '../cli/recollect.ts'
-import { fetch, until } from '../support/deadline.ts'
+import { fetch } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, spawnServer, startServer } from '../support/server.ts'
+import { json, spawnServer, startServer, storeBuilt } from '../support/server.ts'
 import { checkServed, type Items } from './service.ts'
 
 const DAMAGES = Number(process.env.STORE_DAMAGES ?? 8)
@@ -59,23 +59,7 @@ function damage(path: string, random: Random): string {
   return `page ${page} of ${pages}: ${how}`
 }
 
-interface Health {
-  readonly status: string
-  readonly journal: { readonly writable: boolean }
-  readonly store: { readonly state: 'current' | 'building' | 'full' }
-}
-
 type Answer = 'right' | 'refused' | 'wrong'
-
-/** Waits until the server has started, or ended: on a busy machine it responds before, with 503. */
-async function started(url: string): Promise<void> {
-  await until('the start', async () => {
-    const answer = await fetch(`${url}/health`).catch(() => undefined)
-    if (!answer) return true
-    const { status, store, journal } = (await answer.json()) as Health
-    return store.state !== 'building' && (status !== 'unavailable' || !journal.writable)
-  })
-}
 
 /** The responses of a service for all its collections, some of their items and pages. */
 async function asked(url: string, expected: Collections, random: Random): Promise<{ answer: Answer; what: string }> {
@@ -131,7 +115,7 @@ async function startUntilRight(
   while (refused.length < MOST_STARTS) {
     const program = spawnServer(t, directory, { flags: FLAGS })
     const url = await program.listening()
-    if (url) await started(url)
+    if (url) await storeBuilt(url)
     const { answer, what } = url ? await asked(url, expected, random) : { answer: 'refused', what: 'no start' }
     program.process.kill('SIGKILL')
     await program.ended()

@@ -14,7 +14,7 @@ import { until } from '../support/deadline.ts'
 import { fill, mountSmallDisk } from '../support/directory.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
+import { json, ofOneServer, type RunningServer, startServer, storeBuilt } from '../support/server.ts'
 
 const ROUNDS = Number(process.env.STORE_DISK_ROUNDS ?? 2)
 const KIB = 8000
@@ -281,7 +281,7 @@ test('a damaged store is removed when there is no space to build another one', {
     await fillDisk()
     const server = await start()
     await until('the store to be built', async () => (await healthOf(server)).store.state === 'current')
-    await until('the start', async () => (await server.fetch('/api')).ok)
+    await storeBuilt(server.url)
     assert.equal(await countOf(server), START_ITEMS)
     assert.equal(existsSync(`${file}.aside`), false)
     assert.equal(await server.stop(), 0, server.stderr())

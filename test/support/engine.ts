@@ -130,7 +130,7 @@ export async function openTestEngine(
   })
   let isOpening = true
   const failed = (error: unknown): void => void failures.push(error)
-  // On a busy machine a start takes so long that the service begins before; it fails in the same way for a test.
+  // After five seconds a service begins while its engine still starts. To a test, a start that fails then fails as any other.
   const lateFailures: unknown[] = []
   const open = FileEngine.open(
     { ...SETTINGS, store: temporary?.path ?? '', ...settings },

@@ -85,7 +85,7 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
   }
 }
 
-/** Waits until the server has started: it may listen before, and answers 503 until then. */
+/** Waits until the server has started, or ended: it may listen before, and answers 503 until then. */
 export async function storeBuilt(url: string): Promise<void> {
   await until(`the store of ${url}`, async () => {
     const health = await fetch(`${url}/health`).then(
