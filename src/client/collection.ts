@@ -27,15 +27,15 @@ export interface Read<T> {
   readonly etag: string
 }
 
-export interface Created extends Written {
-  readonly id: string | number
+export interface Created<Id = ItemId> extends Written {
+  readonly id: Id
 }
 
 export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
 
-export interface CreatedAll {
+export interface CreatedAll<Id = ItemId> {
   /** In the order of the items. */
-  readonly ids: readonly (string | number)[]
+  readonly ids: readonly Id[]
   /** Position of the last event. */
   readonly position: number
 }
@@ -52,21 +52,23 @@ export type BatchResult =
   | { readonly status: 'rejected'; readonly problem: Problem }
 
 type ItemId = string | number
+/** The type of the ids of items of the type T. */
+type IdOf<T> = T extends { readonly id?: infer V } ? (unknown extends V ? ItemId : Extract<V, ItemId>) : ItemId
 type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
 
 /** A collection, which need not exist yet. */
 export class Collection<T extends object> extends Query<T> {
   /** The server assigns the id, and creates the collection if it does not exist. */
-  async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
+  async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created<IdOf<T>>> {
     const response = await this.#post(item, options)
     const created = response.json() as Readonly<Record<string, ItemId>>
-    return { id: created[this.server.idField] as ItemId, ...written(response) }
+    return { id: created[this.server.idField] as IdOf<T>, ...written(response) }
   }
 
   /** Creates all items in one write, or none: the `Problem` names the rejected item. */
-  async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll> {
+  async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll<IdOf<T>>> {
     const response = await this.#post(items, options)
-    const { ids } = response.json() as { ids: readonly ItemId[] }
+    const { ids } = response.json() as { ids: readonly IdOf<T>[] }
     return { ids, position: journalPosition(response) }
   }
 

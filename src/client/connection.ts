@@ -1,10 +1,11 @@
 import { io, type Socket } from 'socket.io-client'
 import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed, Updated } from '../sockets/protocol.ts'
-import type { Credentials } from './requests.ts'
+import type { SentCredentials, Session } from './credentials.ts'
+import { Problem, problem } from './problem.ts'
 
 /**
  * `idle`: not needed yet. `connecting`: until every live list is up to date. `disconnected`: will reconnect by itself.
- * `refused`: the server rejected the credentials; set others with `authenticate`.
+ * `refused`: the server rejected the credentials, and there are no others; set them with `login` or `authenticate`.
  */
 export type ConnectionState = 'idle' | 'connecting' | 'connected' | 'disconnected' | 'refused' | 'closed'
 
@@ -12,6 +13,8 @@ export interface StateChange {
   readonly state: ConnectionState
   /** After a reconnection: how many changes the lists had missed. */
   readonly caughtUp?: number
+  /** Why the state is `refused`. */
+  readonly error?: Problem
 }
 
 /** A live list, as the connection sees it. */
@@ -27,10 +30,12 @@ export interface ListSubscriber {
   /** All notifications up to this position were sent, and all changes before them. */
   notified(position: number): void
   disconnected(): void
+  /** The server rejected the credentials. */
+  refused(error: Problem): void
   close(): void
 }
 
-/** Delay before reconnecting after the server has closed the connection. */
+/** Delay before reconnecting where Socket.IO does not: after the server has rejected the connection, or without a token. */
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 5000
 /** Subscriptions that wait for a response at a time: the server disconnects a client that queues 256. */
@@ -39,7 +44,7 @@ const MOST_UNANSWERED = 64
 /** The connection of a client, opened on first use. */
 export class Connection {
   readonly #url: URL
-  readonly #credentials: () => Credentials
+  readonly #session: () => Session
   readonly #sendsBrowserCredentials: boolean
   readonly #subscribers = new Set<ListSubscriber>()
   readonly #byId = new Map<string, ListSubscriber>()
@@ -51,15 +56,21 @@ export class Connection {
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
   #isReconnecting = false
+  /** Counts the times that the credentials were asked for. */
+  #attempts = 0
+  #sent: SentCredentials = {}
+  /** The credentials were rejected and renewed, and not accepted since. */
+  #wasRejected = false
+  #refusal: Problem | undefined
   #retry: ReturnType<typeof setTimeout> | undefined
   #state: ConnectionState = 'idle'
   readonly #onState = new Listeners<StateChange>()
   readonly #onUpdated = new Listeners<Updated>()
 
   /** `sendsBrowserCredentials`: the browser's own credentials are sent to other origins as well. */
-  constructor(base: string, credentials: () => Credentials, sendsBrowserCredentials = false) {
+  constructor(base: string, session: () => Session, sendsBrowserCredentials = false) {
     this.#url = new URL(base)
-    this.#credentials = credentials
+    this.#session = session
     this.#sendsBrowserCredentials = sendsBrowserCredentials
   }
 
@@ -85,6 +96,7 @@ export class Connection {
     this.#open()
     this.#subscribers.add(subscriber)
     if (this.#socket?.connected) this.subscribe(subscriber)
+    else if (this.#refusal) subscriber.refused(this.#refusal)
   }
 
   remove(subscriber: ListSubscriber): void {
@@ -133,6 +145,8 @@ export class Connection {
   reconnect(): void {
     if (!this.#socket) return
     clearTimeout(this.#retry)
+    this.#attempts++
+    this.#wasRejected = false
     this.#isReconnecting = true
     this.#socket.disconnect()
     this.#isReconnecting = false
@@ -142,6 +156,7 @@ export class Connection {
 
   close(): void {
     clearTimeout(this.#retry)
+    this.#attempts++
     for (const subscriber of [...this.#subscribers]) subscriber.close()
     this.#setState('closed')
     this.#socket?.disconnect()
@@ -159,18 +174,15 @@ export class Connection {
       tryAllTransports: true,
       reconnectionDelay: RETRY_MS / 4,
       reconnectionDelayMax: LONGEST_RETRY_MS,
-      auth: (answer) => answer(this.#credentials()),
+      auth: (answer) => void this.#identify(answer),
     })
     this.#socket = socket
     this.#setState('connecting')
     socket.on('connect', () => this.#subscribeAll())
-    socket.on('disconnect', (reason) => {
-      this.#onDisconnected()
-      if (this.#socket && reason === 'io server disconnect') this.#connectLater()
-    })
+    socket.on('disconnect', () => this.#onDisconnected())
     socket.on('connect_error', ({ message }) => {
       // The server has refused the connection: Socket.IO does not try again.
-      if (!socket.active && message === 'Unauthenticated') return this.#setState('refused')
+      if (!socket.active && message === 'Unauthenticated') return void this.#onRejected()
       this.#setState('disconnected')
       if (!socket.active) this.#connectLater()
     })
@@ -184,8 +196,49 @@ export class Connection {
     })
   }
 
+  /** Answers with the credentials, unless another connection has begun meanwhile. */
+  async #identify(answer: (credentials: SentCredentials) => void): Promise<void> {
+    const attempt = ++this.#attempts
+    try {
+      const sent = await this.#session().forConnection()
+      if (attempt !== this.#attempts) return
+      this.#sent = sent
+      answer(sent)
+    } catch (error) {
+      if (attempt === this.#attempts) this.#onNoCredentials(error)
+    }
+  }
+
+  /** Connects with other credentials, if there are any. */
+  async #onRejected(): Promise<void> {
+    const attempt = this.#attempts
+    const isRenewed = !this.#wasRejected && (await this.#session().rejected(this.#sent))
+    if (attempt !== this.#attempts) return
+    this.#wasRejected = isRenewed
+    if (isRenewed) this.#socket?.connect()
+    else this.#refuse(problem('Unauthenticated', 401, 'The server rejected the credentials.'))
+  }
+
+  #onNoCredentials(error: unknown): void {
+    this.#socket?.disconnect()
+    if (error instanceof Problem && error.status === 401) {
+      this.#refuse(error)
+      return
+    }
+    this.#setState('disconnected')
+    const { retryAfter = 0 } = error instanceof Problem ? error : {}
+    this.#connectLater(Math.max(RETRY_MS, 1000 * retryAfter))
+  }
+
+  #refuse(error: Problem): void {
+    this.#refusal = error
+    for (const subscriber of this.#subscribers) subscriber.refused(error)
+    this.#setState('refused', { error })
+  }
+
   #subscribeAll(): void {
     this.#clear()
+    this.#wasRejected = false
     for (const subscriber of this.#subscribers) this.#behind.add(subscriber)
     for (const subscriber of this.#subscribers) this.subscribe(subscriber)
     if (this.#behind.size === 0) this.#onUpToDate()
@@ -206,22 +259,23 @@ export class Connection {
     this.#unanswered = 0
   }
 
-  #connectLater(): void {
+  #connectLater(ms = RETRY_MS): void {
     clearTimeout(this.#retry)
-    this.#retry = setTimeout(() => this.#socket?.connect(), RETRY_MS)
+    this.#retry = setTimeout(() => this.#socket?.connect(), ms)
   }
 
   #onUpToDate(): void {
     if (!this.#socket?.connected) return
     const caughtUp = this.#caughtUp
     this.#caughtUp = undefined
-    this.#setState('connected', caughtUp)
+    this.#setState('connected', caughtUp === undefined ? {} : { caughtUp })
   }
 
-  #setState(state: ConnectionState, caughtUp?: number): void {
-    if (this.#state === 'closed' || (this.#state === state && caughtUp === undefined)) return
+  #setState(state: ConnectionState, details: Omit<StateChange, 'state'> = {}): void {
+    if (this.#state === 'closed' || (this.#state === state && details.caughtUp === undefined)) return
+    if (state !== 'refused') this.#refusal = undefined
     this.#state = state
-    this.#onState.call({ state, ...(caughtUp !== undefined && { caughtUp }) })
+    this.#onState.call({ state, ...details })
   }
 }
 

@@ -1,9 +1,11 @@
 import { type Moment, momentText } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { type Requests, searchPart } from './requests.ts'
+import { journalPosition, type Requests, searchPart } from './requests.ts'
 
 interface EventBase {
   readonly position: number
+  /** UUID of the journal that counts the positions. */
+  readonly journal: string
   readonly collection: string
   readonly time: string
   readonly actor: string
@@ -29,8 +31,10 @@ export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
   | (EventBase & { readonly type: 'IdsReset'; readonly nextId: number })
 
 export interface EventsFilter {
-  /** The first position. */
-  readonly from?: number
+  /** The first position; `'now'`: behind the last one. Rejects if the journal is shorter: it is another one, or was set back. */
+  readonly from?: number | 'now'
+  /** The journal that `from` belongs to, as an event has it. Rejects if the server has another one. */
+  readonly journal?: string
   /** Highest number of events. */
   readonly limit?: number
   readonly collection?: string
@@ -63,7 +67,7 @@ export async function* eventsOf<T>(
   }
 }
 
-type Filter = Omit<EventsFilter, 'follow' | 'signal'>
+type Filter = { readonly [Name in keyof Omit<EventsFilter, 'follow' | 'signal'>]: EventsFilter[Name] | undefined }
 
 /** Requests the stream again whenever it ends, from behind the last event on. */
 async function* followed<T>(
@@ -71,14 +75,16 @@ async function* followed<T>(
   filter: Filter,
   signal: AbortSignal,
 ): AsyncGenerator<RecordedEvent<T>, void> {
-  let { from, limit = Number.POSITIVE_INFINITY } = filter
+  let { from, journal, limit = Number.POSITIVE_INFINITY } = filter
   for (;;) {
     try {
-      const wanted = { ...filter, ...(from !== undefined && { from }), ...(Number.isFinite(limit) && { limit }) }
+      const wanted = { ...filter, from, journal, limit: Number.isFinite(limit) ? limit : undefined }
       const response = await request(requests, wanted, 'text/event-stream', signal)
+      if (from === 'now') from = journalPosition(response) + 1
       for await (const event of eventsIn<T>(response, (line) => (line.startsWith('data: ') ? line.slice(6) : ''))) {
         yield event
         from = event.position + 1
+        journal = event.journal
         if (--limit === 0) return
       }
     } catch (error) {

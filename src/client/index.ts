@@ -13,6 +13,7 @@ export {
   SingleObject,
 } from './collection.ts'
 export type { ConnectionState, StateChange } from './connection.ts'
+export type { Credentials } from './credentials.ts'
 export type { EventsFilter, RecordedEvent } from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
@@ -28,6 +29,5 @@ export {
   type Restored,
   type RestoreRequest,
 } from './recollect.ts'
-export type { Credentials } from './requests.ts'
 export type { Deleted, DeleteOptions, Patch, PatchOperation, WriteOptions, Written } from './writes.ts'
 export { InnerValue } from './writes.ts'

@@ -23,7 +23,10 @@ const STATUSES = { Invalid: 400, TooLarge: 413, TooMany: 429 } as const
 
 /** The items that match a query, kept up to date until the list is closed. */
 export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>, ListSubscriber {
-  /** Resolves when the list is loaded; rejects if the server refuses it, or it is closed before. */
+  /**
+   * Resolves when the list is loaded; rejects if the server refuses it or the credentials, or it is closed before. With
+   * other credentials it is loaded nevertheless.
+   */
   readonly ready: Promise<void>
   readonly #items: SortedItems<T>
   readonly #options: LiveListOptions
@@ -104,8 +107,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
    * into one. Ends when the list is closed.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<ListChange<T>, void> {
-    await this.ready.catch(() => {})
-    let pending: Changes<T> | undefined = Changes.between([], this.#visible(), false)
+    let pending = this.#journal === undefined ? undefined : Changes.between([], this.#visible(), false)
     let wake = (): void => {}
     const remove = this.#onChanges.add((changes) => {
       if (changes) pending = (pending ?? new Changes<T>()).addAll(changes)
@@ -197,6 +199,13 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#wasReadInPages = false
   }
 
+  /** @internal */
+  refused(error: Problem): void {
+    // The state of the connection says so, too.
+    this.ready.catch(() => {})
+    this.#settle.reject(error)
+  }
+
   #visible(): readonly Entry<T>[] {
     const { window } = this.#options
     return this.#items.slice(window?.from, window?.to)
@@ -274,7 +283,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     } catch (error) {
       if (signal.aborted) return
       // With wrong credentials the list waits for `authenticate`, which reconnects.
-      if (error instanceof Problem && error.status === 401) return
+      if (error instanceof Problem && error.status === 401) return this.refused(error)
       if (error instanceof Problem && error.status === 403) return this.#end(error)
       try {
         await pause(RETRY_MS, signal)

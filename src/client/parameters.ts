@@ -12,6 +12,10 @@ export type Field<T> = Paths<T>[0] | '$received'
 /** The paths of an item, each with the type of its value. */
 type Paths<T> = PathsTo<T, Levels>
 
+/** The type of the value at a path of an item; unknown where the type of the item does not say it. */
+export type ValueAt<T, Path extends string> =
+  Extract<Paths<T>, readonly [Path, unknown]> extends readonly [string, infer V] ? V : unknown
+
 /** One element for each level of a path that is type-checked. Deeper levels accept any text. */
 type Levels = [1, 1, 1, 1, 1]
 

@@ -3,7 +3,15 @@ import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
 import type { Connection } from './connection.ts'
 import { LiveList } from './live-list.ts'
-import { type Field, filterParameters, type Moment, momentText, subscriptionQuery, type Where } from './parameters.ts'
+import {
+  type Field,
+  filterParameters,
+  type Moment,
+  momentText,
+  subscriptionQuery,
+  type ValueAt,
+  type Where,
+} from './parameters.ts'
 import { Problem } from './problem.ts'
 import { journalPosition, pathSegment, type RequestOptions, type Requests, searchPart } from './requests.ts'
 import { type Deleted, type DeleteOptions, deleteItems } from './writes.ts'
@@ -122,14 +130,14 @@ export class Query<T extends object> {
   }
 
   /** One row for each group of the matching items, with a column for each aggregate. */
-  async aggregate<const Name extends Aggregate<T>>(
+  async aggregate<const Name extends Aggregate<T>, const Group extends Field<T> = never>(
     aggregates: readonly Name[],
-    { signal, groupBy = [], ...windows }: AggregateOptions<T> = {},
-  ): Promise<Page<AggregateRow<Name>>> {
+    { signal, groupBy = [], ...windows }: AggregateOptions<Group> = {},
+  ): Promise<Page<AggregateRow<T, Name, Group>>> {
     const groups = groupBy.length > 0 ? { groupBy: groupBy.join(',') } : {}
     const parameters = { aggregate: aggregates.join(','), ...this.#paging(), ...groups, ...windows }
     const page = await this.#read(parameters, { signal })
-    return page as unknown as Page<AggregateRow<Name>>
+    return page as unknown as Page<AggregateRow<T, Name, Group>>
   }
 
   /** The distinct values of a field, in order. */
@@ -279,9 +287,18 @@ type Column<T> = 'count' | `${NumberFunction | 'min' | 'max' | 'first' | 'last' 
 type NumberFunction = 'avg' | 'sum' | 'stddev' | 'delta' | `p${number}`
 
 /** One row: its columns, the fields that it is grouped by, and `window`. */
-export type AggregateRow<Name extends string> = JsonObject & {
+export type AggregateRow<T, Name extends string, Group extends string = never> = JsonObject & {
   readonly [Requested in Name as NameOf<Requested>]: ValueOf<Requested>
-}
+} & { readonly [Path in Group]: GroupValue<ValueAt<T, Path>, Path> }
+
+/** Items without the field are a group of their own, whose value is null. */
+type GroupValue<V, Path extends string> = unknown extends V
+  ? JsonValue
+  : undefined extends V
+    ? Exclude<V, undefined> | null
+    : Path extends `${string}.${string}`
+      ? V | null
+      : V
 
 type NameOf<Requested extends string> = Requested extends `${string} as ${infer Alias}` ? Alias : Requested
 
@@ -291,8 +308,8 @@ type ValueOf<Requested extends string> = Requested extends 'count' | `count(${st
     ? number | null
     : JsonValue
 
-export interface AggregateOptions<T> {
-  readonly groupBy?: readonly Field<T>[]
+export interface AggregateOptions<Group extends string = string> {
+  readonly groupBy?: readonly Group[]
   /** Such as `15m`, `1h`, `1d`, `1mo` or `1y`. */
   readonly window?: string
   /** The time zone of the windows, such as `Europe/Helsinki` or `+02:00`. */

@@ -1,10 +1,11 @@
 import type { Updated } from '../sockets/protocol.ts'
 import { Collection, SingleObject } from './collection.ts'
 import { Connection, type ConnectionState, type Listener, type StateChange } from './connection.ts'
+import type { Credentials, Session } from './credentials.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { type Moment, momentText } from './parameters.ts'
 import type { Server } from './query.ts'
-import { type BrowserCredentials, type Credentials, Requests } from './requests.ts'
+import { type BrowserCredentials, Requests } from './requests.ts'
 
 export interface ConnectOptions extends Credentials {
   /** Default: `omit` if the client has credentials, otherwise `same-origin`. */
@@ -61,7 +62,7 @@ export class Recollect {
     const { origin, pathname } = new URL(url)
     this.url = origin + pathname.replace(/\/+$/, '')
     this.#requests = new Requests(this.url, credentials, browserCredentials)
-    this.#connection = new Connection(this.url, () => this.#requests.credentials, browserCredentials === 'include')
+    this.#connection = new Connection(this.url, () => this.#requests.session, browserCredentials === 'include')
     this.#server = { requests: this.#requests, connection: this.#connection, idField }
   }
 
@@ -107,12 +108,11 @@ export class Recollect {
     return (await this.#requests.send('GET', '/health', { accept: [503] })).json() as Health
   }
 
-  /** Requests a token and uses it from now on. */
+  /** Requests a token and uses it from now on, and new ones before it expires. The client keeps the password in memory. */
   async login(username: string, password: string): Promise<{ readonly expiresInSeconds: number }> {
-    const response = await this.#requests.send('POST', '/token', { body: { username, password }, isOpen: true })
-    const { access_token: token, expires_in } = response.json() as { access_token: string; expires_in: number }
-    this.authenticate({ token })
-    return { expiresInSeconds: expires_in }
+    const issued = await this.#requests.login(username, password)
+    this.#use(this.#requests.newSession({ username, password }, issued))
+    return { expiresInSeconds: issued.expiresInSeconds }
   }
 
   /** Revokes the token and stops using it. */
@@ -123,7 +123,11 @@ export class Recollect {
 
   /** Uses these credentials from now on. */
   authenticate(credentials: Credentials): void {
-    this.#requests.credentials = credentials
+    this.#use(this.#requests.newSession(credentials))
+  }
+
+  #use(session: Session): void {
+    this.#requests.session = session
     this.#connection.reconnect()
   }
 

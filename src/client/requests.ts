@@ -1,3 +1,4 @@
+import { type Credentials, type IssuedToken, type SentCredentials, Session } from './credentials.ts'
 import { problemOf } from './problem.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -21,7 +22,7 @@ export interface ReadResponse {
 
 /** Sends HTTP requests. Throws a `Problem` for error responses. */
 export class Requests {
-  credentials: Credentials
+  session: Session
   /** The URL of the server, without a slash at the end. */
   readonly base: string
   readonly #browserCredentials: BrowserCredentials | undefined
@@ -31,7 +32,7 @@ export class Requests {
 
   constructor(base: string, credentials: Credentials, browserCredentials?: BrowserCredentials) {
     this.base = base
-    this.credentials = credentials
+    this.session = this.newSession(credentials)
     this.#browserCredentials = browserCredentials
   }
 
@@ -60,14 +61,44 @@ export class Requests {
     return this.#fetch('GET', path, options, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
   }
 
+  /** `issued`: the token of a login with these credentials. */
+  newSession(credentials: Credentials, issued?: IssuedToken): Session {
+    return new Session(credentials, (username, password) => this.login(username, password), issued)
+  }
+
+  /** Requests a token. */
+  async login(username: string, password: string): Promise<IssuedToken> {
+    const response = await this.send('POST', '/token', { body: { username, password }, isOpen: true })
+    const { access_token, expires_in } = response.json() as { access_token: string; expires_in: number }
+    return { token: access_token, expiresInSeconds: expires_in }
+  }
+
   async #fetch(method: Method, path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
-    const { body, headers = {}, accept = [], isOpen = false } = options
-    const authorization = isOpen ? {} : authorizationHeaders(this.credentials)
+    const { accept = [], isOpen = false } = options
+    const { session } = this
+    const sent = isOpen ? {} : await session.current()
+    let response = await this.#attempt(method, path, options, signal, sent)
+    if (response.status === 401 && !isOpen && (await session.rejected(sent))) {
+      await response.body?.cancel()
+      response = await this.#attempt(method, path, options, signal, await session.current())
+    }
+    if (response.ok || accept.includes(response.status)) return response
+    throw await problemOf(response)
+  }
+
+  #attempt(
+    method: Method,
+    path: string,
+    { body, headers = {}, isOpen = false }: RequestOptions,
+    signal: AbortSignal,
+    credentials: SentCredentials,
+  ): Promise<Response> {
+    const authorization = authorizationHeaders(credentials)
     const omitsBrowserCredentials = isOpen || Object.keys(authorization).length > 0
     const sent = new Headers({ Accept: 'application/json', ...authorization })
     if (body !== undefined) sent.set('Content-Type', 'application/json')
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent.set(name, value)
-    const response = await fetch(this.base + path, {
+    return fetch(this.base + path, {
       method,
       headers: sent,
       // Revalidates cached responses, so that changes are visible at once.
@@ -77,8 +108,6 @@ export class Requests {
       signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
-    if (response.ok || accept.includes(response.status)) return response
-    throw await problemOf(response)
   }
 
   /** Aborts pending requests. */
@@ -113,20 +142,15 @@ export function pathSegment(text: string): string {
   return encodeURIComponent(text)
 }
 
-/** Credentials for one of the schemes that the server accepts; empty if it needs none. */
-export interface Credentials {
-  /** From `POST /token`. */
-  readonly token?: string
-  readonly apiKey?: string
-  /** With `password`: the scheme `basic`. */
-  readonly username?: string
-  readonly password?: string
-}
-
 /** Whether a browser sends credentials of its own: cookies of a proxy, a stored password. */
 export type BrowserCredentials = 'omit' | 'same-origin' | 'include'
 
-function authorizationHeaders({ token, apiKey, username, password }: Credentials): Readonly<Record<string, string>> {
+function authorizationHeaders({
+  token,
+  apiKey,
+  username,
+  password,
+}: SentCredentials): Readonly<Record<string, string>> {
   if (apiKey !== undefined) return { 'X-API-KEY': apiKey }
   if (token !== undefined) return { Authorization: `Bearer ${token}` }
   if (username !== undefined && password !== undefined) {

@@ -18,6 +18,11 @@ export interface Written {
 export interface WriteOptions {
   /** Writes only if the item still has this tag; otherwise a `Problem` with status 412 is thrown. */
   readonly ifMatch?: string
+  /**
+   * Writes only if the item has not changed since this position, such as the `position` of the page or the live list
+   * that shows it; otherwise a `Problem` with status 412 is thrown.
+   */
+  readonly ifUnchangedSince?: number
   /** A write that is sent again with the same key is executed once. */
   readonly idempotencyKey?: string
   readonly signal?: AbortSignal
@@ -53,10 +58,14 @@ export function sendWrite(
   method: Method,
   path: string,
   body: unknown,
-  { ifMatch, idempotencyKey, signal }: WriteOptions,
+  { ifMatch, ifUnchangedSince, idempotencyKey, signal }: WriteOptions,
   headers: RequestOptions['headers'] = {},
 ): Promise<ReadResponse> {
-  const conditions = { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey }
+  const conditions = {
+    'If-Match': ifMatch,
+    'If-Unchanged-Since': ifUnchangedSince === undefined ? undefined : String(ifUnchangedSince),
+    'Idempotency-Key': idempotencyKey,
+  }
   return requests.send(method, path, { body, headers: { ...conditions, ...headers }, signal })
 }
 

@@ -1,3 +1,4 @@
+import type { Position } from '../events/event.ts'
 import type { PatchOperation } from '../json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
 import { type Fault, Refusal, type RefusalCode } from '../runtime/errors.ts'
@@ -8,6 +9,8 @@ export type Tags = '*' | readonly string[]
 interface Preconditions {
   readonly ifMatch?: Tags | undefined
   readonly ifNoneMatch?: Tags | undefined
+  /** The position at which the client has read the item. */
+  readonly ifUnchangedSince?: Position | undefined
 }
 
 export interface OnItem extends Preconditions {
@@ -82,11 +85,19 @@ export type BulkCommand =
   | { readonly type: 'RemoveCollection'; readonly collection: string }
 
 /**
- * RFC 9110 §13.1. `tagsOf` returns the entity tags of the value to be changed, the item's first. A value that does not exist
- * has none, and matches nothing, not even `*`. It is called only if there is a condition, because hashing an item takes as
- * long as writing it to the store.
+ * RFC 9110 §13.1, and the position of the item's last event. `tagsOf` returns the entity tags of the value to be changed,
+ * the item's first. A value that does not exist has none, and matches nothing, not even `*`. It is called only if there is
+ * a condition, because hashing an item takes as long as writing it to the store.
  */
-export function checkPreconditions({ ifMatch, ifNoneMatch }: Preconditions, tagsOf: () => readonly string[]): void {
+export function checkPreconditions(
+  { ifMatch, ifNoneMatch, ifUnchangedSince }: Preconditions,
+  changedAt: Position | undefined,
+  tagsOf: () => readonly string[],
+): void {
+  if (ifUnchangedSince !== undefined && !(changedAt !== undefined && changedAt <= ifUnchangedSince)) {
+    const why = changedAt === undefined ? 'the item does not exist' : `the item was changed at position ${changedAt}`
+    throw new Refusal('PreconditionFailed', `If-Unchanged-Since ${ifUnchangedSince} does not hold: ${why}.`)
+  }
   if (ifMatch === undefined && ifNoneMatch === undefined) return
   const tags = tagsOf()
   const [tag] = tags

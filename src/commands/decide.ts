@@ -10,7 +10,7 @@ import {
   type Tombstone,
 } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
-import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { compareInstants } from '../json/instant.ts'
 import { checkValues, MEMBER_VALUES } from '../json/parse.ts'
@@ -56,6 +56,7 @@ export function isEvents(decision: Decision): decision is readonly DomainEvent[]
 /** Decides without the latest items that follow. Natural keys and event times have their rules in item-rules.ts. */
 export function decideItem(command: Command, accepted: AcceptedState, rules: Rules): Decision {
   const collection = accepted.collection(command.collection)
+  if (command.type !== 'CreateItem') checkKnown(command.ifUnchangedSince, accepted.head)
   switch (command.type) {
     case 'CreateItem':
       return decideCreate(command.item, collection, rules)
@@ -65,7 +66,7 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
       return decidePatch(command, collection, rules)
     case 'DeleteItem': {
       const before = collection.get(command.key)
-      checkPreconditions(command, () => tagsOf(before))
+      checkPreconditions(command, changeOf(before), () => tagsOf(before))
       if (!isItem(before)) throw noItem(command.collection, command.key)
       return [deletionOf(collection.name, before)]
     }
@@ -86,7 +87,7 @@ function decideReplace(command: CommandOf<'ReplaceItem'>, collection: Collection
   const { name } = collection
   const before = collection.get(command.key)
   const body = withReceipt(command.item, name, rules)
-  checkPreconditions(command, () => tagsOf(before))
+  checkPreconditions(command, changeOf(before), () => tagsOf(before))
   if (!isItem(before)) {
     if (command.key === OBJECT_ID) return createObject(collection, body, rules)
     if (collection.isObject) throw singleObject(name)
@@ -106,7 +107,7 @@ function decidePatch(command: CommandOf<'PatchItem'>, collection: CollectionStat
   const { name } = collection
   const before = collection.get(command.key)
   const inner = isItem(before) && command.inside && innerValueOf(before.text, command.inside, rules.idField)
-  checkPreconditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
+  checkPreconditions(command, changeOf(before), () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
   if (!isItem(before)) throw noItem(name, command.key)
   const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes, values: rules.itemValues }
   const patched = inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before.text, limits)
@@ -271,6 +272,19 @@ function idBytes(item: JsonObject, { idField }: Rules): number {
 
 function tagsOf(before: Item | Tombstone | undefined): readonly string[] {
   return isItem(before) ? [before.tag] : []
+}
+
+function checkKnown(since: Position | undefined, last: Position): void {
+  if (since === undefined || since <= last) return
+  throw new Refusal(
+    'PreconditionFailed',
+    `If-Unchanged-Since ${since} is beyond the last position, ${last}: it is of another journal, or of one that was longer. Read the item again.`,
+  )
+}
+
+/** The position of the item's last event. */
+function changeOf(before: Item | Tombstone | undefined): Position | undefined {
+  return isItem(before) ? before.position : undefined
 }
 
 function noItem(collection: string, key: string): Refusal {

@@ -26,6 +26,7 @@ import {
   refuseIgnoredHeaders,
   refuseMisspelt,
   refuseUnknown,
+  UNCHANGED_SINCE,
 } from './requests.ts'
 
 /** Highest number of ids in the response; the journal has all of them. */
@@ -190,7 +191,7 @@ function emptyFilter(name: string): Refusal {
 /** Rejects ignored headers, and conditions: the entity tag of a collection does not cover items written since. */
 function refuseHeaders(request: HttpRequest): void {
   const { headers } = request
-  for (const name of ['if-match', 'if-none-match'] as const) {
+  for (const name of ['if-match', 'if-none-match', UNCHANGED_SINCE] as const) {
     if (headers[name] === undefined) continue
     throw new Refusal(
       'Invalid',

@@ -6,10 +6,18 @@ import { FLAG, type ParameterDescription, TEXT } from '../query/parameter.ts'
 import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ACCESS_TOKEN } from './pipeline.ts'
-import { refuseUnknown } from './requests.ts'
+import { parsePosition, refuseUnknown } from './requests.ts'
 
 /** The parsed query of `/events`. */
-export interface EventParameters extends EventFilter {
+export interface EventParameters extends Omit<SelectedEvents, 'from'> {
+  /** Default: the first position in the order. `now`: behind the last one. */
+  readonly from?: Position | 'now'
+  /** The UUID of the journal that the client knows positions of. */
+  readonly journal?: string
+}
+
+/** The events to send. */
+export interface SelectedEvents extends EventFilter {
   readonly limit?: number
   readonly follow?: boolean
   readonly order?: 'asc' | 'desc'
@@ -27,9 +35,19 @@ const FLAGS = ['true', 'false'] as const
 /** The parameters of `/events`, in the order in which errors and documentation list them. */
 export const EVENT_PARAMETERS = {
   from: {
-    description: 'The first position in that order; by default all events.',
-    schema: { type: 'integer', minimum: 0 },
-    parse: (value) => ({ from: parsePosition(value, 'The parameter from') }),
+    description: 'The first position in that order; `now`: only new events; by default all events.',
+    schema: {
+      oneOf: [
+        { type: 'integer', minimum: 0 },
+        { type: 'string', enum: ['now'] },
+      ],
+    },
+    parse: (value) => ({ from: value === 'now' ? value : parsePosition(value, 'The parameter from') }),
+  },
+  journal: {
+    description: 'The UUID of the journal that `from` and `Last-Event-ID` belong to; another one is 409.',
+    schema: TEXT,
+    parse: (journal) => ({ journal }),
   },
   limit: {
     description: `Highest number of events; by default ${DEFAULT_PAGE_SIZE}, all of them as NDJSON.`,
@@ -92,7 +110,7 @@ export function parseEventParameters(parameters: readonly Parameter[], limits: Q
     parameters.filter(({ name }) => name !== ACCESS_TOKEN),
     EVENT_PARAMETERS,
   )
-  let parsed: EventParameters = { from: 1 }
+  let parsed: EventParameters = {}
   const seen = new Set<string>()
   for (const { name, value } of parameters) {
     if (seen.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
@@ -101,8 +119,7 @@ export function parseEventParameters(parameters: readonly Parameter[], limits: Q
     const { parse }: EventParameter = EVENT_PARAMETERS[name as EventParameterName]
     parsed = { ...parsed, ...parse(value, limits) }
   }
-  const isOpen = parsed.order === 'desc' && !seen.has('from')
-  return isOpen ? { ...parsed, from: Number.MAX_SAFE_INTEGER } : parsed
+  return parsed
 }
 
 function oneOf<Value extends string>(name: string, values: readonly Value[], value: string): Value {
@@ -115,10 +132,4 @@ function instantOf(name: string, value: string): Instant {
   const instant = readInstant(value)
   if (!instant) throw new Refusal('Invalid', `The parameter ${name} must be an ISO 8601 date or date-time.`)
   return instant
-}
-
-export function parsePosition(text: string, what: string): Position {
-  if (!/^\d+$/.test(text))
-    throw new Refusal('Invalid', `${what} must be a non-negative integer, not ${JSON.stringify(text)}.`)
-  return Number(text)
 }

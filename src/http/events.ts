@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { PerAddress } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
 import type { Document } from '../json/document.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import {
@@ -17,12 +18,13 @@ import {
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { HighWaterMark, type Memory, textBytes } from '../runtime/memory.ts'
-import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
+import { type EventParameters, parseEventParameters, type SelectedEvents } from './event-parameters.ts'
 import type { HttpRequest, Reply, Resource } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM, JSON_TYPE, NDJSON_TYPE } from './media-types.ts'
-import { type HttpQueryLimits, parametersOf } from './requests.ts'
+import { type HttpQueryLimits, parametersOf, parsePosition } from './requests.ts'
 
 interface EventsOptions extends SearchSource {
+  readonly journal: SearchSource['journal'] & Pick<Journal, 'id'>
   readonly arrivals: Arrivals
   readonly gate: Gate
   readonly limits: HttpQueryLimits
@@ -62,17 +64,34 @@ class EventReads {
       throw new Refusal('NotAcceptable', `Events are available as ${JSON_TYPE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
     reply.vary('Accept')
     const parameters = parametersOf(request, limits)
-    const selected = parseEventParameters(parameters, limits)
-    reply.position = journal.head
-    if (selected.order === 'desc' && type !== JSON_TYPE) {
+    const { journal: known = journal.id, ...parsed } = parseEventParameters(parameters, limits)
+    if (parsed.order === 'desc' && type !== JSON_TYPE) {
       throw new Refusal('Invalid', `Only pages support order=desc, as ${JSON_TYPE}.`)
     }
+    if (known !== journal.id) {
+      const why = `The journal is ${journal.id}, and not ${JSON.stringify(known)}: its positions are other ones`
+      throw new Refusal('Conflict', `${why}. Read from the beginning.`)
+    }
+    const isEventStream = type === EVENT_STREAM
+    const from = await this.#firstOf(parsed, isEventStream ? request.headers['last-event-id'] : undefined)
+    reply.position = journal.head
+    const selected = { ...parsed, from: parsed.order === 'desc' ? from : Math.min(from, journal.head + 1) }
     if (type === JSON_TYPE) return this.#replyPage(request, reply, parameters, selected)
-    if (type === NDJSON_TYPE) return this.#replyStream(request, reply, type, selected, selected.follow ?? false)
-    const after = String(request.headers['last-event-id'] ?? '')
-    const from = after === '' ? selected.from : (await this.#await(parsePosition(after, 'Last-Event-ID'))) + 1
-    reply.set('Cache-Control', 'no-store')
-    return this.#replyStream(request, reply, type, { ...selected, from }, selected.follow ?? true)
+    if (isEventStream) reply.set('Cache-Control', 'no-store')
+    return this.#replyStream(request, reply, type, selected, selected.follow ?? isEventStream)
+  }
+
+  /** The first position that is wanted, which may be the highest number: the newest or new ones. */
+  async #firstOf({ from, order }: EventParameters, lastEventId: unknown = ''): Promise<Position> {
+    if (lastEventId !== '') {
+      const last = parsePosition(String(lastEventId), 'Last-Event-ID')
+      await this.#await(last, `Last-Event-ID ${last}`)
+      return last + 1
+    }
+    if (from === 'now') return Number.MAX_SAFE_INTEGER
+    if (order === 'desc') return from ?? Number.MAX_SAFE_INTEGER
+    if (from !== undefined) await this.#await(from - 1, `from=${from}`)
+    return from ?? 1
   }
 
   /** The event at a position. */
@@ -82,7 +101,7 @@ class EventReads {
     reply.vary('Accept')
     const position = parsePosition(request.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
     for await (const found of search(this.#options, { from: position }, position, searchLimitsOf(request))) {
-      const text = eventText(found)
+      const text = eventText(found, this.#options.journal.id)
       return reply.send(type, type === NDJSON_TYPE ? `${text}\n` : text)
     }
     const { head } = this.#options.journal
@@ -93,7 +112,7 @@ class EventReads {
     request: HttpRequest,
     reply: Reply,
     parameters: readonly Parameter[],
-    selected: EventParameters,
+    selected: SelectedEvents,
   ): Promise<void> {
     const options = this.#options
     const { journal, limits } = options
@@ -114,7 +133,7 @@ class EventReads {
     const texts: string[] = []
     let characters = 0
     for await (const one of found) {
-      const text = eventText(one)
+      const text = eventText(one, journal.id)
       if (texts.length === limit || (texts.length > 0 && characters + text.length > PAGE_CHARACTERS)) {
         const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
         reply.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
@@ -133,7 +152,7 @@ class EventReads {
     request: HttpRequest,
     reply: Reply,
     type: keyof typeof FORMS,
-    selected: EventParameters,
+    selected: SelectedEvents,
     follows: boolean,
   ): Promise<void> {
     const options = this.#options
@@ -152,10 +171,10 @@ class EventReads {
   }
 
   /** Waits for a position that a cluster node may not have yet, and throws if it does not arrive. */
-  async #await(position: Position): Promise<Position> {
+  async #await(position: Position, sent: string): Promise<void> {
     const { journal, arrivals, waitSeconds } = this.#options
-    if (await arrivals.waitUntil(() => journal.head >= position, waitSeconds)) return position
-    const why = `Last-Event-ID ${position} is beyond the last position, ${journal.head}`
+    if (await arrivals.waitUntil(() => journal.head >= position, waitSeconds)) return
+    const why = `${sent} is beyond the last position, ${journal.head}`
     throw new Refusal(
       'Invalid',
       `${why}: it is of another journal, or of one that was longer. Read from the beginning.`,
@@ -165,12 +184,13 @@ class EventReads {
 
 const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFormat>> = {
   // No heartbeat, since not every parser accepts empty lines.
-  [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, heartbeat: undefined },
+  [NDJSON_TYPE]: { begin: () => '', event: (_position, text) => `${text}\n`, heartbeat: undefined },
   // WHATWG HTML, "Server-sent events".
   [EVENT_STREAM]: {
-    begin: ': the journal\n\n',
+    // An id without data is no event. A client that connects again continues there.
+    begin: (before) => `: the journal\nid: ${before}\n\n`,
     event: (position, text) => `id: ${position}\ndata: ${text}\n\n`,
-    heartbeat: ': nothing new\n\n',
+    heartbeat: (last) => `: nothing new\nid: ${last}\n\n`,
   },
 }
 
@@ -181,10 +201,10 @@ function searchLimitsOf(request: HttpRequest): SearchLimits & { readonly memory:
 
 /** The text format of a stream of events. */
 interface StreamFormat {
-  readonly begin: string
+  readonly begin: (before: Position) => string
   readonly event: (position: Position, text: string) => string
-  /** Sent while there are no events, so that proxies keep the connection open; undefined: nothing is sent. */
-  readonly heartbeat: string | undefined
+  /** Sent while no event up to the last position is left, so that proxies keep the connection open; undefined: nothing is sent. */
+  readonly heartbeat: ((last: Position) => string) | undefined
 }
 
 /** How often to check that the reader's credentials are still valid. */
@@ -203,7 +223,7 @@ const CHUNK_BYTES = 2
 async function* stream(
   options: EventsOptions,
   request: HttpRequest,
-  wanted: EventParameters,
+  wanted: SelectedEvents,
   form: StreamFormat,
   follows: boolean,
 ): AsyncGenerator<string> {
@@ -212,7 +232,7 @@ async function* stream(
   const asker = searchLimitsOf(request)
   const mark = new HighWaterMark(asker.memory, CHUNK_BYTES * 2 * PART_CHARACTERS)
   // Even an empty first chunk sends the headers.
-  yield form.begin
+  yield form.begin(wanted.from - 1)
   let saidAt = performance.now()
   let left = wanted.limit ?? Number.POSITIVE_INFINITY
   let { first: from, last } = await timeRange(options, wanted)
@@ -220,7 +240,7 @@ async function* stream(
     const { head } = journal
     const upTo = Math.min(head, last ?? head)
     const found = search(options, { ...wanted, from }, upTo, { ...asker, most: left })
-    for await (const { text, count } of parts(found, form)) {
+    for await (const { text, count } of parts(found, form, journal.id)) {
       mark.reach(CHUNK_BYTES * text.length)
       yield text
       // A client that reads without delay does not keep the event loop.
@@ -233,7 +253,7 @@ async function* stream(
     from = Math.max(from, head + 1)
     if (journal.head === head) await arrivals.wait(LOOK_MS)
     if (form.heartbeat !== undefined && performance.now() - saidAt >= HEARTBEAT_MS) {
-      yield form.heartbeat
+      yield form.heartbeat(from - 1)
       saidAt = performance.now()
     }
   } while (!arrivals.ended && !request.isGone() && gate.isValid(principal))
@@ -243,11 +263,12 @@ async function* stream(
 async function* parts(
   found: AsyncIterable<FoundEvent>,
   form: StreamFormat,
+  journal: string,
 ): AsyncGenerator<{ readonly text: string; readonly count: number }> {
   let text = ''
   let count = 0
   for await (const one of found) {
-    text += form.event(one.position, eventText(one))
+    text += form.event(one.position, eventText(one, journal))
     count++
     if (text.length < PART_CHARACTERS) continue
     yield { text, count }
@@ -258,10 +279,10 @@ async function* parts(
 }
 
 /** An event as JSON. */
-function eventText({ write, event, position }: FoundEvent): string {
+function eventText({ write, event, position }: FoundEvent, journal: string): string {
   const { time, actor, requestId } = write
   const { type, collection, ...rest } = event
   const { item, ids, ...fields } = rest as { item?: Document; ids?: unknown }
-  const text = JSON.stringify({ position, type, collection, ...fields, time, actor, requestId, ids })
+  const text = JSON.stringify({ position, journal, type, collection, ...fields, time, actor, requestId, ids })
   return item ? `${text.slice(0, -1)},"item":${item.text}}` : text
 }

@@ -26,6 +26,7 @@ import {
   originOf,
   type Preference,
   parametersOf,
+  parseUnchangedSince,
   prefers,
   readPosition,
   refuseIgnored,
@@ -214,7 +215,11 @@ function target(request: HttpRequest) {
 }
 
 function conditionsOf({ headers }: HttpRequest) {
-  return { ifMatch: parseTags(headers['if-match']), ifNoneMatch: parseTags(headers['if-none-match']) }
+  return {
+    ifMatch: parseTags(headers['if-match']),
+    ifNoneMatch: parseTags(headers['if-none-match']),
+    ifUnchangedSince: parseUnchangedSince(headers),
+  }
 }
 
 /** The response to a command on one item, or on a value inside it. */

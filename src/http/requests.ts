@@ -73,11 +73,26 @@ export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array
     String(prefers(headers, 'return=representation')),
     Buffer.from(body).toString('latin1'),
     // Digests are stored, so a part that was added later appears only where it applies.
+    ...(headers[UNCHANGED_SINCE] === undefined ? [] : [UNCHANGED_SINCE, String(headers[UNCHANGED_SINCE])]),
     ...(prefers(headers, 'handling=lenient') ? ['lenient'] : []),
     ...(method === 'PUT' && prefers(headers, 'only-if-newer') ? ['only-if-newer'] : []),
     ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
   ]
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
+}
+
+export function parsePosition(text: string, what: string): Position {
+  if (!/^\d+$/.test(text))
+    throw new Refusal('Invalid', `${what} must be a non-negative integer, not ${JSON.stringify(text)}.`)
+  return Number(text)
+}
+
+/** A position in place of an entity tag: one read of a list tells it of all its items. */
+export const UNCHANGED_SINCE = 'if-unchanged-since'
+
+export function parseUnchangedSince({ [UNCHANGED_SINCE]: sent }: HttpRequest['headers']): Position | undefined {
+  if (sent === undefined) return undefined
+  return parsePosition(String(sent), 'If-Unchanged-Since')
 }
 
 /** Rejects writes with headers that would otherwise be ignored. */
@@ -92,7 +107,7 @@ export function refuseIgnoredHeaders({ method, headers }: HttpRequest): void {
   if (headers['if-unmodified-since'] !== undefined && headers['if-match'] === undefined) {
     throw new Refusal(
       'Invalid',
-      "Items have no time of modification, so If-Unmodified-Since is refused; send If-Match with the item's ETag.",
+      "Items have no time of modification, so If-Unmodified-Since is refused; send If-Match with the item's ETag, or If-Unchanged-Since with the Journal-Position at which it was read.",
     )
   }
 }

@@ -182,7 +182,8 @@ export class Sockets implements Projection {
         client.close(POLICY_VIOLATION, 'The credentials are no longer valid.')
     }
     for (const socket of this.#io.sockets.sockets.values()) {
-      if (!this.#gate.isValid(socket.data.principal)) socket.disconnect(true)
+      // After a disconnection by Socket.IO itself a client would not reconnect.
+      if (!this.#gate.isValid(socket.data.principal)) socket.conn.close()
     }
   }
 

@@ -88,6 +88,27 @@ test('items are created, read, changed and deleted, and their history can be rea
   assert.equal((await item.get()).item.mac, 'F')
 })
 
+test('an edit of what a page or a live list showed fails when somebody else has changed it meanwhile', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  const list = all.sort('mac').live()
+  await within('the items of a live list', list.ready)
+  const shown = list.position
+  const page = await all.get()
+  assert.equal(page.position, shown)
+  await all.item(1).patch({ battery: 7 }, { ifUnchangedSince: shown })
+  for (const ifUnchangedSince of [shown, page.position]) {
+    await assert.rejects(all.item(1).patch({ battery: 8 }, { ifUnchangedSince }), {
+      status: 412,
+      code: 'PreconditionFailed',
+    })
+    await assert.rejects(all.item(1).delete({ ifUnchangedSince }), { status: 412 })
+  }
+  await all.item(2).patch({ battery: 8 }, { ifUnchangedSince: shown })
+  await until('the list to show it', () => list.items.find(({ id }) => id === 2)?.battery === 8)
+  await all.item(2).delete({ ifUnchangedSince: list.position })
+})
+
 test('a single object is read, changed, deleted and created again, and a live list holds it', async (t) => {
   const profile = { id: 7, name: 'Ada', in: { x: 1 } }
   const { url } = await startServer(t, { data: { profile } })

@@ -62,7 +62,9 @@ const members = [
   .flatMap((one) => Object.getOwnPropertyNames(one.prototype))
   .filter(
     (name) =>
-      !/^(?:constructor|path|subscribeMessage|answered|change|lagging|current|notified|disconnected|ended)$/.test(name),
+      !/^(?:constructor|path|subscribeMessage|answered|change|lagging|current|notified|disconnected|ended|refused)$/.test(
+        name,
+      ),
   )
 
 test('docs/client.md lists every method and property, and no other', () => {

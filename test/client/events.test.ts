@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { eventsOf } from '../../src/client/events.ts'
 import { connect, type RecordedEvent } from '../../src/client/index.ts'
+import type { Requests } from '../../src/client/requests.ts'
 import { each, until, within } from '../support/deadline.ts'
 import { lineTo, startServer } from './host.ts'
 
@@ -44,6 +46,58 @@ test('a stream of past events ends; a stream that follows continues after lost c
     followed.map(({ position }) => position),
     [2, 5, 6, 7, 8],
   )
+})
+
+test('a stream of new events that was interrupted before the first one continues where it began', async () => {
+  const asked: string[] = []
+  const requests = {
+    closed: new AbortController().signal,
+    stream: async (path: string) => {
+      asked.push(path)
+      const body = asked.length === 1 ? '' : 'data: {"position":6,"journal":"j"}\n\n'
+      return new Response(body, { headers: { 'Journal-Position': '5' } })
+    },
+  } as unknown as Requests
+  const events = eventsOf(requests, { from: 'now', follow: true })
+  assert.equal((await within('an event', events.next())).value?.position, 6)
+  assert.deepEqual(asked, ['/events?from=now', '/events?from=6'])
+  const following = events.next()
+  await until('the next request', () => asked.length === 3)
+  assert.equal(asked[2], '/events?from=7&journal=j')
+  await following
+  await events.return()
+})
+
+test('events name their journal, and those of another one or beyond the end are rejected', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+  const client = connect(server.url)
+  t.after(async () => client.close())
+  const [event] = await server.get('/events?limit=1').then((text) => JSON.parse(text) as [RecordedEvent])
+  const { journal } = event
+  const behind = client.events({ from: 3, journal })
+  assert.equal((await within('the end', behind.next())).done, true)
+  for (const follow of [false, true]) {
+    await assert.rejects(within('the answer', client.events({ from: 4, follow }).next()), {
+      status: 400,
+      code: 'Invalid',
+    })
+    const others = client.events({ from: 2, journal: '5e1f7c1e-7f0f-4a43-9a55-3a2f51b6c1ad', follow })
+    await assert.rejects(within('the answer', others.next()), { status: 409, code: 'Conflict' })
+  }
+})
+
+test('a stream that follows rejects when the server has another journal', async (t) => {
+  const first = await startServer(t, { data: { a: [{ id: 0 }] } })
+  const other = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })
+  const line = await lineTo(t, first.url)
+  const client = connect(line.url)
+  t.after(async () => client.close())
+  const events = client.events({ follow: true })
+  for (const position of [1, 2]) assert.equal((await within('an event', events.next())).value?.position, position)
+  await line.cut()
+  await line.aim(other.url)
+  await line.mend()
+  await assert.rejects(within('the end', events.next()), { status: 409, code: 'Conflict' })
 })
 
 test('leaving the loop, aborting or closing the client ends the stream', async (t) => {

@@ -226,6 +226,30 @@ test('a value that a field cannot have is a compile error', () => {
   assert.equal(queries.length, 9)
 })
 
+test('created ids and columns of groups have the types of the fields', async (t) => {
+  const { url } = await startServer(t, { data: { readings: [] } })
+  const client = connect(url)
+  t.after(() => client.close())
+  const readings = client.collection<NestedReading>('readings')
+  const id: number = (await readings.create({ mac: 'A', axes: [] })).id
+  const ids: readonly number[] = (await readings.createAll([{ mac: 'A', axes: [] }])).ids
+  const byText: string = (await client.collection<{ id: string }>('others').create({})).id as string
+  const untyped: string | number = (await client.collection('untyped').create({})).id
+  assert.deepEqual([id, ids, byText, untyped], [0, [1], 0, 0])
+  const { items } = await readings.aggregate(['count', 'avg(data.temperature) as t'], {
+    groupBy: ['mac', 'data.place.room'],
+  })
+  const [row] = items
+  assert.ok(row)
+  const mac: string = row.mac
+  const [room, count, t2]: [string | null, number, number | null] = [row['data.place.room'], row.count, row.t]
+  assert.deepEqual([mac, room, count, t2], ['A', null, 2, null])
+  // @ts-expect-error: no such column
+  const missing: string = row.data
+  // @ts-expect-error: no such field
+  await assert.rejects(readings.aggregate(['count'], { groupBy: ['macs'] }).then(() => Promise.reject(missing)))
+})
+
 test('a value that a field can have compiles, and so does any value of an untyped field', () => {
   const all = connect('http://localhost').collection<NestedReading>('readings')
   const any = connect('http://localhost').collection('readings')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { io, type ManagerOptions, type Socket, type SocketOptions } from 'socket.io-client'
-import { authentication, basic, keyOf, passwordOf } from '../support/authentication.ts'
+import { authentication, basic, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { once, until, within } from '../support/deadline.ts'
 import { json, startServer } from '../support/server.ts'
 import { startRestartable } from './restarts.ts'
@@ -186,3 +186,20 @@ test('a Socket.IO client without valid credentials gets connect_error', async (t
   assert.equal(error.message, 'Unauthenticated')
   assert.equal(socket.connected, false)
 })
+
+for (const transport of ['websocket', 'polling'] as const) {
+  test(`a Socket.IO client by ${transport} reconnects by itself when its token has expired, with the next one`, async (t) => {
+    const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '1'])
+    const { url } = await startServer(t, { data: DATA, flags })
+    const ends: string[] = []
+    let connections = 0
+    const socket = open(t, url, {
+      transports: [transport],
+      auth: (answer) => void tokenOf(url, 'reader').then((token) => answer({ token })),
+    })
+    socket.on('connect', () => connections++)
+    socket.on('disconnect', (reason) => ends.push(reason))
+    await until('the second reconnection', () => connections >= 3)
+    assert.deepEqual(ends.slice(0, 2), ['transport close', 'transport close'])
+  })
+}

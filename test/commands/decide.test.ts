@@ -306,6 +306,41 @@ test('If-Match of a missing item fails with 412 before 404 and before an upsert'
   }
 })
 
+test('If-Unchanged-Since allows the write only when the item exists and has no event after that position', () => {
+  const events = [
+    begun,
+    created({ id: 1, a: 1 }),
+    replaced({ id: 1, a: 2 }, { revision: 2, prior: 2 }),
+    created({ id: 2 }),
+  ]
+  const commands = (ifUnchangedSince: number) => [
+    remove('1', { ifUnchangedSince }),
+    replace('1', {}, { ifUnchangedSince }),
+    merge('1', { a: 3 }, { ifUnchangedSince }),
+  ]
+  for (const since of [3, 4]) {
+    given(...events)
+      .when(remove('1', { ifUnchangedSince: since }))
+      .then(deleted(1, { revision: 3, prior: 3 }))
+  }
+  for (const command of [...commands(0), ...commands(2)]) {
+    given(...events)
+      .when(command)
+      .refused('PreconditionFailed')
+  }
+  // A position that no event has was read in another journal.
+  for (const command of commands(5)) {
+    given(...events)
+      .when(command)
+      .refused('PreconditionFailed')
+  }
+  for (const missing of [[begun], [begun, created({ id: 1 }), deleted(1, { revision: 2, prior: 2 })]]) {
+    given(...missing)
+      .when(replace('1', {}, { ifUnchangedSince: missing.length }), UPSERT)
+      .refused('PreconditionFailed')
+  }
+})
+
 test('If-None-Match allows the write only when the entity tag differs', () => {
   const events = [begun, created({ id: 1, a: 1 })]
   const tag = tagOf(...events)

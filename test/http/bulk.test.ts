@@ -104,7 +104,7 @@ test('an invalid filter is rejected and deletes nothing', async () => {
     const { status, text } = await send(url, 'DELETE', `/api/things?${query}`)
     assert.equal(status, 400, `${query}: ${text}`)
   }
-  for (const header of ['If-Match', 'If-None-Match', 'If-Unmodified-Since']) {
+  for (const header of ['If-Match', 'If-None-Match', 'If-Unmodified-Since', 'If-Unchanged-Since']) {
     const { status } = await send(url, 'DELETE', '/api/things', { headers: { [header]: '*' } })
     assert.equal(status, 400, header)
   }

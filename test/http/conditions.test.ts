@@ -204,6 +204,32 @@ for (const [method, body] of WRITES) {
   })
 }
 
+test('a write with If-Unchanged-Since succeeds unless the item was changed after that position', async () => {
+  for (const [method, body] of WRITES) {
+    const { path } = await created()
+    const since = async () => String((await get('/api/things')).headers['journal-position'])
+    const before = await since()
+    await created()
+    assert.equal((await write(method, path, body, { 'If-Unchanged-Since': before })).status, 204, method)
+    const second = await write(method, path, body, { 'If-Unchanged-Since': before })
+    assert.equal(second.status, 412)
+    assert.match(second.text, /the item (was changed at position \d+|does not exist)/)
+    const beyond = { 'If-Unchanged-Since': String(Number(await since()) + 1) }
+    assert.match((await write(method, path, body, beyond)).text, /beyond the last position/)
+    for (const invalid of ['', '-1', 'now', '1.5']) {
+      assert.equal((await write(method, path, body, { 'If-Unchanged-Since': invalid })).status, 400, invalid)
+    }
+  }
+})
+
+test('exactly one of many writers that have read at the same position succeeds', async () => {
+  const { path } = await created()
+  const headers = { 'If-Unchanged-Since': String((await get(path)).headers['journal-position']) }
+  const replies = await Promise.all(Array.from({ length: 50 }, (_, n) => sendJson(url, 'PATCH', path, { n }, headers)))
+  assert.equal(replies.filter(({ status }) => status === 204).length, 1)
+  assert.equal(replies.filter(({ status }) => status === 412).length, 49)
+})
+
 test('PUT with If-None-Match: * creates an item, once', async () => {
   const first = await sendJson(url, 'PUT', '/api/once/1', { n: 1 }, { 'If-None-Match': '*' })
   assert.equal(first.status, 201)

@@ -104,6 +104,23 @@ describe('GET /events as text/event-stream', async () => {
     for (const { id, event } of live) assert.equal(event.position, id)
   })
 
+  test('sends new events only from now on, and begins with the id to resume after', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] } })
+    const path = '/events?from=now&collection=a'
+    const beginning = await open(t, server, path, { Accept: 'text/event-stream' }, '\n\n', (text) => ({
+      id: Number(/^id: (\d+)$/m.exec(text)?.[1]),
+      event: { position: 0, type: text },
+    }))
+    assert.deepEqual(positions(await beginning.take(1)), [3])
+    const stream = await listen(t, server, path)
+    await server.fetch('/api/b', json('POST', {}))
+    await server.fetch('/api/a', json('POST', {}))
+    assert.deepEqual(positions(await stream.take(1)), [5])
+    // A client that connects again, without an event so far, misses none.
+    const again = await listen(t, server, path, { 'Last-Event-ID': '3' })
+    assert.deepEqual(positions(await again.take(1)), [5])
+  })
+
   test('Last-Event-ID resumes after a position, even after a restart of the server', async (t) => {
     let server = await startServer(t, { data: { a: [] } })
     for (let n = 0; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))
@@ -204,7 +221,7 @@ describe('GET /events as application/x-ndjson with follow', async () => {
       assert.deepEqual(positions(await (await follow(t, server, query)).take(99)), [1, 2, 3])
     }
     const answer = await server.fetch('/events?follow=false', { headers: { Accept: 'text/event-stream' } })
-    assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 1', 'id: 2', 'id: 3'])
+    assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 0', 'id: 1', 'id: 2', 'id: 3'])
   })
 
   test('follow must be true or false, and does not apply to a page', async () => {

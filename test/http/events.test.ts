@@ -13,6 +13,7 @@ const READINGS = 1200
 
 interface Event extends JsonObject {
   readonly position: number
+  readonly journal: string
   readonly type: string
   readonly collection: string
   readonly time: string
@@ -149,11 +150,29 @@ describe('a page of events', () => {
     assert.deepEqual(await events(`/events?from=${journal.length}`), journal.slice(-1))
   })
 
-  test('is empty beyond the head, without a next link', async () => {
-    for (const from of [journal.length + 1, '9'.repeat(30), '9'.repeat(400)]) {
+  test('is empty behind the last event, without a next link', async () => {
+    for (const from of [journal.length + 1, 'now']) {
       const reply = await get(`/events?from=${from}`)
       assert.deepEqual([reply.status, reply.text, reply.headers.link], [200, '[]', undefined])
     }
+  })
+
+  test('beyond the next position is 400, in every form', async () => {
+    for (const from of [journal.length + 2, '9'.repeat(30), '9'.repeat(400)]) {
+      for (const accept of ['application/json', 'application/x-ndjson', 'text/event-stream']) {
+        const reply = await send(server.url, 'GET', `/events?from=${from}`, { headers: { Accept: accept } })
+        assert.equal(reply.status, 400, accept)
+        assert.match(reply.text, new RegExp(`from=.* is beyond the last position, ${journal.length}`))
+      }
+    }
+  })
+
+  test('of another journal than the client knows is 409 with both ids', async () => {
+    const id = journal[0]?.journal as string
+    assert.equal((await get(`/events?from=2&journal=${id}`)).status, 200)
+    const other = await get('/events?from=2&journal=5e1f7c1e-7f0f-4a43-9a55-3a2f51b6c1ad')
+    assert.equal(other.status, 409)
+    assert.match(other.text, new RegExp(`The journal is ${id}, and not .*5e1f7c1e-`))
   })
 
   test('following next visits the whole journal, with all other parameters kept', async () => {
@@ -279,6 +298,7 @@ describe('one event', () => {
     assert.deepEqual(reply.json(), replaced)
     assert.deepEqual(Object.keys(reply.json<object>()), [
       'position',
+      'journal',
       'type',
       'collection',
       'id',

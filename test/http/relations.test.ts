@@ -216,6 +216,7 @@ test('nothing is deleted when the item is missing, a condition fails, or a name 
   const server = await startServer(t, { data: DEPENDENTS })
   assert.equal((await remove(server, 'posts/9?_dependent=comments')).status, 404)
   assert.equal((await remove(server, 'posts/1?_dependent=comments', { 'If-Match': '"other"' })).status, 412)
+  assert.equal((await remove(server, 'posts/1?_dependent=comments', { 'If-Unchanged-Since': '0' })).status, 412)
   for (const name of ['nothing', 'profile']) {
     const refused = await remove(server, `posts/1?_dependent=comments,${name}`)
     assert.equal(refused.status, 400)

@@ -257,7 +257,7 @@ test('a socket is closed when its token expires or is revoked', async (t) => {
   passedMs = 3_600_000
   for (const client of brief) await until('its end with the token', () => client.state() === 'out')
   assert.equal(brief[0]?.why(), '1008')
-  assert.equal(brief[2]?.why(), 'io server disconnect')
+  assert.equal(brief[2]?.why(), 'transport close')
   for (const client of [...stays, ...revocable]) assert.equal(client.state(), 'in')
 
   assert.equal((await send(url, 'POST', '/logout', { headers: bearer(longer) })).status, 204)

@@ -67,6 +67,11 @@ export const parameters = {
     'If-None-Match',
     'Reading: 304 if the resource has one of these entity tags. Writing: only if it has none of them; `*`: only if it does not exist.',
   ),
+  'If-Unchanged-Since': sent(
+    'If-Unchanged-Since',
+    'Write only when the item exists and has no event after this position, which `Journal-Position` tells of a read.',
+    position,
+  ),
   'Idempotency-Key': sent(
     'Idempotency-Key',
     'Any text. The same key and request within 24 hours gets the first response again, and writes nothing.',

@@ -16,7 +16,8 @@ export const PROBLEM_TEXTS: Readonly<Record<RefusalCode, string>> = {
   NotAcceptable: 'None of the available formats is acceptable.',
   Conflict:
     'The `id` differs from that of the path, would be changed by a patch, or exists already; a `test` of a JSON Patch fails; an item is sent to a single object, or has the natural key of another.',
-  PreconditionFailed: 'The condition of `If-Match` or `If-None-Match` does not hold. Nothing was written.',
+  PreconditionFailed:
+    'The condition of `If-Match`, `If-None-Match` or `If-Unchanged-Since` does not hold. Nothing was written.',
   TooLarge: 'A body beyond `Limits.BodyBytes`, or a batch beyond `Limits.BatchBytes` or `Limits.BatchItems`.',
   UriTooLong:
     'A query beyond `Limits.QueryBytes`; or a request line beyond `Limits.HeaderBytes`, after which the connection is closed.',

@@ -65,7 +65,7 @@ const TEXTS = content(anyText, NDJSON_TYPE, CSV_TYPE)
 const MERGE_TYPES = PATCH_TYPES.filter((type) => type !== JSON_PATCH_TYPE)
 const JSON_PATCH = content('JsonPatch', JSON_PATCH_TYPE)
 
-const CONDITIONS = ['If-Match', 'If-None-Match', 'Idempotency-Key'] as const
+const CONDITIONS = ['If-Match', 'If-None-Match', 'If-Unchanged-Since', 'Idempotency-Key'] as const
 const READ = ['asOf', 'If-None-Match', 'Wait-For-Position'] as const
 const LIST = Object.keys(LIST_PARAMETERS) as (keyof typeof LIST_PARAMETERS)[]
 /** Parameters with which a list does not hold whole items. */
