@@ -104,6 +104,8 @@ test('the package contains the program and its documents, and installs', async (
       'dist/library/index.d.ts',
       'dist/client/index.js',
       'dist/client/index.d.ts',
+      'dist/client/react.js',
+      'dist/client/react.d.ts',
       'dist/pages/client/index.js',
       'dist/pages/swagger/assets/swagger-ui-bundle.js',
       'dist/pages/swagger/assets/LICENSE',

@@ -1,10 +1,10 @@
 import type { JsonObject } from '../json/value.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { LiveList } from './live-list.ts'
-import { type Moment, momentText } from './parameters.ts'
+import { type Moment, momentText, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query, type Server } from './query.ts'
-import { journalPosition, pathSegment, type ReadResponse, type RequestOptions, type Requests } from './requests.ts'
+import { journalPosition, pathSegment, type ReadResponse, type RequestOptions } from './requests.ts'
 import {
   type Deleted,
   type DeleteOptions,
@@ -91,7 +91,7 @@ export class Collection<T extends object> extends Query<T> {
   }
 
   item(id: ItemId): Item<T> {
-    return new Item<T>(this.server.requests, this.collection, id)
+    return new Item<T>(this.server, this.collection, id)
   }
 
   /** All events of the collection and its items, oldest first. */
@@ -120,11 +120,11 @@ function batchResult(sent: SentResult): BatchResult {
 export class Item<T extends object> {
   readonly collection: string
   readonly id: ItemId
-  readonly #requests: Requests
+  protected readonly server: Server
   readonly #asOf: string | undefined
 
-  constructor(requests: Requests, collection: string, id: ItemId, asOf?: string) {
-    this.#requests = requests
+  constructor(server: Server, collection: string, id: ItemId, asOf?: string) {
+    this.server = server
     this.collection = collection
     this.id = id
     this.#asOf = asOf
@@ -132,12 +132,12 @@ export class Item<T extends object> {
 
   /** The item at an earlier moment, read-only. */
   asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
-    return new Item<T>(this.#requests, this.collection, this.id, momentText(at))
+    return new Item<T>(this.server, this.collection, this.id, momentText(at))
   }
 
   async get(options: { readonly signal?: AbortSignal } = {}): Promise<Read<T>> {
     const search = this.#asOf === undefined ? '' : `?asOf=${encodeURIComponent(this.#asOf)}`
-    const response = await this.#requests.send('GET', this.path + search, options)
+    const response = await this.server.requests.send('GET', this.path + search, options)
     return {
       item: response.json() as T,
       position: journalPosition(response),
@@ -147,32 +147,45 @@ export class Item<T extends object> {
 
   /** Replaces the item. If it does not exist, it is created (setting `Api.UpsertOnPut`), or the response is 404. */
   async replace(item: T, options: WriteOptions = {}): Promise<Written> {
-    return write(this.#requests, 'PUT', this.path, item, options)
+    return write(this.server.requests, 'PUT', this.path, item, options)
   }
 
   /** The same, unless the item has the same event time or a later one. The server ignores that where the collection has no `Time`. */
   async replaceIfNewer(item: T, options: WriteOptions = {}): Promise<Written & { readonly isApplied: boolean }> {
-    const response = await sendWrite(this.#requests, 'PUT', this.path, item, options, { Prefer: 'only-if-newer' })
+    const response = await sendWrite(this.server.requests, 'PUT', this.path, item, options, { Prefer: 'only-if-newer' })
     return { ...written(response), isApplied: response.status !== 200 }
   }
 
   /** Applies a merge patch (RFC 7396) or a JSON Patch (RFC 6902). */
   async patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
-    return write(this.#requests, 'PATCH', this.path, patch, options)
+    return write(this.server.requests, 'PATCH', this.path, patch, options)
   }
 
   async delete(options: WriteOptions = {}): Promise<Written> {
-    return write(this.#requests, 'DELETE', this.path, undefined, options)
+    return write(this.server.requests, 'DELETE', this.path, undefined, options)
   }
 
   /** A value inside the item: segments are names of members, and of an array the `id` of an element, or its index where no element has one. */
   at<V = unknown>(...segments: readonly [string | number, ...(string | number)[]]): InnerValue<V> {
-    return new InnerValue<V>(this.#requests, [this.path, ...segments.map((one) => pathSegment(String(one)))].join('/'))
+    return new InnerValue<V>(
+      this.server.requests,
+      [this.path, ...segments.map((one) => pathSegment(String(one)))].join('/'),
+    )
   }
 
   /** All events of the item, oldest first, including deletions. */
   history(filter: HistoryFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
-    return eventsOf<T>(this.#requests, { ...filter, collection: this.collection, id: this.id })
+    return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection, id: this.id })
+  }
+
+  /** A list that contains the item while it exists. Call `close()` to end it. */
+  live(): LiveList<T> {
+    return new Query<T>(this.server, this.collection).where({ [this.server.idField]: this.id } as Where<T>).live()
+  }
+
+  /** @internal */
+  isSame(other: Item<T>): boolean {
+    return this.server === other.server && this.path === other.path
   }
 
   protected get path(): string {
@@ -185,20 +198,17 @@ const OBJECT_ID = ''
 
 /** A single object, which need not exist. It is read and written like an item. */
 export class SingleObject<T extends object> extends Item<T> {
-  readonly #server: Server
-
   constructor(server: Server, name: string, asOf?: string) {
-    super(server.requests, name, OBJECT_ID, asOf)
-    this.#server = server
+    super(server, name, OBJECT_ID, asOf)
   }
 
   override asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
-    return new SingleObject<T>(this.#server, this.collection, momentText(at))
+    return new SingleObject<T>(this.server, this.collection, momentText(at))
   }
 
   /** A list that contains the object while it exists. Call `close()` to end it. */
-  live(): LiveList<T> {
-    return new LiveList<T>(this.#server.connection, {
+  override live(): LiveList<T> {
+    return new LiveList<T>(this.server.connection, {
       collection: this.collection,
       query: '',
       sort: [],
@@ -207,7 +217,7 @@ export class SingleObject<T extends object> extends Item<T> {
       replay: undefined,
       idOf: () => OBJECT_ID,
       readAll: async (position, signal) => {
-        const then = new SingleObject<JsonObject>(this.#server, this.collection, String(position))
+        const then = new SingleObject<JsonObject>(this.server, this.collection, String(position))
         try {
           return [(await then.get({ signal })).item]
         } catch (error) {

@@ -235,6 +235,15 @@ export class Query<T extends object> {
     })
   }
 
+  /** @internal */
+  isSame(other: Query<T>): boolean {
+    return this.server === other.server && this.#key === other.#key
+  }
+
+  get #key(): string {
+    return JSON.stringify([this.collection, this.#parts])
+  }
+
   #paging(): Readonly<Record<string, number>> {
     const { page } = this.#parts
     return page ? { page: page.number, pageSize: page.size } : {}
