@@ -591,7 +591,7 @@ test('--help lists every flag and every setting with its default', () => {
 test('--help of a command lists its flags and no other', () => {
   for (const [name, command] of Object.entries(commandsWith(CLUSTER))) {
     const lines = helpText(name as CommandName, CLUSTER).split('\n')
-    const flags = lines.flatMap((line) => /^ {2}(?:-\w, )?--([a-z-]+)( |$)/.exec(line)?.[1] ?? [])
+    const flags = lines.flatMap((line) => /^ {2}(?:-\w, )?--([a-z][a-zA-Z-]*)( |$)/.exec(line)?.[1] ?? [])
     assert.deepEqual(flags, Object.keys(command.flags), name)
   }
 })
@@ -632,6 +632,27 @@ test('some flags are short for a setting, and exclude it', () => {
   assert.equal(settings({ env: { Http__Static: 'pages' }, argv: ['-s', 'public'] }).http.static, 'public')
   mistakes({ argv: ['--watch', '--Common.EagerDataReload', 'true'] }, /--watch stands for --Common\.EagerDataReload/)
   mistakes({ argv: ['-w=yes'] }, /--watch has no value/)
+  const delay = settings({ argv: ['-d', '50', '-i', '_id', '--foreignKeySuffix', '_id'] })
+  assert.deepEqual(delay.simulation.delay, {
+    enabled: true,
+    methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    minMs: 50,
+    maxMs: 50,
+  })
+  assert.deepEqual([delay.dataStore.idField, delay.api.foreignKeySuffix], ['_id', '_id'])
+  mistakes({ argv: ['--delay', '30001'] }, /Simulate\.Delay\.MinMs .* to 30000/, /MaxMs/)
+})
+
+test('--json-server changes the defaults of other settings, which go first when they are given', () => {
+  const { api, common, edits } = settings({ argv: ['--json-server', '--watch', 'db.json'] })
+  assert.deepEqual(
+    [api.compatibility, api.clientIdsOnPost, api.reset, common.eagerDataReload, edits.mode],
+    ['json-server', true, true, true, 'replace'],
+  )
+  const own = settings({ argv: ['--json-server'], env: { DataFile__Edits: 'merge', Api__ClientIdsOnPost: 'false' } })
+  assert.deepEqual([own.edits.mode, own.api.clientIdsOnPost], ['merge', false])
+  const plain = settings({ argv: ['db.json'] })
+  assert.deepEqual([plain.edits.mode, plain.api.clientIdsOnPost, plain.api.reset], ['merge', false, false])
 })
 
 test('a misspelt flag is rejected with a suggestion', () => {
@@ -643,18 +664,28 @@ test('a misspelt flag is rejected with a suggestion', () => {
     ['--api.upsertOnPut=true', '--Api.UpsertOnPut'],
     ['--Limits.PagesSize=1', '--Limits.PageSize'],
     ['--Authentification.Enabled=true', '--Authentication.Enabled'],
-    ['--ro', '--read-only'],
-    ['--id=key', '--DataStore.IdField'],
-    ['--no-cors', '--Cors.Origins'],
-    ['--nc', '--Cors.Origins'],
-    ['-q', '--Log.Level'],
     ['--serve=build', '--static'],
   ] as const) {
     mistakes({ argv: [wrong] }, new RegExp(`^Unknown flag ${wrong.split('=')[0]}; did you mean ${right}\\?$`))
   }
   mistakes({ argv: ['verify', '--jsno'] }, /did you mean --json\?/)
-  mistakes({ argv: ['--routes', 'a'] }, /recollect --help lists/)
+  mistakes({ argv: ['--unlike', 'a'] }, /recollect --help lists/)
   mistakes({ argv: ['backup', '--unknown'] }, /recollect backup --help lists/, /needs --out/)
+})
+
+test('a flag that only json-server has is rejected with the one to use instead, and with the document', () => {
+  for (const [flag, here] of [
+    ['--ro', '--read-only'],
+    ['--no-cors', '--Cors.Origins'],
+    ['-q', '--Log.Level'],
+    ['--middlewares=./m.js', 'nothing of that name'],
+  ] as const) {
+    const found = new RegExp(
+      `^${flag.split('=')[0]} is a flag of json-server.* ${here}; see docs/migrate-from-json-server\\.md\\.$`,
+    )
+    mistakes({ argv: [flag] }, found)
+  }
+  mistakes({ argv: ['verify', '--quiet'] }, /^Unknown flag --quiet; recollect verify --help lists/)
 })
 
 test('settings that differ from the defaults are listed without secrets', () => {

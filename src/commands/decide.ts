@@ -140,6 +140,7 @@ function isNewer(item: JsonObject, before: Item, collection: string, rules: Rule
 
 function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
   checkName(collection.name)
+  if (!collection.exists && rules.jsonServer) throw noCollection(collection.name)
   const item = validated(body, id, collection.name, rules)
   const created = {
     type: 'ItemCreated',
@@ -162,6 +163,10 @@ export function checkName(collection: string): void {
   if (fault) throw new Refusal('Unprocessable', `${fault}.`)
 }
 
+function noCollection(name: string): Refusal {
+  return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}; the data file can add it.`)
+}
+
 export function singleObject(name: string): Refusal {
   return new Refusal('Conflict', `${JSON.stringify(name)} is a single object, which has no items; PUT replaces it.`)
 }
@@ -176,15 +181,16 @@ function newId(body: JsonObject, collection: CollectionState, rules: Rules): Ite
   return id
 }
 
-function newIdOf(collection: CollectionState, { newId }: Rules): ItemId {
-  if (!newId) return nextId(collection)
-  let id = newId()
-  while (collection.get(keyOf(id))) id = newId()
+function newIdOf(collection: CollectionState, { jsonServer }: Rules): ItemId {
+  if (!jsonServer) return nextId(collection, 0)
+  if (collection.textIds === 0) return nextId(collection, 1)
+  let id = jsonServer.newTextId()
+  while (collection.get(keyOf(id))) id = jsonServer.newTextId()
   return id
 }
 
-function nextId(collection: CollectionState): ItemId {
-  let next = collection.nextId
+function nextId(collection: CollectionState, lowest: number): ItemId {
+  let next = Math.max(lowest, collection.nextId)
   while (isTaken(next, collection)) next++
   return assignedId(next)
 }

@@ -24,8 +24,8 @@ export interface Rules {
   readonly idField: string
   readonly upsertOnPut: boolean
   readonly clientIdsOnPost: boolean
-  /** Makes the ids of POST; without it they are the next integers. */
-  readonly newId?: () => string
+  /** POST makes ids as json-server does, and no write creates a collection. */
+  readonly jsonServer?: { readonly newTextId: () => string }
   /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
   /** Highest weighted number of values of an item without its id; see `checkValues`. */

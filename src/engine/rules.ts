@@ -21,7 +21,9 @@ export function rulesOf(
     idField: dataStore.idField,
     upsertOnPut: api.upsertOnPut,
     clientIdsOnPost: api.clientIdsOnPost,
-    ...(api.compatibility === 'json-server' && { newId: () => randomBytes(ID_BYTES).toString('base64url') }),
+    ...(api.compatibility === 'json-server' && {
+      jsonServer: { newTextId: () => randomBytes(ID_BYTES).toString('base64url') },
+    }),
     itemBytes: limits.bodyBytes,
     itemValues: limits.itemValues,
     patchOperations: limits.patchOperations,

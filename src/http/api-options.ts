@@ -19,6 +19,8 @@ export interface ApiOptions extends WriteHintsOptions {
   readonly limits: ApiLimits
   /** Whether responses are those of json-server where they differ. */
   readonly isJsonServer: boolean
+  /** The end of the name of a field that refers to another item. */
+  readonly foreignKeySuffix: string
   /** A page of a collection is an object as FakeServer's. */
   readonly useResultObject: boolean
 }

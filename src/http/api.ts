@@ -1,5 +1,6 @@
 import { tagOf } from '../json/tag.ts'
 import { AS_OF } from '../query/query.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
 import { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { createCollection, deleteItems, replaceAll } from './collections.ts'
@@ -8,7 +9,6 @@ import { ItemReads, ItemWrites } from './items.ts'
 import { COLLECTION, methodsOf, OBJECT } from './openapi/routes.ts'
 import { apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
 
-const LIST_METHODS = methodsOf('/api/{collection}', {}, COLLECTION)
 /** POST has a route as well: its 409 explains what objects support instead. */
 const OBJECT_METHODS = methodsOf('/api/{collection}', {}, OBJECT)
 
@@ -19,6 +19,12 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
   const reads = new ItemReads(options, related, collections)
   const writes = new ItemWrites(options)
   const isObject = ({ path }: Pick<HttpRequest, 'path'>): boolean => isObjectPath(path, options.views)
+  const { isJsonServer } = options
+  const listMethods = methodsOf('/api/{collection}', { isJsonServer }, COLLECTION)
+  /** As json-server, which has no such request. */
+  const ofLists = (write: Step): Step => (isJsonServer ? refuseWholeList : write)
+  const create = ofLists((request, reply) => createCollection(request, reply, options.handler))
+  const deleteAny = ofLists((request, reply) => deleteItems(request, reply, options))
   const writeInside: Step = (request, reply) => writes.writeInside(request, reply, isObject(request))
   return [
     { path: '/api', routes: everythingSteps(options) },
@@ -28,14 +34,13 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
         GET: (request, reply) => collections.get(request, reply),
         POST: (request, reply) => writes.create(request, reply),
         // A single object is written like an item.
-        PUT: (request, reply) =>
-          isObject(request) ? writes.replace(request, reply) : createCollection(request, reply, options.handler),
+        PUT: (request, reply) => (isObject(request) ? writes.replace(request, reply) : create(request, reply)),
         PATCH: (request, reply) =>
-          isObject(request) ? writes.patch(request, reply) : refuseMethod(request, reply, LIST_METHODS),
+          isObject(request) ? writes.patch(request, reply) : refuseMethod(request, reply, listMethods),
         DELETE: (request, reply) =>
-          isObject(request) ? writes.deleteObject(request, reply) : deleteItems(request, reply, options),
+          isObject(request) ? writes.deleteObject(request, reply) : deleteAny(request, reply),
       },
-      methodsAt: (path) => (isObject({ path }) ? OBJECT_METHODS : LIST_METHODS),
+      methodsAt: (path) => (isObject({ path }) ? OBJECT_METHODS : listMethods),
     },
     {
       path: '/api/:collection/:id',
@@ -52,10 +57,15 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
         GET: (request, reply) => reads.getValue(request, reply),
         PUT: writeInside,
         PATCH: writeInside,
-        ...(options.isJsonServer && { POST: (request, reply) => writes.createNested(request, reply) }),
+        ...(isJsonServer && { POST: (request, reply) => writes.createNested(request, reply) }),
       },
     },
   ]
+}
+
+function refuseWholeList({ method, path }: HttpRequest): never {
+  const why = 'json-server has no such request. Without Api.Compatibility it writes the whole collection'
+  throw new Refusal('NotFound', `There is no ${method} of the list ${path}: ${why}.`)
 }
 
 /** The names of all collections, and the replacement of all of them. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { parse as parseForm } from 'node:querystring'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { Patch } from '../commands/command.ts'
 import { bytesOfValue } from '../json/bytes-of-value.ts'
@@ -11,7 +12,7 @@ import { HighWaterMark } from '../runtime/memory.ts'
 import { Semaphore, type Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest } from './exchange.ts'
-import { JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
+import { FORM_TYPE, JSON_PATCH_TYPE, JSON_TYPE, parameterIn } from './media-types.ts'
 
 export interface Body {
   readonly bytes: Uint8Array
@@ -36,12 +37,24 @@ export class UnsupportedBody extends Refusal {
  * JSON does not allow and does not expose the text.
  */
 export async function readBody(source: BodySource, types: readonly string[], options: ParseOptions): Promise<Body> {
-  const { bytes, type } = await readBytes(source, types)
-  return { bytes, type, json: await parseBody(bytes, source, options) }
+  const { bytes, type } = await readBytes(source, options.isJsonServer ? [...types, FORM_TYPE] : types)
+  return { bytes, type, json: await parseBody(type === FORM_TYPE ? jsonOfForm(bytes) : bytes, source, options) }
 }
 
-export interface ParseOptions extends Pick<ApiOptions, 'turns'> {
+export interface ParseOptions extends Pick<ApiOptions, 'turns'>, Partial<Pick<ApiOptions, 'isJsonServer'>> {
   readonly limits: Pick<ApiOptions['limits'], 'itemValues'>
+}
+
+const MOST_FIELDS = 1000
+
+/** The JSON of a form, as json-server 0.17 reads it: all values are text, or lists of text. */
+export function jsonOfForm(bytes: Uint8Array): Uint8Array {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
+  const fields = parseForm(text, undefined, undefined, { maxKeys: MOST_FIELDS + 1 })
+  if (Object.keys(fields).length > MOST_FIELDS) {
+    throw new Refusal('Invalid', `The form has more than ${MOST_FIELDS} fields; send JSON.`)
+  }
+  return Buffer.from(JSON.stringify(fields))
 }
 
 /** Parses a JSON body in its turn, as a long one takes up to 20 ms, and holds memory for it. */

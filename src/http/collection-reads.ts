@@ -132,9 +132,9 @@ export class RelatedCollections {
 
   /** As they are now. */
   now(collection: string, relations: readonly Relation[]): readonly RelatedSnapshot[] {
-    const { views, queries } = this.#options
+    const { views, queries, foreignKeySuffix } = this.#options
     const isList = (name: string): boolean => views.find(name)?.isObject === false
-    return relatedOf(collection, relations, isList).map((related) => ({
+    return relatedOf(collection, relations, foreignKeySuffix, isList).map((related) => ({
       ...related,
       snapshot: queries.hold(views.find(related.collection) as PresentCollection),
     }))
@@ -147,11 +147,11 @@ export class RelatedCollections {
     at: Position,
     asker: Asker,
   ): Promise<readonly RelatedSnapshot[]> {
-    const { views, past } = this.#options
+    const { views, past, foreignKeySuffix } = this.#options
     const isList = (name: string): boolean => past.existed(name, at) && views.any(name)?.isObject === false
     const readings: RelatedSnapshot[] = []
     try {
-      for (const related of relatedOf(collection, relations, isList)) {
+      for (const related of relatedOf(collection, relations, foreignKeySuffix, isList)) {
         readings.push({ ...related, snapshot: await past.collection(related.collection, at, asker) })
       }
     } catch (error) {

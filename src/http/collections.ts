@@ -8,7 +8,7 @@ import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import type { Operator } from '../query/filter.ts'
-import { CACHE_BUSTERS, parseFlag } from '../query/parameter.ts'
+import { IGNORED, parseFlag } from '../query/parameter.ts'
 import { ALL, AS_OF, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
@@ -86,10 +86,10 @@ export async function deleteWithDependents(
   request: HttpRequest,
   item: OnItem,
   names: readonly string[],
-  { handler, views, limits }: ApiOptions,
+  { handler, views, limits, foreignKeySuffix }: ApiOptions,
 ): Promise<BulkOutcome> {
   refuseIgnored(request)
-  const field = foreignKeyOf(item.collection)
+  const field = foreignKeyOf(item.collection, foreignKeySuffix)
   const dependents = names.map((collection) => {
     if (views.find(collection)?.isObject === false) return { collection, field }
     throw new Refusal(
@@ -128,7 +128,7 @@ function parseDeletion(parameters: readonly Parameter[], idField: string) {
     const { name } = parameter
     if (name === DRY_RUN || name === ALL) continue
     if (WITHOUT_FILTERS.has(name)) {
-      const isIgnored = CACHE_BUSTERS.includes(name)
+      const isIgnored = IGNORED.includes(name)
       const other = isIgnored ? 'only reads ignore it' : 'it takes filters, q, all and dryRun'
       const why = name === AS_OF ? 'the past cannot be changed' : other
       throw new Refusal(
@@ -175,8 +175,8 @@ const MATCHING_EMPTY: readonly Operator[] = [
 ]
 
 /** Rejects filters that select far more than was meant. */
-function checkFilters({ filters, mentioned }: Query): void {
-  if (mentioned.includes('')) throw emptyFilter('q')
+function checkFilters({ filters, others }: Query): void {
+  if (others.some((other) => 'mentions' in other && other.mentions.includes(''))) throw emptyFilter('q')
   for (const { path, operator, operands } of filters) {
     if (MATCHING_EMPTY.includes(operator) && operands.some(({ text }) => text === '')) {
       throw emptyFilter(`${formatPath(path)}_${operator}`)

@@ -4,7 +4,7 @@ import type { Principal } from '../access/accounts.ts'
 import type { Role } from '../access/roles.ts'
 import { matches, type Tags } from '../commands/command.ts'
 import type { Position } from '../events/event.ts'
-import { withoutCacheBusters } from '../query/parameter.ts'
+import { withoutIgnored } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { Memory, type MemoryBudget, type MemoryKind, OutOfMemory } from '../runtime/memory.ts'
 import { acceptedType, JSON_TYPE, PATCH_TYPES } from './media-types.ts'
@@ -54,7 +54,7 @@ export function refuseMethod(
 export class HttpRequest {
   /** As sent, without the query. */
   readonly path: string
-  /** Without cache busters. A DELETE has them, since they might be meant as filters there. */
+  /** Without the parameters that reads ignore. A DELETE has them, since they might be meant as filters there. */
   readonly querystring: string
   /** Below which clients see the server: empty, or a path without a slash at its end. */
   readonly base: string
@@ -83,7 +83,7 @@ export class HttpRequest {
     this.#response = response
     this.#budget = budget
     this.path = parts.path
-    this.querystring = this.method === 'DELETE' ? parts.querystring : withoutCacheBusters(parts.querystring)
+    this.querystring = this.method === 'DELETE' ? parts.querystring : withoutIgnored(parts.querystring)
     this.base = parts.base
     this.requestId = parts.requestId
     this.bytes = parts.bytes

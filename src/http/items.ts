@@ -84,7 +84,8 @@ export class ItemReads {
       throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
     }
     reply.vary('Accept')
-    return this.#collections.list(request, reply, child, [...parameters, nestedFilter(name, item.key)])
+    const field = foreignKeyOf(name, this.#options.foreignKeySuffix)
+    return this.#collections.list(request, reply, child, [...parameters, nestedFilter(field, item.key)])
   }
 
   /** Whether `/api/posts/1/comments` is a list of items, as json-server's. */
@@ -113,7 +114,7 @@ export class ItemWrites {
 
   /** POST to `/api/posts/1/comments`: the comment gets the `postId`. */
   async createNested(request: HttpRequest, reply: Reply): Promise<void> {
-    const { views, idField } = this.#options
+    const { views, idField, foreignKeySuffix } = this.#options
     const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
     const [collection = ''] = rest
     const parent = itemNow(views, name, key, 'UnknownParent')
@@ -122,7 +123,7 @@ export class ItemWrites {
       throw new Refusal('NotFound', `There is no collection at ${request.path} to create an item in.`)
     }
     const body = await readBody(request, [JSON_TYPE], this.#options)
-    const item = { ...parseItem(body), [foreignKeyOf(name)]: parent.id }
+    const item = { ...parseItem(body), [foreignKeyOf(name, foreignKeySuffix)]: parent.id }
     await this.#write(request, reply, body, { type: 'CreateItem', collection, item })
   }
 
@@ -264,7 +265,7 @@ function answerWith(
 }
 
 /** The filter that selects what refers to an item: `postId=1` for `/api/posts/1/comments`. */
-function nestedFilter(collection: string, key: string): Parameter {
-  const name = formatPath([foreignKeyOf(collection)])
+function nestedFilter(field: string, key: string): Parameter {
+  const name = formatPath([field])
   return { raw: `${encodeURIComponent(name)}=${encodeURIComponent(key)}`, name, value: key }
 }

@@ -11,6 +11,9 @@ export const PATCH_TYPES = [
   JSON_PATCH_TYPE,
 ] as const
 
+/** The fields of an HTML form. */
+export const FORM_TYPE = 'application/x-www-form-urlencoded'
+
 /** One JSON text per line. */
 export const NDJSON_TYPE = 'application/x-ndjson'
 

@@ -27,7 +27,7 @@ import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { HttpRequest, Reply, Step } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM } from './media-types.ts'
 import { replyProblem } from './problems.ts'
-import { type SimulationSettings, simulate } from './simulation.ts'
+import { delayAsAsked, type SimulationSettings, simulate } from './simulation.ts'
 
 export class Pipeline {
   /** The steps of all paths, before those of the resource. */
@@ -196,14 +196,16 @@ interface ApiStepsOptions {
   readonly waitSeconds: number
   readonly building: () => BuildProgress
   readonly simulation: SimulationSettings
+  readonly isJsonServer: boolean
 }
 
 /** The steps of the resources below `/api`, before their routes. */
 export function apiSteps(options: ApiStepsOptions): readonly Step[] {
-  const { building, simulation } = options
+  const { building, simulation, isJsonServer } = options
   const isSimulating = simulation.delay.enabled || simulation.error.enabled
   const requireBuilt: Step = () => checkBuilt(building())
-  return [waitForPosition(options), requireBuilt, ...(isSimulating ? [simulate(simulation)] : [])]
+  const delays = [...(isSimulating ? [simulate(simulation)] : []), ...(isJsonServer ? [delayAsAsked()] : [])]
+  return [waitForPosition(options), requireBuilt, ...delays]
 }
 
 /** Progress of building the store from the journal; undefined when it is complete. */

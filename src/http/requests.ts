@@ -8,8 +8,8 @@ import { momentOf, parseMoment, type Timeline } from '../projections/moment.ts'
 import { DEPENDENT } from '../query/json-server.ts'
 import {
   bytesOfParameters,
-  CACHE_BUSTERS,
   FLAG,
+  IGNORED,
   type ParameterDescription,
   parameterName,
   scanTimeout,
@@ -127,7 +127,7 @@ export function refuseIgnored(request: HttpRequest): void {
   if (querystring === '') return
   for (const sent of new URLSearchParams(querystring).keys()) {
     const name = parameterName(sent)
-    if (CACHE_BUSTERS.includes(name)) continue
+    if (IGNORED.includes(name)) continue
     const isDelete = method === 'DELETE'
     if (isDelete ? name === DEPENDENT : mostSimilar(name, [AS_OF, DRY_RUN]) === undefined) continue
     const only = isDelete ? `, only ${DEPENDENT}` : ''

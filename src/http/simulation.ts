@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { DELAY } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Step } from './exchange.ts'
 
@@ -19,10 +20,7 @@ export interface SimulationSettings {
 }
 
 /** The step that delays requests and makes them fail, as the settings say. */
-export function simulate(
-  { delay, error, seed }: SimulationSettings,
-  wait: (ms: number) => Promise<void> = (ms) => sleep(ms, undefined, { ref: false }),
-): Step {
+export function simulate({ delay, error, seed }: SimulationSettings, wait: Wait = pause): Step {
   const random = randomFrom(seed)
   return async ({ method: sent }) => {
     const method = sent === 'HEAD' ? 'GET' : sent
@@ -35,6 +33,23 @@ export function simulate(
     }
   }
 }
+
+/** Longer than this, a request is not delayed. */
+const MOST_DELAY_MS = 30_000
+
+/** The step that delays a request as its parameter `_delay` asks, as json-server 0.17 does. */
+export function delayAsAsked(wait: Wait = pause): Step {
+  return ({ incoming: { url = '' } }) => {
+    const end = url.indexOf('?')
+    if (end < 0 || !url.includes(DELAY, end)) return
+    const ms = Number.parseFloat(new URLSearchParams(url.slice(end + 1)).get(DELAY) ?? '')
+    if (ms > 0) return wait(Math.min(ms, MOST_DELAY_MS))
+  }
+}
+
+type Wait = (ms: number) => Promise<void>
+
+const pause: Wait = (ms) => sleep(ms, undefined, { ref: false })
 
 /** Warnings for the log and for admins. */
 export function simulationWarnings({ delay, error, seed }: SimulationSettings): readonly string[] {

@@ -43,23 +43,24 @@ const COPIES = 3
 /** Items whose children are found at once by their keys. */
 const FOUND_AT_ONCE = 64
 
-/** The member by which items refer to one of a collection: `postId` for `posts`. */
-export function foreignKeyOf(collection: string): string {
-  return `${pluralize.singular(collection)}Id`
+/** The member by which items refer to one of a collection: `postId` for `posts`, with the suffix `Id`. */
+export function foreignKeyOf(collection: string, suffix: string): string {
+  return `${pluralize.singular(collection)}${suffix}`
 }
 
 /** The relations to show in the items of a collection. Rejects names that are neither a collection nor the singular of one. */
 export function relatedOf(
   collection: string,
   relations: readonly Relation[],
+  suffix: string,
   isList: (name: string) => boolean,
 ): readonly Related[] {
   return relations.map(({ parameter, name }) => {
     if (parameter === '_embed' && isList(name)) {
-      return { member: name, collection: name, field: foreignKeyOf(collection), isMany: true }
+      return { member: name, collection: name, field: foreignKeyOf(collection, suffix), isMany: true }
     }
     const plural = pluralize.plural(name)
-    if (isList(plural)) return { member: name, collection: plural, field: `${name}Id`, isMany: false }
+    if (isList(plural)) return { member: name, collection: plural, field: `${name}${suffix}`, isMany: false }
     throw new Refusal(
       'Invalid',
       `The parameter ${parameter} names ${JSON.stringify(name)}, but there is no collection ${JSON.stringify(parameter === '_embed' ? name : plural)}.`,
@@ -155,7 +156,7 @@ async function embedMany(
     // A scan looks a foreign key up in the map. A filter of thousands of keys cannot be created with pauses.
     const isFew = children.size <= FOUND_AT_ONCE
     const filter = isFew ? filterOf(path, 'eq', [...children.keys()]) : filterOf(path, 'exists', ['true'])
-    const wanted = { filters: [filter], mentioned: [], sort: [] }
+    const wanted = { filters: [filter], others: [], sort: [] }
     const each: Each = (item, place) => {
       for (const value of valuesAt(item, path)) {
         const found = children.get(scalarText(value) ?? '')

@@ -139,7 +139,7 @@ export class FieldList implements Projection {
     }
     const fields = this.#fields.get(collection) ?? new Map<string, Field>()
     this.#fields.set(collection, fields)
-    const conditions = { filters: [filterOf(path, 'exists', ['true'])], mentioned: [] }
+    const conditions = { filters: [filterOf(path, 'exists', ['true'])], others: [] }
     const field: Field = {
       path,
       quoted: `${JSON.stringify(path.at(-1))}:`,

@@ -5,16 +5,27 @@ import { type Path, valuesAt } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { RECEIVED } from './parameter.ts'
 
-/** The conditions of a query: all filters must match, and any of the folded texts must occur if there are any. */
+/** The conditions of a query, all of which must be met. */
 export interface Conditions {
   readonly filters: readonly Filter[]
-  readonly mentioned: readonly string[]
+  /** Those with which no index helps. */
+  readonly others: readonly OtherCondition[]
 }
 
+/** Any of the case-folded texts must occur somewhere, or any of the alternatives must be met. */
+export type OtherCondition = { readonly mentions: readonly string[] } | { readonly anyOf: readonly Conditions[] }
+
 /** Whether an item meets all conditions. */
-export function meetsConditions(item: JsonObject, { filters, mentioned }: Conditions): boolean {
+export function meetsConditions(item: JsonObject, { filters, others }: Conditions): boolean {
   for (const filter of filters) if (!itemMatches(item, filter)) return false
-  return mentioned.length === 0 || mentionsAny(item, mentioned)
+  for (const other of others) {
+    const isMet =
+      'mentions' in other
+        ? mentionsAny(item, other.mentions)
+        : other.anyOf.some((alternative) => meetsConditions(item, alternative))
+    if (!isMet) return false
+  }
+  return true
 }
 
 /** One parameter: any of the operands may match; with `ne`, none may be equal. */

@@ -1,8 +1,10 @@
 /** json-server's parameters in terms of ours (docs/migrate-from-json-server.md). No other module knows their names. */
 
 import type { Sort } from '../json/order.ts'
-import { parsePath, splitList } from '../json/paths.ts'
+import { parseText, violationOf } from '../json/parse.ts'
+import { formatPath, type Path, parsePath, splitList } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
+import { isArray, isObject, type JsonValue } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Operator } from './filter.ts'
 import { type Family, type Parameter, type ParameterDescription, TEXT_LIST } from './parameter.ts'
@@ -55,8 +57,10 @@ export const DEPENDENT_PARAMETERS = {
   },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
+const WHERE = '_where'
+
 /** The parameters that are no filters, besides those that count pages and show related items. */
-export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, DEPENDENT]
+export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, DEPENDENT, WHERE]
 
 const MOST_RELATIONS = 8
 
@@ -73,6 +77,64 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['startsWith', 'istartswith'],
   ['endsWith', 'iendswith'],
 ])
+
+/** The conditions of `_where`, all of which must be met: comparisons, and alternatives of which one must be met each. */
+export interface Where {
+  readonly comparisons: readonly Comparison[]
+  readonly alternatives: readonly (readonly Where[])[]
+}
+
+interface Comparison {
+  readonly path: Path
+  readonly operator: Operator
+  /** Any of them. */
+  readonly values: readonly string[]
+}
+
+/** The conditions of `_where={"views":{"gt":100},"or":[{"author":{"name":{"eq":"ada"}}}]}` of 1.0; undefined without it. */
+export function whereOf(parameters: readonly Parameter[]): Where | undefined {
+  const [sent, ...more] = parameters.filter(({ name }) => name === WHERE)
+  if (!sent) return undefined
+  if (more.length > 0) throw new Refusal('Invalid', `The parameter ${WHERE} must be given once.`)
+  let value: JsonValue
+  try {
+    value = parseText(sent.value)
+  } catch {
+    throw wrongWhere('is not well-formed JSON')
+  }
+  if (violationOf(value)) throw wrongWhere('is nested too deeply')
+  return whereAt(value, [])
+}
+
+/** The conditions for what is at a path. */
+function whereAt(value: JsonValue, path: Path): Where {
+  const where = { comparisons: [] as Comparison[], alternatives: [] as (readonly Where[])[] }
+  for (const [name, inner] of Object.entries(isObject(value) ? value : {}) as [string, JsonValue][]) {
+    const operator = OPERATORS.get(name)
+    if (name === 'or' && isArray(inner)) where.alternatives.push(inner.map((one) => whereAt(one, path)))
+    else if (operator && path.length > 0) where.comparisons.push({ path, operator, values: textsOf(operator, inner) })
+    else {
+      const deeper = whereAt(inner, [...path, name])
+      where.comparisons.push(...deeper.comparisons)
+      where.alternatives.push(...deeper.alternatives)
+    }
+  }
+  if (where.comparisons.length + where.alternatives.length > 0) return where
+  const at = path.length === 0 ? '' : ` at ${formatPath(path)}`
+  throw wrongWhere(`has no condition${at}, such as {"eq": 1}; there are ${[...OPERATORS.keys()].join(', ')} and or`)
+}
+
+function textsOf(operator: Operator, value: JsonValue): readonly string[] {
+  const values = operator === 'in' && isArray(value) ? value : [value]
+  return values.map((one) => (typeof one === 'string' ? one : JSON.stringify(one)))
+}
+
+function wrongWhere(why: string): Refusal {
+  return new Refusal(
+    'Invalid',
+    `The parameter ${WHERE} ${why}. An example: {"views":{"gt":100},"or":[{"id":{"eq":1}}]}.`,
+  )
+}
 
 /** The field and the operator of `views:gt`; undefined without a known operator after a colon. */
 export function colonOperator(name: string): { readonly field: string; readonly operator: Operator } | undefined {
@@ -120,7 +182,7 @@ export function dependentsOf(parameters: readonly Parameter[]): readonly string[
 
 /** Suggestions for json-server's parameters, understood or not. */
 const INSTEAD: Readonly<Record<string, string>> = {
-  _where: 'combine filters, as in views_gt=10&title_like=word; a filter given twice matches either value',
+  _where: '_where={"views":{"gt":100}}',
   _sort: '_sort=-views or sort=-views',
   _order: '_sort=views&_order=desc or sort=-views',
   _page: '_page=2&_per_page=10 or page=2&pageSize=10',

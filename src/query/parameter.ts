@@ -48,18 +48,21 @@ export const TEXT = { type: 'string' } as const
 export const TEXT_LIST = { type: 'array', items: TEXT } as const
 export const FLAG = { type: 'boolean' } as const
 
-/** Clients add these to avoid cached responses: jQuery, ExtJS and others. */
-export const CACHE_BUSTERS: readonly string[] = ['_', '_dc', '_t']
+/** json-server's: milliseconds after which the request is answered. */
+export const DELAY = '_delay'
+
+/** Parameters without a meaning for reads. Clients add most of them to avoid cached responses: jQuery, ExtJS and others. */
+export const IGNORED: readonly string[] = ['_', '_dc', '_t', DELAY]
 
 /** The underscore may be percent-encoded. */
-const CACHE_BUSTER = new RegExp(
-  `(?:^|&)(?:${CACHE_BUSTERS.join('|').replaceAll('_', '(?:_|%5[Ff])')})(?:=[^&]*)?(?=&|$)`,
+const IGNORED_PARAMETER = new RegExp(
+  `(?:^|&)(?:${IGNORED.join('|').replaceAll('_', '(?:_|%5[Ff])')})(?:=[^&]*)?(?=&|$)`,
   'g',
 )
 
-/** A query string without the parameters that avoid cached responses. */
-export function withoutCacheBusters(search: string): string {
-  const rest = search.replace(CACHE_BUSTER, '')
+/** A query string without the parameters that reads ignore. */
+export function withoutIgnored(search: string): string {
+  const rest = search.replace(IGNORED_PARAMETER, '')
   return rest.startsWith('&') ? rest.slice(1) : rest
 }
 

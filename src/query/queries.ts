@@ -195,8 +195,8 @@ async function readItems(
 
 /** About how many items, or the time of as many, a query takes. */
 function itemsToRead({ items }: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): number {
-  const { filters, mentioned, sort, grouping, page } = query
-  const isPage = plan ? plan.isInOrder : filters.length + mentioned.length + sort.length === 0
+  const { filters, others, sort, grouping, page } = query
+  const isPage = plan ? plan.isInOrder : filters.length + others.length + sort.length === 0
   return isPage && !grouping ? page.size : (plan?.cost ?? items.size)
 }
 

@@ -21,11 +21,13 @@ import {
   RELATION_PARAMETERS,
   type Relation,
   relationsOf,
+  type Where,
+  whereOf,
 } from './json-server.ts'
 import { DEFAULT_PAGE_SIZE, PAGE_PARAMETERS, PAGING, type Page, parsePage } from './paging.ts'
 import {
-  CACHE_BUSTERS,
   FLAG,
+  IGNORED,
   isReceived,
   type Parameter,
   type ParameterDescription,
@@ -38,10 +40,7 @@ import {
 export type { Parameter } from './parameter.ts'
 
 /** A parsed query (docs/api.md, "Query"). Filters apply first, then the sort, then the page, then the fields. */
-export interface Query {
-  readonly filters: readonly Filter[]
-  /** Case-folded texts, any of which must occur somewhere. */
-  readonly mentioned: readonly string[]
+export interface Query extends Conditions {
   readonly sort: readonly Sort[]
   readonly page: Page
   /** Undefined: whole items. */
@@ -108,7 +107,15 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   if (grouping && relations.length > 0) {
     throw new Refusal('Invalid', 'Items are embedded in items: not with aggregate, distinct or newestBy.')
   }
-  const conditions = { filters: Array.from(filters, ([name, values]) => parseFilter(name, values, context)), mentioned }
+  const where = whereOf(parameters)
+  const asked = where ? [conditionsOf(where, context)] : []
+  const conditions = {
+    filters: [
+      ...Array.from(filters, ([name, values]) => parseFilter(name, values, context)),
+      ...asked.flatMap((one) => one.filters),
+    ],
+    others: [...(mentioned.length > 0 ? [{ mentions: mentioned }] : []), ...asked.flatMap((one) => one.others)],
+  }
   checkWork(conditions)
   return {
     ...(parameters.some(({ name, value }) => `${name} ${value}`.includes(RECEIVED)) && { namesReceived: true }),
@@ -156,7 +163,7 @@ export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([
   ...Object.keys(LIST_PARAMETERS).filter((name) => name !== 'q'),
   ...PAGING,
   ...JSON_SERVER_PARAMETERS,
-  ...CACHE_BUSTERS,
+  ...IGNORED,
 ])
 
 /** Characters that URIs must not contain although Node accepts them; links must escape them. */
@@ -198,8 +205,21 @@ const MAX_ENDS = 10
 const SEARCHES: ReadonlySet<Operator> = new Set(['contains', 'like'])
 const ENDS: ReadonlySet<Operator> = new Set(['startswith', 'endswith', 'istartswith', 'iendswith'])
 
+/** All filters and searched texts of conditions, with those of the alternatives in them. */
+function partsOf({ filters, others }: Conditions): { filters: readonly Filter[]; mentioned: readonly string[] } {
+  const parts = others.map((other) =>
+    'mentions' in other ? [{ filters: [], mentioned: other.mentions }] : other.anyOf.map(partsOf),
+  )
+  const inner = parts.flat()
+  return {
+    filters: [...filters, ...inner.flatMap((part) => part.filters)],
+    mentioned: inner.flatMap((part) => part.mentioned),
+  }
+}
+
 /** Refuses conditions that take too long to check for one item, which is not interrupted. */
-function checkWork({ filters, mentioned }: Conditions): void {
+function checkWork(conditions: Conditions): void {
+  const { filters, mentioned } = partsOf(conditions)
   checkCount('filters', filters.length, MAX_FILTERS)
   const ofFields = new Map<string, number>()
   for (const { path } of filters) {
@@ -224,16 +244,28 @@ function isEventTime(path: Path, { time }: QueryContext): boolean {
   return isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
 }
 
-/** The filter of a parameter. Times relative to now become instants if its field is an event time. */
+/** The conditions of the parameter `_where`. */
+function conditionsOf({ comparisons, alternatives }: Where, context: QueryContext): Conditions {
+  return {
+    filters: comparisons.map(({ path, operator, values }) => filterAt(path, operator, values, context)),
+    others: alternatives.map((anyOf) => ({ anyOf: anyOf.map((one) => conditionsOf(one, context)) })),
+  }
+}
+
+/** The filter of a parameter. */
 function parseFilter(name: string, values: readonly string[], context: QueryContext): Filter {
   const { field, operator } = colonOperator(name) ?? suffixOperator(name)
   if (operator === 'exists' && values.some((value) => value !== 'true' && value !== 'false')) {
     throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
   }
-  const path = parsePath(field)
+  return filterAt(parsePath(field), operator, values, context)
+}
+
+/** Times relative to now become instants if the path is that of event times. */
+function filterAt(path: Path, operator: Operator, values: readonly string[], context: QueryContext): Filter {
   const isTime = isEventTime(path, context)
   const isRange = RANGES.includes(operator)
-  if (!isTime && isRange && values.some((value) => LIKE_RELATIVE.test(value))) throw noEventTime(field)
+  if (!isTime && isRange && values.some((value) => LIKE_RELATIVE.test(value))) throw noEventTime(formatPath(path))
   const comparesTimes = isTime && (operator === 'in' || isComparison(operator))
   if (!comparesTimes) return filterOf(path, operator, values, isTime)
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values

@@ -18,7 +18,7 @@ const SORTED_PLACES = 100_000
 const STEP = 256
 
 /** The conditions and order of a query. */
-export type UnpagedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'namesReceived'>
+export type UnpagedQuery = Pick<Query, 'filters' | 'others' | 'sort' | 'namesReceived'>
 
 export const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
 
@@ -83,7 +83,7 @@ export class ResultCursor {
   #scannedParts(places: PlaceSet | undefined): NextPart {
     const { items } = this.#snapshot
     const query = this.#query
-    const areAll = query.filters.length + query.mentioned.length === 0
+    const areAll = query.filters.length + query.others.length === 0
     const seek = (place: number): number => (places ? (places.nextFrom(place) ?? items.places) : items.seek(place))
     let from = 0
     return async (turn: Turn) => {

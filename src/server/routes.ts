@@ -17,7 +17,6 @@ import { FieldList } from '../query/field-list.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { Semaphore, Turns } from '../runtime/turns.ts'
 import { eventTimesOf } from '../settings/collections.ts'
-import type { Settings } from '../settings/settings.ts'
 import { resetToFirstData } from './resets.ts'
 import type { ServiceContext } from './service-context.ts'
 
@@ -56,6 +55,7 @@ function apiResourcesOf({ engine, settings, dependencies, arrivals, limitedLog }
   const { views, past, queries, handler, journal, bus } = engine
   const { api, limits } = settings
   const { queryBytes: bytes, queryParameters: parameters } = limits
+  const isJsonServer = api.compatibility === 'json-server'
   const fieldList = new FieldList(queries)
   bus.add({ queries, fieldList })
   const resources = apiResources({
@@ -66,7 +66,8 @@ function apiResourcesOf({ engine, settings, dependencies, arrivals, limitedLog }
     journal,
     now: () => engine.now(),
     hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log: limitedLog }),
-    isJsonServer: api.compatibility === 'json-server',
+    isJsonServer,
+    foreignKeySuffix: api.foreignKeySuffix,
     limits: { ...limits, bytes, parameters },
     turns: new Turns({ memory: dependencies.memory }),
     useResultObject: api.useResultObject,
@@ -79,6 +80,7 @@ function apiResourcesOf({ engine, settings, dependencies, arrivals, limitedLog }
     waitSeconds: limits.waitSeconds,
     building: () => engine.building(),
     simulation: settings.simulation,
+    isJsonServer,
   })
   return resources.map((resource) => ({ ...resource, steps }))
 }
@@ -111,7 +113,7 @@ function adminOptionsOf(context: ServiceContext): AdminOptions {
     reload: () => engine.reload(),
     reloadSettings: () => settingsReload.reload(),
     snapshot: () => engine.snapshot(),
-    reset: hasReset(settings) ? (origin, isDryRun) => resetToFirstData(engine, origin, isDryRun) : undefined,
+    reset: settings.api.reset ? (origin, isDryRun) => resetToFirstData(engine, origin, isDryRun) : undefined,
     verify: (rest) =>
       engine.verify(rest).catch((error: unknown) => {
         if (error instanceof Corruption) limitedLog.error({ err: error }, 'the journal is damaged')
@@ -126,10 +128,6 @@ function adminOptionsOf(context: ServiceContext): AdminOptions {
   }
 }
 
-function hasReset({ api }: Settings): boolean {
-  return api.reset || api.compatibility === 'json-server'
-}
-
 function docOptionsOf(context: ServiceContext): OpenApiOptions {
   const { engine, settings, dependencies, gate, readOnly } = context
   return {
@@ -137,7 +135,7 @@ function docOptionsOf(context: ServiceContext): OpenApiOptions {
     views: engine.views,
     schemes: gate.access?.schemes ?? [],
     isReadOnly: readOnly !== undefined,
-    hasReset: hasReset(settings),
+    hasReset: settings.api.reset,
     isJsonServer: settings.api.compatibility === 'json-server',
     useResultObject: settings.api.useResultObject,
     idField: settings.dataStore.idField,

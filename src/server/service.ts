@@ -1,13 +1,17 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { writeSnapshot } from '../data-file/adapter.ts'
 import type { Engine } from '../engine/engine.ts'
 import { FileEngine } from '../engine/file-engine.ts'
 import { type Replay, ReplayEngine } from '../engine/replay-engine.ts'
 import type { Position } from '../events/event.ts'
+import { directoryOf } from '../files/files.ts'
 import { createApp } from '../http/app.ts'
 import { BasedResponse, BasePath, toOriginForm } from '../http/base-path.ts'
 import { ConnectionLimits } from '../http/connection-limits.ts'
 import { Connections, type Front } from '../http/connections.ts'
 import { fastFront } from '../http/fast-front.ts'
+import { checkBuilt } from '../http/pipeline.ts'
+import { Rewriting } from '../http/rewriting.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
@@ -32,6 +36,8 @@ export interface Service {
    * @throws {Refusal} with all mistakes of the data, or when the server is read-only.
    */
   reset(data?: Buffer): Promise<Position>
+  /** Writes the state as a new data file. */
+  writeSnapshot(path: string): Promise<void>
   /** Answers accepted requests, writes pending data, and releases everything. */
   close(): Promise<void>
 }
@@ -86,7 +92,8 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const sockets = openSockets(context, http, connections)
     engine.bus.add({ sockets, arrivals })
     const front: Front = middleware.length > 0 ? () => 'left' : fastFront(routes)
-    serveBelow(new BasePath(settings.http.basePath, (remote) => gate.isTrustedProxy(remote)), http, connections, front)
+    const basePath = new BasePath(settings.http.basePath, (remote) => gate.isTrustedProxy(remote))
+    serveBelow(basePath, rewritingOf(engine, settings), http, connections, front)
     connectionLimits.guard(http)
     const listening = await listen(http, settings.urls, connections, limitedLog)
     return {
@@ -99,6 +106,17 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
           ? resetToData(engine, settings, dependencies.memory, data, origin)
           : resetToFirstData(engine, origin))
         return position
+      },
+      async writeSnapshot(path) {
+        checkBuilt(engine.building())
+        const snapshot = engine.views.snapshot()
+        try {
+          await dependencies.files.makeDirectory(directoryOf(path))
+          await writeSnapshot(dependencies.files, path, snapshot)
+          await dependencies.files.syncDirectory(directoryOf(path))
+        } finally {
+          snapshot.close()
+        }
       },
       async close() {
         context.clock.close()
@@ -169,11 +187,24 @@ function openSockets(
   })
 }
 
+/** With json-server compatibility the collections are served at the root, too. */
+function rewritingOf({ views }: Engine, { api, http }: Settings): Rewriting {
+  if (api.compatibility !== 'json-server') return new Rewriting(http.routes)
+  return new Rewriting(http.routes, (name) => views.any(name) !== undefined)
+}
+
 /** Dispatches requests and upgrades without the base path. */
-function serveBelow(basePath: BasePath, http: Server, connections: Connections, front: Front): void {
+function serveBelow(
+  basePath: BasePath,
+  rewriting: Rewriting,
+  http: Server,
+  connections: Connections,
+  front: Front,
+): void {
   connections.serve((request, response) => {
     toOriginForm(request)
     ;(response as BasedResponse).basePath = basePath.strip(request)
+    rewriting.apply(request)
     return front(request, response)
   })
   http.prependListener('upgrade', (request) => {

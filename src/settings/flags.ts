@@ -4,29 +4,32 @@ import type { KeySet } from './key-set.ts'
 import type { KeyName } from './keys.ts'
 import type { SettingsSource } from './sources.ts'
 
-/** Flags of json-server and FakeServer that have another name here. */
-const INSTEAD: Readonly<Record<string, string>> = {
+/** Flags of json-server, with the one to use in place of each; undefined: there is none. */
+const JSON_SERVER_FLAGS: Readonly<Record<string, string | undefined>> = {
   '--config': '--settings',
   '-c': '--settings',
-  '--delay': '--Simulate.Delay.Enabled',
-  '-d': '--Simulate.Delay.Enabled',
-  '--id': '--DataStore.IdField',
-  '-i': '--DataStore.IdField',
+  '--fks': '--foreignKeySuffix',
+  '--middlewares': undefined,
+  '-m': undefined,
   '--nc': '--Cors.Origins',
   '--no-cors': '--Cors.Origins',
+  '--ng': undefined,
+  '--no-gzip': undefined,
   '--quiet': '--Log.Level',
   '-q': '--Log.Level',
   '--ro': '--read-only',
-  '--serve': '--static',
 }
+
+/** Flags of FakeServer that have another name here. */
+const INSTEAD: Readonly<Record<string, string>> = { '--serve': '--static' }
 
 export interface FlagSyntax {
   /** The placeholder of its value; undefined for a switch. */
   readonly value?: string
   /** The one-letter form. */
   readonly short?: string
-  /** The setting that the flag sets; a switch sets it to `true`. */
-  readonly setting?: KeyName
+  /** The settings that the flag sets. The value of a switch is `true`. */
+  readonly sets?: (value: string) => Readonly<Partial<Record<KeyName, string>>>
   /** The description in one line. */
   readonly text: string
   readonly default?: string
@@ -66,21 +69,24 @@ export function parseFlags(
   const schemas = argv.flatMap((argument) => /^--(Api\.Schemas\.[^=]+)/.exec(argument)?.[1] ?? [])
   const settings = command.takesSettings ? [...keys.names, ...schemas] : []
   const parsed = parse(argv, flags, [...valued, ...settings], switches, (flag) => {
-    const similar = similarFlag(flag, [...valued, ...switches, ...settings])
-    const known = `${`recollect ${name}`.trim()} --help lists the known ones.`
-    found.push(`Unknown flag ${flag}; ${similar === undefined ? known : `did you mean ${similar}?`}`)
+    found.push(unknownFlag(flag, name, [...valued, ...switches, ...settings]))
   })
-  const entries = textsOf(settings, parsed, found)
+  const given = textsOf(settings, parsed, found)
+  const entries = new Map(given)
   const texts = textsOf(valued, parsed, found)
   for (const one of switches) {
     const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
     if (!isBoolean) found.push(`The flag --${one} has no value.`)
   }
-  for (const [one, { setting }] of flags) {
+  for (const [one, { sets }] of flags) {
     const value = parsed[one] === true ? 'true' : texts.get(one)
-    if (setting === undefined || value === undefined) continue
-    if (entries.has(setting)) found.push(`--${one} stands for --${setting}; give one of them.`)
-    entries.set(setting, value)
+    if (!sets || value === undefined) continue
+    for (const [setting, text] of Object.entries(sets(value))) {
+      // Two flags may agree.
+      if (given.has(setting) || (entries.get(setting) ?? text) !== text)
+        found.push(`--${one} stands for --${setting}; give one of them.`)
+      entries.set(setting, text)
+    }
   }
   const [file, ...others] = parsed._
   if (file !== undefined && !command.takesFile) others.unshift(file)
@@ -136,8 +142,14 @@ function parse(
   )
 }
 
-function similarFlag(given: string, names: readonly string[]): string | undefined {
+function unknownFlag(given: string, command: string, names: readonly string[]): string {
   const known = names.map((name) => `--${name}`)
-  const instead = Object.hasOwn(INSTEAD, given) ? INSTEAD[given] : undefined
-  return known.find((flag) => flag === instead) ?? mostSimilar(given, known)
+  if (command === '' && Object.hasOwn(JSON_SERVER_FLAGS, given)) {
+    const here = JSON_SERVER_FLAGS[given] ?? 'nothing of that name'
+    return `${given} is a flag of json-server. Here there is ${here}; see docs/migrate-from-json-server.md.`
+  }
+  const similar = Object.hasOwn(INSTEAD, given) ? INSTEAD[given] : mostSimilar(given, known)
+  const hint =
+    similar === undefined ? `${`recollect ${command}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
+  return `Unknown flag ${given}; ${hint}`
 }

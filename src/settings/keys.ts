@@ -63,8 +63,16 @@ export const KEYS = {
   'Api.UseResultObject': boolean('a page of a collection is an object with results, link and count'),
   'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
   'Api.ClientIdsOnPost': boolean('POST keeps the id that the client sends'),
-  'Api.Compatibility': choice('none', ['none', 'json-server'], 'answer as json-server does where the two differ'),
-  'Api.Reset': boolean('POST /admin/reset returns to the first data; json-server compatibility offers it, too'),
+  'Api.Compatibility': choice(
+    'none',
+    ['none', 'json-server'],
+    'json-server: behave as it does where the two differ, as --json-server does; other defaults change with it',
+  ),
+  'Api.ForeignKeySuffix': fieldName(
+    'Id',
+    'the end of the name of a field that refers to another item: postId refers to an item of posts',
+  ),
+  'Api.Reset': boolean('POST /admin/reset returns to the first data'),
   'Api.StrictQuery': boolean('refuse queries that name a field that no item of the collection has'),
   'Authentication.Enabled': boolean('requests need credentials'),
   'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them', SCHEME_NAMES),
@@ -92,6 +100,7 @@ export const KEYS = {
     HOSTS,
   ),
   'Http.KeepAliveSeconds': integer(65, 1, 'seconds that a connection stays open between two requests', 3600),
+  'Http.Routes': text('', 'a JSON file of other addresses and the ones that they stand for, as --routes'),
   'Http.Static': text('', 'the directory of files beside the packaged pages; when empty, ./wwwroot'),
   'Simulate.Delay.Enabled': boolean('requests below /api are answered late'),
   'Simulate.Delay.Methods': methods(METHODS, 'the methods of requests that are delayed; HEAD is delayed as GET is'),
@@ -168,6 +177,13 @@ export const KEYS = {
   ),
   'Store.CompactAt': hours('hours in local time, such as 03:00-05:00, in which a store that has grown is compacted'),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
+
+/** The defaults that `Api.Compatibility` changes. */
+export const JSON_SERVER_DEFAULTS: Readonly<Partial<Record<string, unknown>>> = {
+  'DataFile.Edits': 'replace',
+  'Api.ClientIdsOnPost': true,
+  'Api.Reset': true,
+} satisfies { readonly [Name in KeyName]?: ValueOf<Name> }
 
 /** JSON Schemas by collection: the only setting whose keys are not known in advance. */
 export const SCHEMAS = 'Api.Schemas'

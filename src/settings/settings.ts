@@ -7,7 +7,7 @@ import { checkCollections, withTimesOfLatest } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
 import { KeySet } from './key-set.ts'
 import { SCHEMAS } from './keys.ts'
-import { readSchema, readSources, type SettingsContext } from './sources.ts'
+import { readRoutes, readSchema, readSources, type SettingsContext } from './sources.ts'
 import { addressesOf } from './urls.ts'
 import { ACCOUNTS, SettingValues } from './values.ts'
 
@@ -50,15 +50,19 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
   // Invalid accounts are missing here.
   if (!ACCOUNTS.some((name) => sources.invalid.has(name))) checkAccounts(authentication, mistakes)
   checkCombinations(values, mistakes)
+  const routes = readRoutes(values.get('Http.Routes'), context, mistakes)
   const remote = remoteJournal.read((name) => values.valueOf(name), absolute, mistakes)
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
   const file = absolute(flags.text('file') ?? DEFAULT_FILE)
+  const snapshots = flags.text('snapshots')
   const journal = absolute(flags.text('journal') ?? journalOf(file))
   return deepFreeze({
     file,
     /** The data file was not named: it begins as a copy of the packaged sample. */
     isSample: flags.text('file') === undefined,
+    /** Where typed commands write snapshots; undefined: none are read. */
+    snapshots: snapshots === undefined ? undefined : absolute(snapshots),
     /** The journal's directory. */
     journal,
     /** Continue with a journal that does not fit the data file. */
@@ -83,7 +87,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     authentication,
     urls,
     cors: values.section('Cors'),
-    http: values.section('Http'),
+    http: { ...values.section('Http'), routes },
     limits: values.section('Limits'),
     simulation: {
       delay: values.section('Simulate.Delay'),

@@ -1,5 +1,6 @@
 import { visit } from 'jsonc-parser'
 import stripJsonComments from 'strip-json-comments'
+import { type AddressRules, mistakesOfRule } from '../http/rewriting.ts'
 import { parseText } from '../json/parse.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
@@ -8,6 +9,9 @@ import type { KeySet, Keys } from './key-set.ts'
 import type { KeyName } from './keys.ts'
 import type { Key } from './kinds.ts'
 import { fromText, mistakesIn } from './schema.ts'
+
+/** Each is compared with the address of every request. */
+const MOST_RULES = 100
 
 export interface SettingsSource {
   /** All of its values are text. */
@@ -161,16 +165,41 @@ function checkMembers(path: string, text: string, mistakes: string[]): void {
 export function readSchema(
   setting: string,
   schema: JsonValue,
-  { absolute, readText }: SettingsContext,
+  context: SettingsContext,
   mistakes: string[],
 ): JsonValue {
   if (typeof schema !== 'string') return schema
-  const path = absolute(schema)
-  const text = readText(path)
-  if (text === undefined) mistakes.push(`${setting} names ${path}, which does not exist.`)
-  const read = text === undefined ? true : (parseJson(path, text, mistakes) ?? true)
-  if (!isObject(read) && typeof read !== 'boolean') mistakes.push(`${path}: a JSON Schema is an object, true or false.`)
+  const read = readNamed(setting, schema, context, mistakes) ?? true
+  if (!isObject(read) && typeof read !== 'boolean') {
+    mistakes.push(`${context.absolute(schema)}: a JSON Schema is an object, true or false.`)
+  }
   return read
+}
+
+/** Reads the file of other addresses; an empty path stands for none. */
+export function readRoutes(path: string, context: SettingsContext, mistakes: string[]): AddressRules {
+  if (path === '') return {}
+  const read = readNamed('Http.Routes', path, context, mistakes) ?? {}
+  const file = context.absolute(path)
+  if (!isObject(read)) mistakes.push(`${file}: the root must be an object, such as {"/blog/*": "/api/$1"}.`)
+  const rules = isObject(read) ? Object.entries(read) : []
+  if (rules.length > MOST_RULES) mistakes.push(`${file}: at most ${MOST_RULES} addresses are accepted.`)
+  for (const [from, to] of rules) for (const mistake of mistakesOfRule(from, to)) mistakes.push(`${file}: ${mistake}.`)
+  return Object.fromEntries(rules) as AddressRules
+}
+
+/** The JSON of a file that a setting names; undefined after a mistake. */
+function readNamed(
+  setting: string,
+  named: string,
+  { absolute, readText }: SettingsContext,
+  mistakes: string[],
+): JsonValue | undefined {
+  const path = absolute(named)
+  const text = readText(path)
+  if (text !== undefined) return parseJson(path, text, mistakes)
+  mistakes.push(`${setting} names ${path}, which does not exist.`)
+  return undefined
 }
 
 /** Keys of FakeServer's appsettings.json that have another name here. */

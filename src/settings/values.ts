@@ -1,15 +1,17 @@
 import type { JsonValue } from '../json/value.ts'
 import { KeySet } from './key-set.ts'
-import { type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
+import { JSON_SERVER_DEFAULTS, type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
 
 /** The values of all settings: those that a source gives, and defaults. */
 export class SettingValues {
   readonly #given: ReadonlyMap<string, unknown>
   readonly #keys: KeySet
+  readonly #implied: typeof JSON_SERVER_DEFAULTS
 
   constructor(given: ReadonlyMap<string, unknown>, keys = new KeySet()) {
     this.#given = given
     this.#keys = keys
+    this.#implied = given.get('Api.Compatibility') === 'json-server' ? JSON_SERVER_DEFAULTS : {}
   }
 
   get<Name extends KeyName>(name: Name): ValueOf<Name> {
@@ -18,7 +20,7 @@ export class SettingValues {
 
   /** The value of any setting, also one that is plugged in. */
   valueOf(name: string): unknown {
-    return this.#given.get(name) ?? this.#keys.get(name)?.default
+    return this.#given.get(name) ?? this.#implied[name] ?? this.#keys.get(name)?.default
   }
 
   section<Name extends string>(section: Name): Section<Name> {

@@ -3,7 +3,7 @@ import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { type Conditions, meetsConditions } from '../query/filter.ts'
-import { bytesOfParameters, CACHE_BUSTERS, isReceived, parameterName, RECEIVED } from '../query/parameter.ts'
+import { bytesOfParameters, IGNORED, isReceived, parameterName, RECEIVED } from '../query/parameter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { NO_PAGE } from '../query/result-cursor.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -79,15 +79,15 @@ const LIMITS = { parameters: 100, pageSize: 1 }
  * @throws {Refusal} `Invalid`
  */
 export function parseSubscriptionFilter(parameters: readonly Parameter[], time: Path | undefined): SubscriptionFilter {
-  const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name) && !CACHE_BUSTERS.includes(name))
+  const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name) && !IGNORED.includes(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
-  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS, { time })
+  const { filters, others, namesReceived } = parseQuery(parameters, LIMITS, { time })
   if (namesReceived && filters.some(({ path }) => isReceived(path)))
     throw new Refusal(
       'Invalid',
       `A subscription takes no filter of ${RECEIVED}: it tells of events as they are received.`,
     )
-  return { filters, mentioned, concerns: (item) => meetsConditions(item, { filters, mentioned }) }
+  return { filters, others, concerns: (item) => meetsConditions(item, { filters, others }) }
 }
 
 /** Reads a query string, or an object of parameters. */
@@ -109,6 +109,6 @@ function parametersOf(query: unknown): readonly Parameter[] {
 }
 
 /** A query for the first `size` matching items. */
-export function queryOf({ filters, mentioned }: SubscriptionFilter, size: number): Query {
-  return { ...NO_PAGE, filters, mentioned, sort: [], page: { ...NO_PAGE.page, size } }
+export function queryOf({ filters, others }: SubscriptionFilter, size: number): Query {
+  return { ...NO_PAGE, filters, others, sort: [], page: { ...NO_PAGE.page, size } }
 }

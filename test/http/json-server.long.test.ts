@@ -51,16 +51,16 @@ async function startAll(t: TestContext): Promise<Servers> {
     startJsonServer(t, '0.17.4'),
     startJsonServer(t, '1.0.0-beta.15'),
     startServer(t, { data: DATA }),
-    startServer(t, { data: DATA, flags: ['--Api.Compatibility', 'json-server'] }),
+    startServer(t, { data: DATA, flags: ['--json-server'] }),
   ])
-  return { '0.17.4': old, '1.0.0-beta.15': beta, plain: `${plain.url}/api`, compatible: `${compatible.url}/api` }
+  return { '0.17.4': old, '1.0.0-beta.15': beta, plain: `${plain.url}/api`, compatible: compatible.url }
 }
 
 /** Status and JSON of a success, and what the collections are after a write. */
 async function answerOf(url: string, { method, path, body }: Row): Promise<unknown> {
   const answer = await fetch(url + path, {
     method,
-    ...(body !== undefined && { body, headers: { 'Content-Type': 'application/json' } }),
+    ...(body !== undefined && { body, headers: { 'Content-Type': typeOf(body) } }),
   })
   const text = await answer.text()
   const found = { status: answer.status, ...(answer.ok && { body: text === '' ? undefined : withoutIds(text) }) }
@@ -70,6 +70,9 @@ async function answerOf(url: string, { method, path, body }: Row): Promise<unkno
   )
   return { ...found, after: await Promise.all(after) }
 }
+
+const typeOf = (body: string): string =>
+  body.startsWith('{') ? 'application/json' : 'application/x-www-form-urlencoded'
 
 /** Ids that were made at random are all alike. */
 function withoutIds(text: string): unknown {

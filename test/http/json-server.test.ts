@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { connect } from '../../src/client/index.ts'
-import { each, within } from '../support/deadline.ts'
+import { each, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer, runToEnd, spawnServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const BLOG = {
@@ -23,7 +27,7 @@ const BLOG = {
 }
 
 function serve(t: TestContext, flags: readonly string[] = []): Promise<RunningServer> {
-  return startServer(t, { data: BLOG, flags: ['--Api.Compatibility', 'json-server', ...flags] })
+  return startServer(t, { data: BLOG, flags: ['--json-server', ...flags] })
 }
 
 async function read(server: RunningServer, path: string, init?: RequestInit): Promise<[number, unknown]> {
@@ -53,22 +57,225 @@ test('_page returns the envelope of json-server 1.0, with _limit the format of 0
   assert.deepEqual((await read(server, 'comments?_per_page=2'))[1], BLOG.comments.slice(0, 2))
 })
 
-test('writes return the item, and POST assigns ids like json-server 1.0', async (t) => {
+test('writes return the item as it is or was', async (t) => {
   const server = await serve(t)
-  const [status, created] = await read(server, 'posts', json('POST', { id: 7, title: 'third' }))
-  assert.equal(status, 201)
-  const { id, ...rest } = created as { id: string; title: string }
-  assert.match(id, /^[\w-]{11}$/)
-  assert.deepEqual(rest, { title: 'third' })
   const replaced = { id: 1, title: 'new' }
+  assert.deepEqual(await read(server, 'posts', json('POST', { title: 'third' })), [201, { id: 3, title: 'third' }])
   assert.deepEqual(await read(server, 'posts/1', json('PUT', { title: 'new' })), [200, replaced])
   assert.deepEqual(await read(server, 'posts/1', json('PATCH', { views: 1 })), [200, { ...replaced, views: 1 }])
   assert.deepEqual(await read(server, 'posts/1', { method: 'DELETE' }), [200, { ...replaced, views: 1 }])
   assert.deepEqual(await read(server, 'posts/2?_dependent=comments', { method: 'DELETE' }), [200, BLOG.posts[1]])
   assert.deepEqual(await read(server, 'profile', json('PUT', { name: 'x' })), [200, { name: 'x' }])
   assert.deepEqual((await read(server, 'comments'))[1], BLOG.comments.slice(0, 2))
-  const [, batch] = await read(server, 'posts', json('POST', [{}, {}]))
+})
+
+test('POST keeps the id that is sent, and continues with text after text and with numbers from 1 after numbers', async (t) => {
+  const data = { numbers: [{ id: 5 }], texts: [{ id: 'a' }, { id: '7' }], empty: [] }
+  const server = await startServer(t, { data, flags: ['--json-server'] })
+  const idOf = async (name: string, item: object): Promise<unknown> => {
+    const [status, created] = await read(server, name, json('POST', item))
+    return status === 201 ? (created as { id: unknown }).id : status
+  }
+  assert.deepEqual([await idOf('numbers', {}), await idOf('numbers', {})], [6, 7])
+  assert.equal((await read(server, 'numbers/7', { method: 'DELETE' }))[0], 200)
+  assert.equal(await idOf('numbers', {}), 8, 'the id of a deleted item stays free')
+  assert.deepEqual([await idOf('empty', {}), await idOf('empty', {})], [1, 2])
+  assert.match(String(await idOf('texts', {})), /^[\w-]{11}$/)
+  assert.deepEqual([await idOf('texts', { id: 'b' }), await idOf('texts', { id: 9 })], ['b', 9])
+  assert.equal(await idOf('texts', { id: 'a' }), 409)
+  const [, batch] = await read(server, 'texts', json('POST', [{}, {}]))
   assert.equal(new Set((batch as { ids: readonly string[] }).ids).size, 2)
+  const replacing = await startServer(t, { data, flags: ['--json-server', '--Api.ClientIdsOnPost', 'false'] })
+  assert.deepEqual(await read(replacing, 'numbers', json('POST', { id: 9 })), [201, { id: 6 }])
+})
+
+test('collections are served at the root, except at paths of the server itself', async (t) => {
+  const data = { ...BLOG, events: [{ id: 1, name: 'party' }], 'a b': [{ id: 1 }] }
+  const server = await startServer(t, { data, flags: ['--json-server'] })
+  const at = async (path: string, init?: RequestInit): Promise<[number, unknown]> => {
+    const answer = await server.fetch(path, init)
+    const text = await answer.text()
+    return [answer.status, text === '' ? undefined : JSON.parse(text)]
+  }
+  assert.deepEqual(await at('/posts/1'), [200, BLOG.posts[0]])
+  assert.deepEqual(await at('/comments?postId=2'), [200, [BLOG.comments[2]]])
+  assert.deepEqual(await at('/profile'), [200, BLOG.profile])
+  assert.deepEqual(await at('/a%20b'), [200, [{ id: 1 }]])
+  assert.deepEqual(await at('/posts', json('POST', { title: 'new' })), [201, { id: 3, title: 'new' }])
+  assert.equal((await server.fetch('/posts', { method: 'HEAD' })).headers.get('X-Total-Count'), '3')
+  assert.match((await server.fetch('/posts', { method: 'OPTIONS' })).headers.get('Allow') ?? '', /POST/)
+  assert.match(JSON.stringify(await at('/events?limit=1')), /"position":1/)
+  assert.deepEqual(await at('/api/events'), [200, data.events])
+  assert.match(await (await server.fetch('/')).text(), /<!doctype html>/i)
+  for (const path of ['/nothing', '/nothing/1', '/%', '/posts%2F1']) assert.equal((await at(path))[0], 404, path)
+  const plain = await startServer(t, { data: BLOG })
+  assert.equal((await plain.fetch('/posts')).status, 404)
+})
+
+test('the root needs the same role as /api', async (t) => {
+  const accounts = [{ Name: 'r', Key: 'reader-key-0123456789', Role: 'reader' }]
+  const server = await serve(t, [
+    ...['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey'],
+    ...['--Authentication.ApiKeys', JSON.stringify(accounts)],
+  ])
+  const headers = { 'X-API-KEY': 'reader-key-0123456789' }
+  const statusOf = async (init?: RequestInit): Promise<number> => (await server.fetch('/posts', init)).status
+  assert.deepEqual([await statusOf(), await statusOf({ headers })], [401, 200])
+  assert.deepEqual([await statusOf(json('POST', {})), await statusOf(json('POST', {}, headers))], [401, 403])
+})
+
+test('no request deletes a whole collection, or creates one', async (t) => {
+  const server = await serve(t, ['--Api.UpsertOnPut', 'true'])
+  for (const [path, init] of [
+    ['posts', { method: 'DELETE' }],
+    ['posts?title=first', { method: 'DELETE' }],
+    ['posts?all=true', { method: 'DELETE' }],
+    ['posts', { method: 'PUT' }],
+    ['new', { method: 'PUT' }],
+    ['new', json('POST', { a: 1 })],
+    ['new', json('POST', [{ a: 1 }])],
+    ['new/1', json('PUT', { a: 1 })],
+    ['new/1', json('PATCH', { a: 1 })],
+    ['new/1', { method: 'DELETE' }],
+  ] as const) {
+    assert.equal((await read(server, path, init))[0], 404, `${init.method} ${path}`)
+  }
+  assert.deepEqual((await read(server, ''))[1], ['posts', 'comments', 'profile'])
+  assert.deepEqual((await read(server, 'posts'))[1], BLOG.posts)
+  assert.equal((await read(server, 'posts/9', json('PUT', { a: 1 })))[0], 201)
+})
+
+test('a form is read as an item of texts, except from pages of other origins', async (t) => {
+  const server = await serve(t)
+  const form = (method: string, body: string, headers = {}): RequestInit => {
+    return { method, body, headers: { 'Content-Type': 'application/x-www-form-urlencoded;charset=utf-8', ...headers } }
+  }
+  const item = { id: 3, title: 'a b & c', tag: ['x', 'y'], empty: '' }
+  assert.deepEqual(await read(server, 'posts', form('POST', 'title=a+b+%26+c&tag=x&tag=y&empty')), [201, item])
+  assert.deepEqual(await read(server, 'posts/3', form('PATCH', 'tag=z')), [200, { ...item, tag: 'z' }])
+  assert.deepEqual(await read(server, 'posts/3', form('PUT', 'title=new')), [200, { id: 3, title: 'new' }])
+  assert.deepEqual(await read(server, 'posts/3/comments', form('POST', 'body=x')), [
+    201,
+    { id: 4, body: 'x', postId: 3 },
+  ])
+  assert.equal((await read(server, 'posts', form('POST', '__proto__=x')))[0], 400)
+  const fields = Array.from({ length: 1001 }, (_, index) => `f${index}=1`).join('&')
+  assert.equal((await read(server, 'posts', form('POST', fields)))[0], 400)
+  assert.equal((await read(server, 'posts', form('POST', 'title=x', { Origin: 'http://elsewhere.example' })))[0], 403)
+  const plain = await startServer(t, { data: BLOG })
+  assert.equal((await read(plain, 'posts', form('POST', 'title=x')))[0], 415)
+})
+
+test('_delay is no filter', async (t) => {
+  const server = await serve(t)
+  for (const delay of ['1', '', '0', '-5', 'soon', '1e-3']) {
+    assert.deepEqual(await read(server, `posts?_delay=${delay}&title=first`), [200, [BLOG.posts[0]]])
+    assert.deepEqual(await read(server, `posts/1?_delay=${delay}`), [200, BLOG.posts[0]])
+  }
+  assert.equal((await read(server, 'posts/1?_delay=1', json('PATCH', { views: 1 })))[0], 200)
+  assert.equal((await read(server, 'comments/1?_delay=1', { method: 'DELETE' }))[0], 200)
+})
+
+test('_where selects by conditions and alternatives, also nested ones', async (t) => {
+  const server = await startServer(t, {
+    data: {
+      a: [
+        { id: 1, n: 1, in: { s: 'Ada' } },
+        { id: 2, n: 2, in: { s: 'bob' } },
+        { id: 3, n: 3 },
+        { id: 4, n: null },
+      ],
+    },
+  })
+  const idsOf = async (where: unknown, more = ''): Promise<unknown> => {
+    const text = encodeURIComponent(typeof where === 'string' ? where : JSON.stringify(where))
+    const [status, items] = await read(server, `a?_where=${text}${more}`)
+    return status === 200 ? (items as { id: number }[]).map(({ id }) => id) : status
+  }
+  assert.deepEqual(await idsOf({ n: { gt: 1, lt: 3 } }), [2])
+  assert.deepEqual(await idsOf({ n: { in: [1, 3] } }), [1, 3])
+  assert.deepEqual(await idsOf({ n: { eq: null } }), [4])
+  assert.deepEqual(await idsOf({ in: { s: { startsWith: 'AD' } } }), [1])
+  assert.deepEqual(await idsOf({ or: [{ n: { eq: 3 } }, { in: { s: { contains: 'o' } } }] }), [2, 3])
+  assert.deepEqual(await idsOf({ n: { lt: 3 }, or: [{ in: { or: [{ s: { eq: 'bob' } }] } }] }), [2])
+  assert.deepEqual(await idsOf({ or: [] }), [])
+  assert.deepEqual(await idsOf({ n: { gte: 1 } }, '&n_ne=2&sort=-n'), [3, 1])
+  for (const wrong of ['', 'n', '[]', '{}', '{"n":1}', '{"n":{}}', '{"eq":1}', '{"or":{}}', '{"n":{"unlike":1}}']) {
+    assert.equal(await idsOf(wrong), 400, wrong)
+  }
+  const many = { or: Array.from({ length: 33 }, (_, n) => ({ [`f${n}`]: { eq: n } })) }
+  assert.equal(await idsOf(many), 400)
+  assert.equal(await idsOf(`${'{"a":'.repeat(300)}1${'}'.repeat(300)}`), 400)
+  assert.equal(await idsOf({ n: { eq: 1 } }, '&_where={}'), 400)
+  assert.equal((await read(server, 'a?_where={"n":{"eq":1}}', { method: 'DELETE' }))[0], 400)
+})
+
+test('a foreign key has the suffix that the flag names', async (t) => {
+  const data = {
+    posts: [{ id: 1 }],
+    comments: [
+      { id: 1, post_id: 1 },
+      { id: 2, postId: 1 },
+    ],
+  }
+  const server = await startServer(t, { data, flags: ['--json-server', '--foreignKeySuffix', '_id'] })
+  assert.deepEqual((await read(server, 'posts/1?_embed=comments'))[1], { id: 1, comments: [data.comments[0]] })
+  assert.deepEqual((await read(server, 'comments/1?_expand=post'))[1], { id: 1, post_id: 1, post: { id: 1 } })
+  assert.deepEqual((await read(server, 'posts/1/comments'))[1], [data.comments[0]])
+  assert.deepEqual(await read(server, 'posts/1/comments', json('POST', {})), [201, { id: 3, post_id: 1 }])
+  assert.equal((await read(server, 'posts/1?_dependent=comments', { method: 'DELETE' }))[0], 200)
+  assert.deepEqual((await read(server, 'comments'))[1], [data.comments[1]])
+})
+
+test('other addresses lead to those that --routes names, in order, and a wrong file is refused', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const rules = {
+    '/blog/*': '/$1',
+    '/:resource/:id/show': '/:resource/:id',
+    '/first/:title': '/posts?title=:title',
+    '/articles\\?id=:id': '/posts/:id',
+  }
+  const routes = join(directory, 'routes.json')
+  await writeFile(routes, JSON.stringify(rules))
+  const server = await serve(t, ['--routes', routes])
+  for (const [path, expected] of [
+    ['/blog/posts/1', BLOG.posts[0]],
+    ['/blog/posts/1/show', BLOG.posts[0]],
+    ['/first/first', [BLOG.posts[0]]],
+    ['/articles?id=2', BLOG.posts[1]],
+    ['/posts/1', BLOG.posts[0]],
+  ] as const) {
+    assert.deepEqual(await (await server.fetch(path)).json(), expected, path)
+  }
+  await writeFile(routes, JSON.stringify({ posts: '/a', '/a': 'b', '/:a([)': '/c', '/d/:e': '/:f' }))
+  const refused = await runToEnd(t, directory, ['db.json', '--routes', routes])
+  assert.equal(refused.code, 2)
+  for (const why of [
+    /"posts" must begin with a slash/,
+    /"\/a" must stand for/,
+    /"\/:a\(\[\)" is no pattern/,
+    /names :f/,
+  ]) {
+    assert.match(refused.stderr, why)
+  }
+})
+
+test('s and Enter write a snapshot to the directory that --snapshots names', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writeFile(join(directory, 'db.json'), JSON.stringify(BLOG))
+  const server = spawnServer(t, directory, { hasInput: true, flags: ['--json-server', '--snapshots', 'shots'] })
+  await server.listening()
+  server.process.stdin?.write('s\n')
+  const [, path = ''] = (await server.printed(/Saved snapshot to (.*)\n/)) ?? []
+  assert.match(path, /shots.db-\d+\.json$/)
+  assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')), BLOG)
+})
+
+test('a saved file is the state, without --watch', async (t) => {
+  const server = await serve(t)
+  const edited = { ...BLOG, posts: [{ id: 9, title: 'edited' }] }
+  await writeFile(server.file, JSON.stringify(edited))
+  await until('the edit', async () => isDeepStrictEqual((await read(server, 'posts'))[1], edited.posts))
 })
 
 test('an empty patch returns the item as it is', async (t) => {

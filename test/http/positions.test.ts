@@ -235,6 +235,7 @@ function served(turns = new Turns()) {
     now,
     hints,
     isJsonServer: false,
+    foreignKeySuffix: 'Id',
     times: new Map(),
     limits: LIMITS,
     turns,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Reply } from '../../src/http/exchange.ts'
-import { simulate } from '../../src/http/simulation.ts'
+import { delayAsAsked, simulate } from '../../src/http/simulation.ts'
 import { apiRequest } from '../support/api.ts'
 import { fetch } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
@@ -101,4 +101,21 @@ test('nothing is simulated by default', async (t) => {
   const { url, log } = await startHere(t, { data: DATA, flags: ['--Simulate.Error.Probability', '1'] })
   assert.equal((await sendJson(url, 'PUT', '/api/things/1', { n: 1 })).status, 204)
   assert.ok(!log.some((line) => line.includes('SIMULATION')))
+})
+
+test('a request is delayed as it asks, for thirty seconds at most', async () => {
+  const waitsMs: number[] = []
+  const step = delayAsAsked(async (ms) => void waitsMs.push(ms))
+  for (const search of [
+    '',
+    '?_delay=20',
+    '?a=1&_delay=1.5',
+    '?_delay=-1',
+    '?_delay=x',
+    '?my_delay=9',
+    '?_delay=99999',
+  ]) {
+    await step(apiRequest(`/api/things${search}`), new Reply())
+  }
+  assert.deepEqual(waitsMs, [20, 1.5, 30_000])
 })

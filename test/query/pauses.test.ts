@@ -110,7 +110,7 @@ test('embedding in a page of thousands of items compares no item with thousands 
   let mostOperands = 0
   const match: Match = async (_, { filters }, each, turn) => {
     for (const { operands } of filters) mostOperands = Math.max(mostOperands, operands.length)
-    await visitMatches(snapshot, { ...NO_PAGE, filters, mentioned: [], sort: [] }, undefined, each, turn)
+    await visitMatches(snapshot, { ...NO_PAGE, filters, others: [], sort: [] }, undefined, each, turn)
   }
   const turn = new CountedTurn()
   const texts = await embed(items as unknown as readonly Item[], undefined, [related], 10_000, match, turn)

@@ -98,7 +98,7 @@ test('filters are limited in number, in all and of one field', () => {
 })
 
 test('texts to search for, begin or end with are limited in number and length, over all filters and q', () => {
-  assert.equal(query('q=a&q=b&t_contains=c&u:contains=d').mentioned.length, 2)
+  assert.deepEqual(query('q=a&q=b&t_contains=c&u:contains=d').others, [{ mentions: ['A', 'B'] }])
   assert.throws(() => query('q=a&q=b&t_contains=c&u:contains=d&u:contains=e'), {
     code: 'Invalid',
     message: /5 texts to search for .*at most 4/,

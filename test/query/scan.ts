@@ -2,7 +2,7 @@ import type { Item } from '../../src/collections/item.ts'
 import type { Sort } from '../../src/json/order.ts'
 import { type Path, select } from '../../src/json/paths.ts'
 import { isArray, isObject, type JsonValue, own } from '../../src/json/value.ts'
-import type { Filter } from '../../src/query/filter.ts'
+import type { Conditions, Filter } from '../../src/query/filter.ts'
 import type { Query } from '../../src/query/query.ts'
 import { compareRanked, compareSortValues, interpretations, ranked, sortValues } from '../support/queries.ts'
 
@@ -16,12 +16,16 @@ export function scan(items: Iterable<Item>, query: Query): { readonly text: stri
   return { text: `[${texts.join(',')}]`, total: matching.length }
 }
 
-function filtered(items: Iterable<Item>, { filters, mentioned }: Query): readonly Item[] {
-  const all = Array.from(items)
-  if (filters.length === 0 && mentioned.length === 0) return all
-  return all.filter(
-    ({ value }) =>
-      filters.every((filter) => matches(value, filter)) && (mentioned.length === 0 || mentions(value, mentioned)),
+function filtered(items: Iterable<Item>, conditions: Conditions): readonly Item[] {
+  return Array.from(items).filter(({ value }) => meets(value, conditions))
+}
+
+function meets(value: JsonValue, { filters, others }: Conditions): boolean {
+  return (
+    filters.every((filter) => matches(value, filter)) &&
+    others.every((other) =>
+      'mentions' in other ? mentions(value, other.mentions) : other.anyOf.some((one) => meets(value, one)),
+    )
   )
 }
 

@@ -22,6 +22,7 @@ export const JOURNAL = '/data/db.journal'
 export const SETTINGS: Omit<Settings, 'store'> = {
   file: DATA_FILE,
   isSample: false,
+  snapshots: undefined,
   journal: JOURNAL,
   acceptJournal: false,
   urls: [],
@@ -34,6 +35,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     useResultObject: false,
     upsertOnPut: true,
     clientIdsOnPost: false,
+    foreignKeySuffix: 'Id',
     reset: false,
     strictQuery: false,
     compatibility: 'none',
@@ -47,7 +49,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     token: { secret: undefined, expiresInSeconds: 1 },
   },
   cors: { origins: undefined, credentials: false },
-  http: { contentSecurityPolicy: '', basePath: '', hosts: [], keepAliveSeconds: 65, static: '' },
+  http: { contentSecurityPolicy: '', basePath: '', hosts: [], keepAliveSeconds: 65, routes: {}, static: '' },
   collections: {},
   limits: {
     bodyBytes: 1024 * 1024,

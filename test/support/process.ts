@@ -28,6 +28,8 @@ interface ProcessOptions {
   readonly env?: NodeJS.ProcessEnv
   /** Whether it exchanges messages with the test. */
   readonly ipc?: boolean
+  /** Whether the test writes to its standard input. */
+  readonly hasInput?: boolean
   /** Whether signals at the end of the test go to the children of the process, too. */
   readonly isGroup?: boolean
 }
@@ -37,12 +39,12 @@ const LONGEST_WORD = 60
 
 /** Starts a command, which is killed at the end of the test unless it has ended before. */
 export function startProcess(t: Scope, command: readonly string[], options: ProcessOptions = {}): RunningProcess {
-  const { cwd, env, ipc = false, isGroup = false } = options
+  const { cwd, env, ipc = false, hasInput = false, isGroup = false } = options
   const child = spawn(command[0] as string, command.slice(1), {
     ...(cwd !== undefined && { cwd }),
     env: { ...process.env, ...env },
     detached: isGroup,
-    stdio: ['ignore', 'pipe', 'pipe', ...(ipc ? ['ipc' as const] : [])],
+    stdio: [hasInput ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(ipc ? ['ipc' as const] : [])],
   })
   const printed = { stdout: '', stderr: '', all: '' }
   for (const name of ['stdout', 'stderr'] as const) {

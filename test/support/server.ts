@@ -107,16 +107,18 @@ export interface SpawnedServer extends RunningProcess {
 interface SpawnOptions extends Pick<ServerOptions, 'flags' | 'isBare' | 'env'> {
   /** A command that runs Node, such as strace with its flags. */
   readonly under?: readonly string[]
+  /** Whether the test writes to its standard input. */
+  readonly hasInput?: boolean
   /** Flags of Node itself; with any, the server exchanges messages with the test. */
   readonly node?: readonly string[]
 }
 
 /** Serves `db.json` of a directory on a free port, until the end of the test. */
 export function spawnServer(t: Scope, directory: string, options: SpawnOptions = {}): SpawnedServer {
-  const { flags = [], isBare = false, env = {}, under = [], node = [] } = options
+  const { flags = [], isBare = false, env = {}, under = [], hasInput = false, node = [] } = options
   const own = isBare ? [] : ['--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0']
   const command = [...under, process.execPath, ...node, MAIN, ...own, ...flags]
-  const started = startProcess(t, command, { cwd: directory, env, ipc: node.length > 0 })
+  const started = startProcess(t, command, { cwd: directory, env, hasInput, ipc: node.length > 0 })
   return { ...started, listening: async () => (await started.printed(/(http:\/\/\S+).*\n/))?.[1] }
 }
 

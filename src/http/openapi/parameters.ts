@@ -42,7 +42,7 @@ function prefer(...preferences: readonly Preference[]): ParameterObject {
   return sent('Prefer', `${texts.join('; ')} (RFC 7240).`)
 }
 
-const FILTERS = `Any other parameter is a filter: \`<field>=<value>\`, or \`<field>_<operator>=<value>\` with ${OPERATORS.map((operator) => `\`${operator}\``).join(', ')}. \`in\` takes a list with commas, \`exists\` \`true\` or \`false\`; \`like\` (contains, also of numbers and booleans), \`istartswith\` and \`iendswith\` ignore case; \`<field>:<operator>\` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with \`ne\` neither). \`id[]=1&id[]=3\` is \`id=1&id=3\`. GET ignores \`_\`, \`_dc\` and \`_t\`.`
+const FILTERS = `Any other parameter is a filter: \`<field>=<value>\`, or \`<field>_<operator>=<value>\` with ${OPERATORS.map((operator) => `\`${operator}\``).join(', ')}. \`in\` takes a list with commas, \`exists\` \`true\` or \`false\`; \`like\` (contains, also of numbers and booleans), \`istartswith\` and \`iendswith\` ignore case; \`<field>:<operator>\` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with \`ne\` neither). \`id[]=1&id[]=3\` is \`id=1&id=3\`. GET ignores \`_\`, \`_dc\`, \`_t\` and \`_delay\`.`
 
 /** The parameters of all operations. They have no defaults, because tools send them, and mixed paging parameters are rejected. */
 export const parameters = {

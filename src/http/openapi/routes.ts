@@ -4,7 +4,7 @@ import { GROUPING_PARAMETERS } from '../../query/aggregate/aggregation.ts'
 import { LIST_PARAMETERS } from '../../query/query.ts'
 import { changesNoData, type Method } from '../exchange.ts'
 import { CSV_TYPE } from '../formats/forms.ts'
-import { EVENT_STREAM, JSON_PATCH_TYPE, JSON_TYPE, NDJSON_TYPE, PATCH_TYPES } from '../media-types.ts'
+import { EVENT_STREAM, FORM_TYPE, JSON_PATCH_TYPE, JSON_TYPE, NDJSON_TYPE, PATCH_TYPES } from '../media-types.ts'
 import { type HeaderName, OF_EVENTS, type ParameterName } from './parameters.ts'
 import { anyObject, anyText, content, json, ref } from './references.ts'
 
@@ -138,6 +138,7 @@ export const COLLECTION = {
   },
   POST: CREATE_ITEMS,
   PUT: {
+    unless: 'isJsonServer',
     summary: 'Create the collection',
     description: 'Without a body. An existing collection is not changed.',
     parameters: ['Idempotency-Key'],
@@ -148,6 +149,7 @@ export const COLLECTION = {
     problems: [400, 422, 503, 504, 507],
   },
   DELETE: {
+    unless: 'isJsonServer',
     summary: 'Delete the matching items, or the collection',
     description:
       'With filters the matching items, in one write. With `all=true` instead, all items and the collection itself; that needs the role `admin`. Without either, with a body, with an empty text to look for, or with a slash at the end of the path: 400.',
@@ -364,7 +366,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       summary: 'A token for a name and a password',
       description:
         'The body has `username` and `password`, or `grant_type=client_credentials` with `client_id` and `client_secret`, which an OAuth 2 client may send as Basic credentials instead.',
-      body: content('Credentials', JSON_TYPE, 'application/x-www-form-urlencoded', 'multipart/form-data'),
+      body: content('Credentials', JSON_TYPE, FORM_TYPE, 'multipart/form-data'),
       responses: { 200: { ...UNCACHED, text: 'The token.', body: json('Token') } },
       problems: [400, 401, 413, 415, 429],
     }),

@@ -20,8 +20,8 @@ export async function findPlaces(
   turn: Turn,
 ): Promise<Places> {
   const { items } = snapshot
-  const { filters, mentioned, sort, page } = query
-  if (filters.length + mentioned.length + sort.length === 0) return unfilteredPage(items, page, turn)
+  const { filters, others, sort, page } = query
+  if (filters.length + others.length + sort.length === 0) return unfilteredPage(items, page, turn)
   if (plan?.isInOrder) return placesInOrder(items, query, plan, turn)
   if (plan || sort.length > 0) return sortedPage(items, query, plan, turn)
   const places: number[] = []

@@ -140,14 +140,14 @@ export class AccessPaths {
   readonly #sort: readonly Sort[]
   /** By name of the path. */
   readonly #paths = new Map<string, PathFilters>()
-  /** Number of filters in total, counting a text search as one, and of those that are in `#paths`. */
+  /** Number of filters in total, with other conditions, and of those that are in `#paths`. */
   readonly #filterCount: number
   #usableCount = 0
   /** Only for a query for groups. */
   readonly #needs: Needs | undefined
 
-  constructor({ filters, mentioned, sort, grouping }: Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>) {
-    this.#filterCount = filters.length + Math.min(1, mentioned.length)
+  constructor({ filters, others, sort, grouping }: Pick<Query, 'filters' | 'others' | 'sort' | 'grouping'>) {
+    this.#filterCount = filters.length + others.length
     this.#needs = grouping && needsOf(grouping)
     // A query for groups sorts its rows, not its items.
     this.#sort = grouping ? [] : sort
