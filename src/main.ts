@@ -71,7 +71,7 @@ async function runCommand(command: CliCommand): Promise<void> {
 type Serving = Extract<Invocation, { type: 'serve' }>
 
 async function serve({ settings, replay }: Serving): Promise<void> {
-  const wwwroot = staticFilesOf(settings) ?? resolve('wwwroot')
+  const wwwroot = staticFilesOf(settings) ?? resolve(settings.staticDefault)
   keepTick()
 
   const isTerminal = process.stdout.isTTY && process.stderr.isTTY

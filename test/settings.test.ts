@@ -651,6 +651,12 @@ test('--json-server changes the defaults of other settings, which go first when 
   )
   const own = settings({ argv: ['--json-server'], env: { DataFile__Edits: 'merge', Api__ClientIdsOnPost: 'false' } })
   assert.deepEqual([own.edits.mode, own.api.clientIdsOnPost], ['merge', false])
+  assert.deepEqual(settings({ argv: ['--json-server'] }).urls, [{ host: 'localhost', port: 3000 }])
+  assert.deepEqual(settings({ argv: ['--json-server', '--host', '127.0.0.1'] }).urls, [
+    { host: '127.0.0.1', port: 3000 },
+  ])
+  assert.deepEqual(settings({ argv: ['--json-server', '-p', '0'] }).urls, [{ host: 'localhost', port: 0 }])
+  assert.equal(settings({ argv: ['--json-server', '--urls', 'http://localhost:81'] }).urls[0]?.port, 81)
   const plain = settings({ argv: ['db.json'] })
   assert.deepEqual([plain.edits.mode, plain.api.clientIdsOnPost, plain.api.reset], ['merge', false, false])
 })

@@ -13,7 +13,12 @@ const PATH_FLAGS: Readonly<Record<string, FlagSyntax>> = {
 
 const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
   ...PATH_FLAGS,
-  port: { value: '<number>', short: 'p', text: 'the port to listen on; 0: a free one', default: '57602' },
+  port: {
+    value: '<number>',
+    short: 'p',
+    text: 'the port to listen on; 0: a free one',
+    default: '57602, or 3000 with --json-server',
+  },
   host: {
     value: '<name>',
     short: 'H',
@@ -77,7 +82,7 @@ const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
     short: 's',
     sets: (value) => ({ 'Http.Static': value }),
     text: 'the directory of files that are served beside the packaged pages',
-    default: 'wwwroot',
+    default: 'wwwroot, or public with --json-server',
   },
   settings: { value: '<path>', text: 'the configuration file', default: 'appsettings.json' },
   'accept-journal': { text: 'continue with a journal that does not fit the data file' },

@@ -3,7 +3,7 @@ import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Schedule, Semaphore } from '../runtime/turns.ts'
 import { DataFileAdapter } from './adapter.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
-import { contentOf } from './file-content.ts'
+import { contentOf, isJson5 } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
@@ -94,7 +94,7 @@ export class DataFileWriter {
   async write(isDemanded = false): Promise<void> {
     const { files, path, views } = this.#options
     const onDisk = this.#onDisk
-    if (onDisk.trouble?.state === 'invalid') return
+    if (onDisk.trouble?.state === 'invalid' || isJson5(path)) return
     this.#schedule.begin()
     let isWritten = false
     try {
@@ -191,10 +191,10 @@ export class DataFileWriter {
   }
 
   #nextWrite(): WriteLag['nextWrite'] {
-    const { settings, views } = this.#options
+    const { settings, views, path } = this.#options
     const { content } = this.#onDisk
     const { state } = this.#onDisk.statusAt(views.position)
-    if (this.#schedule.isClosed || (state !== 'behind' && state !== 'failing')) return null
+    if (isJson5(path) || this.#schedule.isClosed || (state !== 'behind' && state !== 'failing')) return null
     const at = this.#isDue(content !== undefined) ? this.#schedule.earliest : this.#schedule.deadline
     if (at !== undefined) return { at }
     return settings.write === 'auto' ? { afterJournalBytes: this.#missingBytes } : null

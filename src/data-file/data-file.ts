@@ -7,7 +7,7 @@ import { type Schedule, Semaphore } from '../runtime/turns.ts'
 import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { DataFileWriter } from './data-file-writer.ts'
 import { EditImport } from './edit-import.ts'
-import { contentOf, type FileContent } from './file-content.ts'
+import { contentOf, type FileContent, isJson5 } from './file-content.ts'
 import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
 import { NotJson } from './file-reader.ts'
 import { FileWatcher } from './file-watcher.ts'
@@ -116,6 +116,8 @@ export class DataFile implements Projection {
   /** Writes the file now, regardless of the settings; resolves with the position that it shows. */
   snapshot(): Promise<Position> {
     return this.#exclusive.run(async () => {
+      const { path } = this.#options
+      if (isJson5(path)) throw new Refusal('Conflict', `${path} is JSON5, which is read and not written.`)
       await this.#writer.write(true)
       const { trouble, known } = this.#onDisk
       const { failure, isLeftBehind } = this.#writer
@@ -175,8 +177,10 @@ export class DataFile implements Projection {
 
   /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
   async #begin(journal: JournalConnection['journal']): Promise<void> {
-    const { files, path, eager, readOnly, acceptJournal, checked } = this.#options
+    const { files, path, eager, readOnly, acceptJournal, checked, log } = this.#options
     const onDisk = this.#onDisk
+    if (isJson5(path))
+      log.info({ path }, 'the data file is JSON5: it is read, and not written; the journal has every change')
     this.#checkJournal(journal)
     const content = (await onDisk.contentIfUntouched(checked?.content)) ?? (await contentOf(files, path))
     await onDisk.recognize(content?.hash)

@@ -2,6 +2,11 @@ import { createHash } from 'node:crypto'
 import type { Files } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
 
+/** Whether a data file is read as JSON5. Such a file is not written. */
+export function isJson5(path: string): boolean {
+  return /\.json5$/i.test(path)
+}
+
 export interface FileContent {
   /** SHA-256. */
   readonly hash: string

@@ -23,6 +23,8 @@ import type { Turn } from '../runtime/turns.ts'
 import type { ReadBytes } from './file-content.ts'
 import { END, JsonScanner } from './json-scanner.ts'
 
+const SCHEMA = '$schema'
+
 /** Gets the collections of a data file, one after the other. */
 export interface FileVisitor {
   collection(name: string, isObject: boolean): ItemVisitor
@@ -80,6 +82,11 @@ export class FileParser {
     for (let isFirst = true; await this.#complete(() => scan.member(isFirst)); isFirst = false) {
       if (this.#turn.isOver) await this.#turn.next()
       const name = await this.#complete(() => scan.name())
+      // Editors find the JSON Schema of the file by it.
+      if (name === SCHEMA && scan.peek() === CODE.QUOTE) {
+        await this.#complete(() => scan.skip())
+        continue
+      }
       const badName = faultOfCollection(name)
       if (badName) this.#mistakes.add(badName)
       if (names.has(name)) this.#mistakes.add(sameNameTwice(name))

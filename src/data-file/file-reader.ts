@@ -1,4 +1,4 @@
-import type { FileItem } from '../collections/file-items.ts'
+import { type FileItem, invalid } from '../collections/file-items.ts'
 import { Difference } from '../commands/difference.ts'
 import { MOST_COLLECTIONS } from '../commands/restore.ts'
 import type { Files } from '../files/files.ts'
@@ -7,7 +7,7 @@ import { Syntax } from '../json/where-malformed.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { bytesReader, contentOf, type FileContent, type ReadBytes, withReader } from './file-content.ts'
+import { bytesReader, contentOf, type FileContent, isJson5, type ReadBytes, withReader } from './file-content.ts'
 import { FileParser, type FileParserOptions, type FileVisitor } from './file-parser.ts'
 
 export interface ReadOptions extends Omit<FileParserOptions, 'visitor'> {
@@ -38,7 +38,9 @@ export async function readDataFile<Visitor extends FileVisitor>(
       left -= bytes
       return bytes
     }
-    await parse(reported, { ...options, visitor }, turn, (use) => withReader(files, path, use))
+    const json = isJson5(path) ? await jsonOf(reported, path, size) : undefined
+    const again = json ? (use: Use) => use(bytesReader(json)) : (use: Use) => withReader(files, path, use)
+    await parse(json ? bytesReader(json) : reported, { ...options, visitor }, turn, again)
   })
   if (!content) throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)
   return { content, visitor }
@@ -64,12 +66,41 @@ export async function readDataFileBody(
 /** The refusal of a file that is not JSON, as after an interrupted write in place. */
 export class NotJson extends Refusal {}
 
+type Use = (read: ReadBytes) => Promise<unknown>
+
+/** JSON5 is read at once. */
+const MOST_JSON5_BYTES = 1024 * 1024
+
+/** The JSON of a JSON5 file. */
+async function jsonOf(read: ReadBytes, path: string, size: number): Promise<Buffer> {
+  if (size > MOST_JSON5_BYTES) {
+    throw invalid(
+      '',
+      `a JSON5 file has at most ${MOST_JSON5_BYTES} bytes, and this one ${size}: make a JSON file of it`,
+    )
+  }
+  const bytes = Buffer.alloc(size)
+  const text = bytes.subarray(0, await read(bytes)).toString()
+  try {
+    const { default: JSON5 } = await import('json5')
+    return Buffer.from(JSON.stringify(JSON5.parse(text, refuseInfinite)))
+  } catch (error) {
+    const message = `The data file ${path} is not well-formed JSON5: ${(error as Error).message.replace('JSON5: ', '')}`
+    throw new NotJson('Invalid', `${message}.`, [{ pointer: '', message }])
+  }
+}
+
+function refuseInfinite(name: string, value: unknown): unknown {
+  if (typeof value !== 'number' || Number.isFinite(value)) return value
+  throw new Error(`${name} is ${value}, which JSON cannot express`)
+}
+
 /** `again` reads the same bytes from the beginning, to find a syntax error. */
 async function parse(
   read: ReadBytes,
   options: FileParserOptions,
   turn: Turn,
-  again: (use: (read: ReadBytes) => Promise<unknown>) => Promise<unknown>,
+  again: (use: Use) => Promise<unknown>,
 ): Promise<void> {
   const parser = new FileParser(read, options, turn)
   try {

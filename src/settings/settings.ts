@@ -88,6 +88,8 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     urls,
     cors: values.section('Cors'),
     http: { ...values.section('Http'), routes },
+    /** The directory of static files in the working directory, where none is named. */
+    staticDefault: flags.has('json-server') ? 'public' : 'wwwroot',
     limits: values.section('Limits'),
     simulation: {
       delay: values.section('Simulate.Delay'),

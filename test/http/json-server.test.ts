@@ -233,7 +233,7 @@ test('other addresses lead to those that --routes names, in order, and a wrong f
     '/blog/*': '/$1',
     '/:resource/:id/show': '/:resource/:id',
     '/first/:title': '/posts?title=:title',
-    '/articles\\?id=:id': '/posts/:id',
+    '/articles?id=:id': '/posts/:id',
   }
   const routes = join(directory, 'routes.json')
   await writeFile(routes, JSON.stringify(rules))

@@ -49,6 +49,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     token: { secret: undefined, expiresInSeconds: 1 },
   },
   cors: { origins: undefined, credentials: false },
+  staticDefault: 'wwwroot',
   http: { contentSecurityPolicy: '', basePath: '', hosts: [], keepAliveSeconds: 65, routes: {}, static: '' },
   collections: {},
   limits: {
