@@ -1,17 +1,17 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
-import { holdsObject, itemsIn } from '../collections/stored-items.ts'
 import type { Base } from '../commands/difference.ts'
 import { directoryOf, type Files, putInPlace, writeChunks, writeNew } from '../files/files.ts'
-import { parseText } from '../json/parse.ts'
 import type { Snapshot } from '../projections/views.ts'
-import { contentOf } from './file-content.ts'
+import { contentOf, withReader } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
+import { DEFAULT_LAYOUT, fileText, type Layout, layoutOf } from './layout.ts'
 import { type ContentMark, removeTemporary, temporaryPath } from './state-file.ts'
 
 interface AdapterOptions {
   readonly files: Files
   readonly path: string
+  readonly idField: string
   readonly onDisk: FileOnDisk
   /** Called before each part of a new file is written; throwing keeps the old file. */
   readonly beforePart: () => void
@@ -59,7 +59,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
   }
 
   async #replace(target: string, snapshot: Snapshot): Promise<void> {
-    const { files, path, onDisk, beforePart, beforeReplace } = this.#options
+    const { files, path, idField, onDisk, beforePart, beforeReplace } = this.#options
     const directory = directoryOf(target)
     if (!(await files.stat(directory))) {
       const message = `The directory ${directory} of the data file ${path} does not exist`
@@ -67,7 +67,11 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     }
     const temporary = temporaryPath(target)
     const before = await files.stat(target)
-    const hash = await writeSnapshot(files, temporary, snapshot, before?.mode, beforePart)
+    const layout = before ? await layoutAt(files, target) : DEFAULT_LAYOUT
+    const digest = createHash('sha256')
+    const chunks = hashed(textChunks(snapshot, layout, idField), digest, beforePart)
+    await writeNew(files, temporary, chunks, before?.mode)
+    const hash = digest.digest('hex')
     // Must precede the exchange: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
     await beforeReplace({ position: snapshot.position, hash, replaces: onDisk.content?.hash })
@@ -78,7 +82,8 @@ export class DataFileAdapter implements Adapter<Snapshot> {
   }
 
   async #overwrite(snapshot: Snapshot): Promise<void> {
-    const { files, path, onDisk, beforeReplace, beforeOverwrite } = this.#options
+    const { files, path, idField, onDisk, beforeReplace, beforeOverwrite } = this.#options
+    const layout = onDisk.isTorn ? DEFAULT_LAYOUT : await layoutAt(files, path)
     const file = await files.open(path, 'edit')
     try {
       beforeOverwrite()
@@ -89,7 +94,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
         isEmptied = true
         await file.sync()
         const hash = createHash('sha256')
-        await writeChunks(file, hashedChunks(snapshot, hash))
+        await writeChunks(file, hashed(textChunks(snapshot, layout, idField), hash))
         const written = await files.stat(path)
         onDisk.setOverwritten({
           hash: hash.digest('hex'),
@@ -108,20 +113,14 @@ export class DataFileAdapter implements Adapter<Snapshot> {
 }
 
 /** Writes a state as a new data file, synced; resolves with its SHA-256. */
-export async function writeSnapshot(
-  files: Files,
-  path: string,
-  snapshot: Base,
-  mode?: number,
-  beforePart?: () => void,
-): Promise<string> {
+export async function writeSnapshot(files: Files, path: string, snapshot: Base): Promise<string> {
   const hash = createHash('sha256')
-  await writeNew(files, path, hashedChunks(snapshot, hash, beforePart), mode)
+  await writeNew(files, path, hashed(textChunks(snapshot, DEFAULT_LAYOUT, 'id'), hash))
   return hash.digest('hex')
 }
 
-function* hashedChunks(snapshot: Base, hash: Hash, beforePart?: () => void): Generator<Buffer> {
-  for (const chunk of formattedChunks(snapshot)) {
+function* hashed(chunks: Iterable<Buffer>, hash: Hash, beforePart?: () => void): Generator<Buffer> {
+  for (const chunk of chunks) {
     beforePart?.()
     hash.update(chunk)
     yield chunk
@@ -130,33 +129,30 @@ function* hashedChunks(snapshot: Base, hash: Hash, beforePart?: () => void): Gen
 
 const CHUNK_CHARACTERS = 64 * 1024
 
-/** From this number of items on, each has a single line: a third of the bytes would be blanks. */
-const MANY_ITEMS = 1000
-
-/**
- * The text of a data file in pieces, as it may exceed the longest string: the format of `JSON.stringify(…, null, 2)`,
- * but with one line for each item of a large collection.
- */
-function* formattedChunks(snapshot: Base): Generator<Buffer> {
-  let text = '{'
-  let collections = 0
-  for (const [name, collection] of snapshot) {
-    const isObject = holdsObject(collection)
-    const newLine = isObject ? '\n  ' : '\n    '
-    text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: ${isObject ? '' : '['}`
-    let count = 0
-    for (const item of itemsIn(collection)) {
-      if (!isObject) text += `${count++ ? ',' : ''}\n    `
-      text += collection.size < MANY_ITEMS ? indented(item.text, newLine) : item.text
-      if (text.length < CHUNK_CHARACTERS) continue
-      yield Buffer.from(text)
-      text = ''
-    }
-    if (!isObject) text += count ? '\n  ]' : ']'
+/** The text of a data file in pieces, as it may exceed the longest string. */
+function* textChunks(snapshot: Base, layout: Layout, idField: string): Generator<Buffer> {
+  let text = ''
+  for (const piece of fileText(snapshot, layout, idField)) {
+    text += piece
+    if (text.length < CHUNK_CHARACTERS) continue
+    yield Buffer.from(text)
+    text = ''
   }
-  yield Buffer.from(`${text}${collections ? '\n}' : '}'}\n`)
+  yield Buffer.from(text)
 }
 
-function indented(json: string, newLine: string): string {
-  return JSON.stringify(parseText(json), null, 2).replaceAll('\n', newLine)
+/** A longer file keeps its style, and not the layout of each item. */
+const MOST_KEPT_BYTES = 1024 * 1024
+/** Where the style of a longer file is found. */
+const BEGINNING_BYTES = 64 * 1024
+
+/** The layout of a file that is to be replaced. */
+async function layoutAt(files: Files, path: string): Promise<Layout> {
+  let layout = DEFAULT_LAYOUT
+  await withReader(files, path, async (read, size) => {
+    const isWhole = size <= MOST_KEPT_BYTES
+    const into = Buffer.allocUnsafe(isWhole ? size : BEGINNING_BYTES)
+    layout = layoutOf(into.subarray(0, await read(into)).toString(), isWhole)
+  })
+  return layout
 }

@@ -9,7 +9,10 @@ import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, removeTemporary } from './state-file.ts'
 
 interface DataFileWriterOptions
-  extends Pick<DataFileOptions, 'files' | 'path' | 'log' | 'views' | 'settings' | 'schedule' | 'elapsedMs' | 'now'> {
+  extends Pick<
+    DataFileOptions,
+    'files' | 'path' | 'idField' | 'log' | 'views' | 'settings' | 'schedule' | 'elapsedMs' | 'now'
+  > {
   readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
   readonly journal: () => JournalConnection['journal']
@@ -41,7 +44,7 @@ export class DataFileWriter {
 
   constructor(options: DataFileWriterOptions) {
     this.#options = options
-    const { files, path, onDisk, log, exclusive, settings } = options
+    const { files, path, idField, onDisk, log, exclusive, settings } = options
     this.#onDisk = onDisk
     this.#log = new LimitedLog(log, options.elapsedMs)
     this.#stopLimit = new StopLimit(options.elapsedMs)
@@ -56,6 +59,7 @@ export class DataFileWriter {
     this.#adapter = new DataFileAdapter({
       files,
       path,
+      idField,
       beforePart: () => this.#stopLimit.check(0),
       onDisk,
       beforeReplace: (pending) => this.#beforeReplace(pending),
