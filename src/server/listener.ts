@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
 import type { Connections } from '../http/connections.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
-import type { Address } from '../settings/urls.ts'
+import { type Address, urlOf } from '../settings/urls.ts'
 
 interface Listening {
   readonly urls: readonly string[]
@@ -78,7 +78,7 @@ async function bind(addresses: readonly Address[], serverAt: (index: number) => 
         } catch (error) {
           const { code } = error as NodeJS.ErrnoException
           if (index > 0 && (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT')) continue
-          throw error
+          throw code === 'EADDRINUSE' ? inUse(urlOf({ host: numeric, port: bound }), error) : error
         }
         servers.push(server)
         bound = (server.address() as AddressInfo).port
@@ -91,6 +91,11 @@ async function bind(addresses: readonly Address[], serverAt: (index: number) => 
     throw error
   }
   return { servers, urls }
+}
+
+function inUse(url: string, cause: unknown): Error {
+  const message = `${url} is in use by another program; --port names another port, and --port 0 takes a free one.`
+  return Object.assign(new Error(message, { cause }), { code: 'EADDRINUSE' })
 }
 
 /** `localhost` means both loopback addresses, as clients may try either. */

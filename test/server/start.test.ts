@@ -205,7 +205,10 @@ test('a port in use is reported with exit code 1, and the journal is free again'
   await once(other, 'close')
   assert.equal(code, 1)
   assert.equal(stdout, '')
-  assert.match(stderr, new RegExp(`address already in use.*127\\.0\\.0\\.1:${port}`))
+  assert.match(
+    stderr,
+    new RegExp(`http://127\\.0\\.0\\.1:${port} is in use by another program; --port names another port`),
+  )
   assert.doesNotMatch(stderr, /\n\s+at /)
   assert.deepEqual(await readdir(directory), [], 'neither data file nor journal was begun')
   const server = await startServer(t, { directory, isBare: true, flags: [...flags, `http://127.0.0.1:${port}`] })
