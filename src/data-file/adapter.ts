@@ -6,7 +6,7 @@ import type { Snapshot } from '../projections/views.ts'
 import { contentOf, withReader } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { DEFAULT_LAYOUT, fileText, type Layout, layoutOf } from './layout.ts'
-import { type ContentMark, removeTemporary, temporaryPath } from './state-file.ts'
+import { type ContentMark, makeTemporaryPath, removeTemporary } from './state-file.ts'
 
 interface AdapterOptions {
   readonly files: Files
@@ -65,7 +65,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
       const message = `The directory ${directory} of the data file ${path} does not exist`
       throw Object.assign(new Error(message), { code: 'ENOENT' })
     }
-    const temporary = temporaryPath(target)
+    const temporary = await makeTemporaryPath(files, target)
     const before = await files.stat(target)
     const layout = before ? await layoutAt(files, target) : DEFAULT_LAYOUT
     const digest = createHash('sha256')
@@ -78,6 +78,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     const isOldKept = await putInPlace(files, temporary, target)
     const content = { hash, signature: written?.signature ?? '', size: written?.size ?? 0 }
     onDisk.setReplaced(content, target, isOldKept ? temporary : undefined)
+    await files.syncDirectory(directoryOf(temporary))
     await files.syncDirectory(directory)
   }
 

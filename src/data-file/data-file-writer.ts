@@ -98,11 +98,11 @@ export class DataFileWriter {
   async write(isDemanded = false): Promise<void> {
     const { files, path, views } = this.#options
     const onDisk = this.#onDisk
-    if (onDisk.trouble?.state === 'invalid' || isJson5(path)) return
+    if (onDisk.trouble?.state === 'invalid') return
     this.#schedule.begin()
     let isWritten = false
     try {
-      if ((await this.#noticeEdit()) || (await this.#putBackIfEdited())) return
+      if ((await this.#noticeEdit()) || isJson5(path) || (await this.#putBackIfEdited())) return
       await this.#forgetPending()
       const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
@@ -122,6 +122,11 @@ export class DataFileWriter {
     } finally {
       this.#schedule.end(isWritten && !onDisk.trouble && views.position > onDisk.position)
     }
+  }
+
+  /** Records whose file it is, before its first items are merged. */
+  async recordJournal(): Promise<void> {
+    await this.#recordMarks(undefined, undefined).catch((error) => this.#failed(error))
   }
 
   /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
@@ -244,8 +249,8 @@ export class DataFileWriter {
     }
     const isMergedSoon = edited()
     if (onDisk.trouble?.state === 'edited') return true
-    if (!isMergedSoon) log.warn(`${path} was edited. It is not written until POST /admin/reload merges the edit.`)
-    onDisk.trouble = { state: 'edited', detail: 'The file was edited; POST /admin/reload merges the edit.' }
+    if (!isMergedSoon) log.warn(`${path} was edited. ${MERGED_BY}; it is not written until then.`)
+    onDisk.trouble = { state: 'edited', detail: `The file was edited. ${MERGED_BY}.` }
     return true
   }
 
@@ -296,6 +301,8 @@ export class DataFileWriter {
     onDisk.isInPlace = true
   }
 }
+
+const MERGED_BY = 'POST /admin/reload or the next start merges the edit, and --watch merges edits at once'
 
 /** The file was edited since the write began. */
 class EditedMeanwhile extends Error {}

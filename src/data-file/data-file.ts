@@ -14,6 +14,10 @@ import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, mismatchOf } from './state-file.ts'
 
+/** How often to look whether the file was edited, if the edit is merged or its refusal is reported then. */
+const LOOK_MS = 500
+/** And if an edit is only reported. */
+const REPORT_MS = 2000
 /** Delay before a start retries while the disk is full. */
 const RETRY_MS = 1000
 
@@ -39,7 +43,13 @@ export class DataFile implements Projection {
     const { files, path, journal, schedule, mergedEdits } = options
     this.#importsEdits = options.eager && !options.readOnly
     this.#onDisk = new FileOnDisk(files, { dataFile: path, journal }, mergedEdits)
-    this.#watcher = new FileWatcher({ files, path, schedule, settled: () => this.#importChanged() })
+    this.#watcher = new FileWatcher({
+      files,
+      path,
+      schedule,
+      lookMs: this.#isWatched ? LOOK_MS : REPORT_MS,
+      settled: () => this.#importChanged(),
+    })
     this.#writer = new DataFileWriter({
       ...options,
       onDisk: this.#onDisk,
@@ -177,13 +187,18 @@ export class DataFile implements Projection {
 
   /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
   async #begin(journal: JournalConnection['journal']): Promise<void> {
-    const { files, path, eager, readOnly, acceptJournal, checked, log } = this.#options
+    const { files, path, readOnly, acceptJournal, checked, log, views } = this.#options
     const onDisk = this.#onDisk
     if (isJson5(path))
       log.info({ path }, 'the data file is JSON5: it is read, and not written; the journal has every change')
     this.#checkJournal(journal)
     const content = (await onDisk.contentIfUntouched(checked?.content)) ?? (await contentOf(files, path))
     await onDisk.recognize(content?.hash)
+    if (content && !onDisk.state && journal.head === 0 && !readOnly) await this.#writer.recordJournal()
+    if (content && !onDisk.state && !onDisk.known && !this.#import.isFirst && !acceptJournal) {
+      onDisk.base = views.snapshot()
+      onDisk.isUnproven = true
+    }
     if (content && onDisk.known) await this.#beginWithKnown(content, onDisk.known)
     else if (content) await this.#importAtStart(content)
     if (!content && onDisk.isFirstUnfinished && !acceptJournal) {
@@ -194,7 +209,7 @@ export class DataFile implements Projection {
     if ((!content || onDisk.isInexact) && isSmall) await this.#writer.write()
     else this.#writer.soon(0)
     if (this.#importsEdits) this.#watcher.changed()
-    if (eager || readOnly) await this.#watcher.begin()
+    await this.#watcher.begin()
   }
 
   /** @throws {JournalMismatch} unless the file was written from this journal, or the journal is accepted anyway. */
@@ -239,15 +254,22 @@ export class DataFile implements Projection {
     }
   }
 
+  /** Imports an edit, or only reports it. A server that is read-only tries, for the reason to be known. */
   async #importChanged(): Promise<void> {
     const { log } = this.#options
     try {
       const isToBeRead = (await this.#onDisk.isTouched()) || this.#onDisk.trouble
-      if (isToBeRead && !this.#closed) await this.reload()
+      if (!isToBeRead || this.#closed) return
+      if (this.#isWatched) await this.reload()
+      else this.#writer.soon(0)
     } catch (error) {
       // A refusal was logged.
       if (!(error instanceof Refusal)) log.error({ err: error }, 'the data file could not be imported')
     }
+  }
+
+  get #isWatched(): boolean {
+    return this.#options.eager || this.#options.readOnly
   }
 
   get #connected(): JournalConnection {

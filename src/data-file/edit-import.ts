@@ -17,7 +17,7 @@ import { type ReadOptions, readDataFile } from './file-reader.ts'
 import { type ImportedParts, importParts } from './first-items.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit } from './merged-edits.ts'
-import { type ContentMark, type FileVersion, recentVersions } from './state-file.ts'
+import { type ContentMark, type FileVersion, recentVersions, unprovenFile } from './state-file.ts'
 
 interface EditImportOptions extends DataFileOptions {
   readonly onDisk: FileOnDisk
@@ -141,6 +141,7 @@ export class EditImport {
       // Only now, as the remains of an interrupted write in place are no edit.
       if (isRefused) throw new Refusal('Conflict', READ_ONLY)
       const { edit, ...rest } = found
+      if (onDisk.isUnproven && !isEmpty(edit)) throw unprovenFile(path)
       const outcomes = [await merge(edit, rest.content.hash, memory)]
       const isShown = edit.collections.every(
         ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),
@@ -235,6 +236,13 @@ export class EditImport {
 /** Whether an import of the same file would be refused again: it is invalid, or its edit does not fit into memory. */
 function isFileAtFault(refusal: Refusal): boolean {
   return refusal.code === 'Invalid' || wouldNeverFit(refusal)
+}
+
+function isEmpty({ collections }: Edit): boolean {
+  return collections.every(
+    ({ isRemoved, wasThere, edited, removed, isReordered }) =>
+      !isRemoved && wasThere && edited.length + removed.length === 0 && !isReordered,
+  )
 }
 
 function eachOnce(items: readonly MergeConflict[]): readonly MergeConflict[] {

@@ -6,6 +6,7 @@ import type { MergedEdits } from './merged-edits.ts'
 import {
   type ContentMark,
   type FileVersion,
+  moveEarlierFiles,
   readStateFile,
   removeInPlaceState,
   type StateFile,
@@ -74,8 +75,10 @@ export class FileOnDisk {
   /** The file that was replaced last: it may have been edited after the last look at it, and is kept for a while. */
   replacedFile: ReplacedFile | undefined
   #isStateInJournal = false
-  /** The state with which --accept-journal compares the file; takes precedence over `lastExact`. */
+  /** The state with which a file that does not prove to be the journal's is compared; takes precedence over `lastExact`. */
   base: OpenBase | undefined
+  /** There is no state file, and the journal is not accepted anyway: the file must show the end of the journal. */
+  isUnproven = false
   /** Whether the file contains a merged edit, and is not a state of the journal. */
   isMerged = false
   /** The version that the file shows then; undefined if that is not known exactly. */
@@ -99,10 +102,11 @@ export class FileOnDisk {
     return this.isMerged || this.base !== undefined
   }
 
-  /** Forgets the merged edit, and the base of an edit that --accept-journal merges. */
+  /** Forgets the merged edit, and the base of one. */
   forgetEdit(): void {
     this.base?.close()
     this.base = undefined
+    this.isUnproven = false
     this.isMerged = false
     this.mergedVersion = undefined
   }
@@ -120,6 +124,7 @@ export class FileOnDisk {
 
   /** Reads the state file. */
   async prepare(): Promise<void> {
+    await moveEarlierFiles(this.#files, this.#statePaths.dataFile)
     const stored = await readStateFile(this.#files, this.#statePaths)
     this.state = stored?.state
     this.versions = stored?.state.versions ?? []

@@ -5,12 +5,12 @@ interface FileWatcherOptions {
   readonly files: Pick<Files, 'stat'>
   readonly path: string
   readonly schedule: Schedule
+  /** How often to look at the file, in milliseconds. */
+  readonly lookMs: number
   /** Called when the file has changed and stays the same. */
   readonly settled: () => Promise<void>
 }
 
-/** How often to look at the file. */
-const LOOK_MS = 500
 /** A change is reported when the file has not changed for so long. */
 const QUIET_MS = 200
 
@@ -37,7 +37,7 @@ export class FileWatcher {
 
   async begin(): Promise<void> {
     this.#seen = await this.#signature()
-    this.#lookAfter(this.#isChanging ? QUIET_MS : LOOK_MS)
+    this.#lookAgain()
   }
 
   /** The file has, or may have, changed. */
@@ -49,6 +49,10 @@ export class FileWatcher {
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
+  }
+
+  #lookAgain(): void {
+    this.#lookAfter(this.#isChanging ? QUIET_MS : this.#options.lookMs)
   }
 
   #lookAfter(delayMs: number): void {
@@ -67,7 +71,7 @@ export class FileWatcher {
       this.#isChanging = false
       await this.#options.settled()
     }
-    this.#lookAfter(this.#isChanging ? QUIET_MS : LOOK_MS)
+    this.#lookAgain()
   }
 
   /** Undefined if the file is missing or cannot be reached. Why it cannot is reported when it is read. */

@@ -31,10 +31,17 @@ export function layoutOf(beginning: string, isWhole: boolean): Layout {
   const [, eol = '', unit = ''] = /^\uFEFF?\s*\{[ \t]*(\r?\n)([ \t]*)"/.exec(beginning) ?? []
   const hasMembers = /^\uFEFF?\s*\{[ \t\r\n]*"/.test(beginning)
   const style = hasMembers ? { eol, unit } : DEFAULT_LAYOUT
-  if (isWhole) return { ...style, text: beginning }
-  // One line of many megabytes is not kept.
-  const isOneLine = eol === ''
-  return { ...(isOneLine ? DEFAULT_LAYOUT : style), text: '', schema: FIRST_SCHEMA.exec(beginning)?.[1] }
+  // A file of one line has no layout that anybody reads, and would change as a whole each time.
+  const isOneLine = !beginning.trim().includes('\n')
+  if (isWhole && !isOneLine) return { ...style, text: beginning }
+  return { ...(eol === '' ? DEFAULT_LAYOUT : style), text: '', schema: schemaIn(beginning, isWhole) }
+}
+
+function schemaIn(beginning: string, isWhole: boolean): string | undefined {
+  if (!isWhole) return FIRST_SCHEMA.exec(beginning)?.[1]
+  const parts = containerIn(beginning.trim(), 0)?.container.parts ?? []
+  const found = parts.find(({ name, value }) => name === SCHEMA && value.startsWith('"'))
+  return found && found.head + found.value
 }
 
 /** A member of an object or an element of an array, in a text. */
@@ -151,11 +158,11 @@ function edited(text: string, value: JsonValue, place: Place): string {
   if (!old || old.parts.length === 0 || !(old.isArray ? isArray(value) : isObject(value)))
     return formatted(value, within)
   const colon = colonOf(old.parts, within)
+  const partOf = new Map(old.parts.map((part) => [part.name, part]))
   const members = isArray(value)
     ? value.map((one, index) => ({ head: '', one, part: old.parts[index] }))
     : Object.entries(value as JsonObject).map(([name, one]) => {
-        const part = old.parts.find((other) => other.name === name)
-        return { head: JSON.stringify(name) + colon, one: one as JsonValue, part }
+        return { head: JSON.stringify(name) + colon, one: one as JsonValue, part: partOf.get(name) }
       })
   if (members.length === 0) return old.isArray ? '[]' : '{}'
   const leadOf = leads(old.parts, '')

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
-import { journalExists } from '../events/directory.ts'
+import { journalIdIn } from '../events/checkpoint.ts'
+import { journalExists, setDirectoryAside, wasUsedHere } from '../events/directory.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 import { progressLog } from '../runtime/limited-log.ts'
@@ -8,10 +9,39 @@ import type { ReadOptions } from './file-reader.ts'
 import { type CheckedFile, checkFile } from './first-items.ts'
 import { missingJournal, readStateFile } from './state-file.ts'
 
+interface JournalCheck {
+  readonly dataFile: string
+  readonly journal: string
+  readonly acceptJournal: boolean
+  readonly log: Pick<Logger, 'warn'>
+}
+
+/**
+ * Sets a journal aside that is not the data file's: a copy of segments without what belongs to them, as git makes one
+ * where they were committed, or, if that is accepted, another journal than the one of the data file.
+ */
+export async function setForeignJournalAside(files: Files, check: JournalCheck): Promise<void> {
+  const { dataFile, journal, acceptJournal, log } = check
+  // Without a data file the journal has the state, wherever it is from.
+  if (!(await journalExists(files, journal)) || !(await files.stat(dataFile))) return
+  const kept = await readStateFile(files, { dataFile, journal })
+  const isForeign = kept
+    ? acceptJournal && ![undefined, kept.state.journal].includes(await journalIdIn(files, journal))
+    : !acceptJournal && !(await wasUsedHere(files, journal))
+  if (!isForeign) return
+  const why = kept
+    ? `${dataFile} was written from another one`
+    : `no server has used it here, and nothing says that ${dataFile} was written from it. To continue with it, put it back ` +
+      'in place of the new one, and start with --accept-journal'
+  const aside = await setDirectoryAside(files, journal)
+  log.warn(`The journal ${journal} is now ${aside}, and a new one begins: ${why}.`)
+}
+
 /** Throws if the journal is missing although a data file was written from it. Changes nothing. */
 export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
   const kept = await readStateFile(files, { dataFile: path, journal })
-  if (kept) throw missingJournal(path, kept.state)
+  const missing = kept && missingJournal(path, kept.state)
+  if (missing) throw missing
 }
 
 /** Throws if the data file was renamed without its journal; logs a warning if that is only possible. */

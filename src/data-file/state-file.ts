@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import type { Position } from '../events/event.ts'
-import { directoryOf, type Files, JsonFile } from '../files/files.ts'
+import { directoryOf, type Files, JsonFile, makeIgnoredDirectory } from '../files/files.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
 
 /** A content of the data file: the position whose state it shows, and its SHA-256. */
@@ -16,7 +16,7 @@ export interface ContentMark {
 }
 
 /**
- * The known contents of the data file, stored in a small file beside it. A pending content is recorded before the file is
+ * The known contents of the data file, stored in a small file in the directory `.recollect` beside it. A pending content is recorded before the file is
  * replaced, and kept until the replaced file was found to be unedited. Until then the data file and the temporary file each
  * have the confirmed content, the pending one, or an edit. Without a pending content the temporary file is the beginning of
  * a new one.
@@ -42,34 +42,58 @@ interface StoredStateFile {
   readonly isInPlace: boolean
 }
 
-export async function readStateFile(files: Files, paths: StateFilePaths): Promise<StoredStateFile | undefined> {
-  for (const isInPlace of [true, false]) {
-    const state = await readState(files, await statePathOf(files, paths, isInPlace))
-    if (state) return { state, isInPlace }
+export async function readStateFile(
+  files: Files,
+  { dataFile, journal }: StateFilePaths,
+): Promise<StoredStateFile | undefined> {
+  const target = await files.follow(dataFile)
+  for (const path of [inPlacePath(journal), earlierPath(target), statePath(target)]) {
+    const state = await readState(files, path)
+    if (state) return { state, isInPlace: path === inPlacePath(journal) }
   }
   return undefined
 }
 
 export async function writeStateFile(
   files: Files,
-  paths: StateFilePaths,
+  { dataFile, journal }: StateFilePaths,
   state: StateFile,
   isInPlace = false,
 ): Promise<void> {
   const { versions, ...rest } = state
   const text: StateText = { ...rest, shown: versions.map(formatVersion) }
-  await new Low(new JsonFile<StateText>(files, await statePathOf(files, paths, isInPlace)), text).write()
+  const target = await files.follow(dataFile)
+  if (!isInPlace) await makeIgnoredDirectory(files, directoryBeside(target))
+  await new Low(new JsonFile<StateText>(files, isInPlace ? inPlacePath(journal) : statePath(target)), text).write()
 }
 
 /** Removes the state from the journal's directory once it is beside the data file again. */
-export async function removeInPlaceState(files: Files, paths: StateFilePaths): Promise<void> {
-  await files.remove(await statePathOf(files, paths, true))
-  await files.syncDirectory(paths.journal)
+export async function removeInPlaceState(files: Files, { journal }: StateFilePaths): Promise<void> {
+  await files.remove(inPlacePath(journal))
+  await files.syncDirectory(journal)
+}
+
+/** Moves what earlier releases kept in the directory of the data file itself, where git did not ignore it. */
+export async function moveEarlierFiles(files: Files, dataFile: string): Promise<void> {
+  const target = await files.follow(dataFile)
+  const from = earlierPath(target)
+  if (!(await files.stat(from))) return
+  await makeIgnoredDirectory(files, directoryBeside(target))
+  if (await files.stat(`${from}.new`)) await files.rename(`${from}.new`, temporaryPath(target))
+  await files.rename(from, statePath(target))
+  await files.syncDirectory(directoryBeside(target))
+  await files.syncDirectory(directoryOf(target))
 }
 
 /** Where a new content is written first, and where the replaced file is afterwards. `dataFile` has no symbolic links. */
 export function temporaryPath(dataFile: string): string {
-  return `${statePath(dataFile)}.new`
+  return `${directoryBeside(dataFile)}/${nameOf(dataFile)}.new`
+}
+
+/** Where a new content is written first. `dataFile` has no symbolic links. */
+export async function makeTemporaryPath(files: Files, dataFile: string): Promise<string> {
+  await makeIgnoredDirectory(files, directoryBeside(dataFile))
+  return temporaryPath(dataFile)
 }
 
 export async function removeTemporary(files: Files, dataFile: string): Promise<void> {
@@ -77,8 +101,9 @@ export async function removeTemporary(files: Files, dataFile: string): Promise<v
   if (await files.stat(path)) await files.remove(path)
 }
 
-/** The error for a journal that is missing although the data file was written from it. */
-export function missingJournal(dataFile: string, state: StateFile): JournalMismatch {
+/** The error for a journal that is missing although the data file shows events of it; undefined if it shows none. */
+export function missingJournal(dataFile: string, state: StateFile): JournalMismatch | undefined {
+  if (lastPositionIn(state) === 0) return undefined
   return new JournalMismatch(
     `${dataFile} was written from the journal ${state.journal}, up to position ${lastPositionIn(state)}, and there is no journal. ` +
       'Put it back, or start with --accept-journal to begin a new one from the data file.',
@@ -99,6 +124,15 @@ export function mismatchOf(
     : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
   return new JournalMismatch(
     `${dataFile} ${why}. Restore the right journal, or start with --accept-journal to continue with this one: differences of the data file then become new events.`,
+  )
+}
+
+/** The error for a file that is not the journal's last state, without a state file that says why. */
+export function unprovenFile(dataFile: string): JournalMismatch {
+  return new JournalMismatch(
+    `${dataFile} does not show the state at the end of the journal, and its state file is missing: it was edited, or the journal is ` +
+      'another one, or has lost its end. Put the right files back; or start with --accept-journal to continue with this journal: ' +
+      'differences of the data file then become new events. Without the journal, a start begins a new one from the data file.',
   )
 }
 
@@ -138,15 +172,26 @@ function parseVersion([position = 0, ...ends]: readonly number[]): FileVersion {
   return { position, edits }
 }
 
-async function statePathOf(files: Files, { dataFile, journal }: StateFilePaths, isInPlace: boolean): Promise<string> {
-  return isInPlace ? `${journal}/data-file.recollect` : statePath(await files.follow(dataFile))
+function inPlacePath(journal: string): string {
+  return `${journal}/data-file.recollect`
 }
 
-/** `dataFile` has no symbolic links. */
+/** `dataFile` has no symbolic links, here and in the following. */
+function directoryBeside(dataFile: string): string {
+  return `${directoryOf(dataFile)}/.recollect`
+}
+
 function statePath(dataFile: string): string {
-  const directory = directoryOf(dataFile)
-  const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
-  return `${directory}/.${name}.recollect`
+  return `${directoryBeside(dataFile)}/${nameOf(dataFile)}.state`
+}
+
+/** Where earlier releases stored the state. */
+function earlierPath(dataFile: string): string {
+  return `${directoryOf(dataFile)}/.${nameOf(dataFile)}.recollect`
+}
+
+function nameOf(dataFile: string): string {
+  return dataFile.slice(dataFile.lastIndexOf('/') + 1)
 }
 
 /** A version of the data file: it shows the state right after an event, plus some later edits. */

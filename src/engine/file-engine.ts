@@ -6,7 +6,12 @@ import type { Rules } from '../commands/rules.ts'
 import type { DataFile } from '../data-file/data-file.ts'
 import { noFile } from '../data-file/file-content.ts'
 import type { CheckedFile } from '../data-file/first-items.ts'
-import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/start-checks.ts'
+import {
+  checkFirstItems,
+  checkNoJournalIsMissing,
+  checkNotRenamed,
+  setForeignJournalAside,
+} from '../data-file/start-checks.ts'
 import { journalExists, lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { FileJournal } from '../events/file-journal.ts'
@@ -68,6 +73,7 @@ export class FileEngine extends Engine {
     const { files, log, failed } = dependencies
     const schemas = await ItemSchemas.open(settings.api.schemas)
     const rules = rulesOf(settings, schemas, dependencies)
+    await setForeignJournalAside(files, { ...settings, dataFile: settings.file, log })
     await prepareDataFile(settings, dependencies)
     const checked = await checkedFirstItems(settings, dependencies, rules)
     const opened = new CloseStack()

@@ -1,7 +1,7 @@
 import type { Files } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
-import type { ChainState } from './record-format.ts'
+import type { ChainState, SegmentHeader } from './record-format.ts'
 import { parseHeader, readFrame } from './record-reader.ts'
 import { type SegmentSpan, segmentName } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
@@ -52,15 +52,33 @@ export async function checkpointMismatch(
   return undefined
 }
 
+/** The UUID of the journal in a directory; undefined if its first segment is missing or damaged. */
+export async function journalIdIn(files: Files, directory: string): Promise<string | undefined> {
+  let text: SegmentText | undefined
+  try {
+    text = await openSegment(files, { path: `${directory}/${segmentName(1)}`, first: 1 })
+    return (await readHeader(text)).journal
+  } catch (error) {
+    if (error instanceof Corruption) return undefined
+    throw error
+  } finally {
+    await text?.close()
+  }
+}
+
 async function headerMismatch(text: SegmentText, journal: string, first: Position): Promise<string | undefined> {
   try {
-    const { bytes, damage } = await readText(text, HEADER_BYTES, 0)
-    if (damage) throw damage
-    const header = parseHeader(bytes)
+    const header = await readHeader(text)
     return header.journal === journal && header.first === first ? undefined : 'it belongs to another journal'
   } catch (error) {
     return (error as Error).message
   }
+}
+
+async function readHeader(text: SegmentText): Promise<SegmentHeader> {
+  const { bytes, damage } = await readText(text, HEADER_BYTES, 0)
+  if (damage) throw damage
+  return parseHeader(bytes)
 }
 
 async function endsAtCheckpoint(text: SegmentText, size: number, { lastOffset, next }: Checkpoint): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
+import { directoryOf, type Files, ignoreInGit, type OpenFile, writeNew } from '../files/files.ts'
 import { Locked, Refusal } from '../runtime/errors.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
@@ -51,6 +51,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<OpenDire
     const id = walked.id ?? newId()
     const { segments, next, time, lastOffset, torn } = walked
     const newest = segments.at(-1)
+    if (!newest) await ignoreInGit(files, directory)
     // A compressed segment is never appended to.
     if (!newest || newest.members) segments.push(await beginSegment(files, directory, id, next))
     const cut = torn && (await cutOff(files, torn))
@@ -71,6 +72,26 @@ export async function journalExists(files: Files, directory: string): Promise<bo
   return (await files.list(directory)).some(isSegment)
 }
 
+/** Whether a server has used the directory: a copy of its segments alone, as git makes one, has no lock. */
+export async function wasUsedHere(files: Files, directory: string): Promise<boolean> {
+  return (await files.stat(lockPath(directory))) !== undefined
+}
+
+/** Gives the directory another name, where no server uses it. Resolves with its new path. */
+export async function setDirectoryAside(files: Files, directory: string): Promise<string> {
+  const lock = await lockDirectory(files, directory)
+  try {
+    await ignoreInGit(files, directory)
+    let aside = `${directory}.aside`
+    for (let number = 2; await files.stat(aside); number++) aside = `${directory}.aside-${number}`
+    await files.rename(directory, aside)
+    await files.syncDirectory(directoryOf(directory))
+    return aside
+  } finally {
+    await lock.release()
+  }
+}
+
 /** Node reports ENOENT for a directory that cannot be created in a read-only file system. */
 const NOT_CREATABLE = ['ENOENT', 'EROFS', 'EACCES', 'EPERM']
 
@@ -80,9 +101,13 @@ export async function lockDirectory(files: Files, directory: string): Promise<Jo
     const why = `${error.message}; is its file system read-only?`
     throw new Refusal('Unavailable', `The journal's directory cannot be created: ${why} --journal names another one.`)
   })
-  const lock = await files.lock(`${directory}/lock`)
+  const lock = await files.lock(lockPath(directory))
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
   return lock
+}
+
+function lockPath(directory: string): string {
+  return `${directory}/lock`
 }
 
 /** Saves the bytes to be cut off durably beside the segment. */

@@ -127,6 +127,19 @@ export async function replace(files: Files, path: string, bytes: Uint8Array): Pr
   await files.syncDirectory(directoryOf(path))
 }
 
+/** Creates a directory that git ignores, with all that will be in it. */
+export async function makeIgnoredDirectory(files: Files, path: string): Promise<void> {
+  if (await files.stat(path)) return
+  await files.makeDirectory(path)
+  await ignoreInGit(files, path)
+}
+
+/** Makes git ignore a directory, unless that has rules of its own. */
+export async function ignoreInGit(files: Files, directory: string): Promise<void> {
+  const path = `${directory}/.gitignore`
+  if (!(await files.stat(path))) await replace(files, path, Buffer.from('*\n'))
+}
+
 /**
  * Moves a new file to a path in one step. Resolves with true if a file that was there has the name of the new one now,
  * and with false if there was none, or if the file system cannot exchange files: then that file is lost.

@@ -152,7 +152,7 @@ test('verify finds damage of a journal or its data file, and changes nothing', a
 
   await t.test('a data file that differs from its mark exits with 1', async (inner) => {
     const directory = await copy()
-    const state = join(directory, '.db.json.recollect')
+    const state = join(directory, '.recollect', 'db.json.state')
     await edit(state, (bytes) => bytes.toString().replace(/"position":\d+/, '"position":5'))
     const found = await verify(inner, directory)
     assert.deepEqual([found.code, found.dataFile], [1, 'different'])
@@ -161,16 +161,16 @@ test('verify finds damage of a journal or its data file, and changes nothing', a
 
   await t.test('a damaged mark of the data file exits with 1', async (inner) => {
     const directory = await copy()
-    await writeFile(join(directory, '.db.json.recollect'), '{"journal')
+    await writeFile(join(directory, '.recollect', 'db.json.state'), '{"journal')
     const found = await verify(inner, directory)
     assert.equal(found.code, 1)
-    assert.match(found.problems.join(), /\.db\.json\.recollect is damaged/)
+    assert.match(found.problems.join(), /db\.json\.state is damaged/)
   })
 
   await t.test('the data file may be named by a symbolic link', async (inner) => {
     const directory = await copy()
     await rename(join(directory, 'db.json'), join(directory, 'real.json'))
-    await rename(join(directory, '.db.json.recollect'), join(directory, '.real.json.recollect'))
+    await rename(join(directory, '.recollect', 'db.json.state'), join(directory, '.recollect', 'real.json.state'))
     await symlink('real.json', join(directory, 'db.json'))
     const found = await verify(inner, directory)
     assert.deepEqual([found.code, found.dataFile], [0, 'current'])

@@ -205,7 +205,7 @@ test('an edit that was merged before a crash is not merged again by a node with 
   disk.put(DATA_FILE, Buffer.from(edited))
   disk.put(`${JOURNAL}/data-file.id`, Buffer.from(DOOR))
   const confirmed = { position: 1, hash: 'of what the file was before the edit' }
-  disk.put('/data/.db.json.recollect', Buffer.from(JSON.stringify({ journal: 'journal', confirmed, shown: [] })))
+  disk.put('/data/.recollect/db.json.state', Buffer.from(JSON.stringify({ journal: 'journal', confirmed, shown: [] })))
 
   const journal = memoryJournal('journal', now)
   const item = (n: number) => Document.of({ id: 1, n })

@@ -151,7 +151,7 @@ describe('the file', () => {
     const data = await written(server)
     assert.deepEqual(Object.keys(data), ['a b', 'ä', 'things'])
     assert.equal((await stat(server.file)).mode & 0o777, 0o600)
-    const settled = ['.db.json.recollect', 'db.journal', 'db.json'].sort().join()
+    const settled = ['.recollect', 'db.journal', 'db.json'].sort().join()
     await until('nothing temporary to be left', async () => (await readdir(server.directory)).sort().join() === settled)
   })
 

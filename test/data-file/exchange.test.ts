@@ -10,7 +10,7 @@ import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import type { SimulatedDisk } from '../support/simulated-files.ts'
 
-const REPLACED = '/data/.db.json.recollect.new'
+const REPLACED = '/data/.recollect/db.json.new'
 const FIRST = { things: [0, 1, 2].map((id) => ({ id, n: 0 })) }
 const EAGER = { common: { eagerDataReload: true } }
 const LAZY = { common: { eagerDataReload: false } }
@@ -194,5 +194,5 @@ test('on a real disk an edit right before the replacement is merged', async (t) 
   const served = Object.fromEntries(snapshotOf(engine.views))
   await engine.close()
   assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), served)
-  assert.deepEqual((await readdir(directory)).sort(), ['.db.json.recollect', 'db.journal', 'db.json'])
+  assert.deepEqual((await readdir(directory)).sort(), ['.recollect', 'db.journal', 'db.json'])
 })

@@ -245,12 +245,12 @@ test('a second server on the same file with another journal is rejected, too', a
   const server = await startServer(t, { data: DATA })
   const { code, stderr } = await runToEnd(t, server.directory, [...FLAGS, '--journal', 'other.journal'])
   assert.equal(code, 1, stderr)
-  assert.deepEqual((await readdir(server.directory)).sort(), ['.db.json.recollect', 'db.journal', 'db.json'])
+  assert.deepEqual((await readdir(server.directory)).sort(), ['.recollect', 'db.journal', 'db.json'])
 })
 
 test('without the state file the next start merges differences, if there are any', async (t) => {
   const server = await stopped(t)
-  await rm(join(server.directory, '.db.json.recollect'))
+  await rm(join(server.directory, '.recollect', 'db.json.state'))
   const again = await startServer(t, { directory: server.directory })
   assert.equal((await eventsOf(again)).length, 12)
 })

@@ -116,7 +116,7 @@ test(
     assert.equal(code, 1)
     assert.match(stderr, /has the content that \S+\/db\.json had, and no journal/)
     assert.match(stderr, /rename the journal to \S+\/data\.journal, or \S+\/data\.json back to \S+\/db\.json;/)
-    assert.deepEqual((await readdir(directory)).sort(), ['.db.json.recollect', 'data.json', 'db.journal'])
+    assert.deepEqual((await readdir(directory)).sort(), ['.recollect', 'data.json', 'db.journal'])
 
     await rename(join(directory, 'db.journal'), join(directory, 'data.journal'))
     const moved = await startServer(t, { directory, isBare: true, flags: [...ANY_PORT, 'data.json'] })
@@ -126,7 +126,7 @@ test(
 
     await rename(join(directory, 'data.journal'), join(directory, 'db.journal'))
     await rename(join(directory, 'data.json'), join(directory, 'db.json'))
-    await rm(join(directory, '.data.json.recollect'))
+    await rm(join(directory, '.recollect', 'data.json.state'))
     const back = await startServer(t, { directory, isBare: true, flags: [...ANY_PORT, 'db.json'] })
     assert.equal(((await (await back.fetch('/events')).json()) as unknown[]).length, 3)
   },

@@ -15,7 +15,7 @@ import type { Fault, Operation, SimulatedDisk } from '../support/simulated-files
 /** The journal is elsewhere, as the data file's directory may not be written to. */
 const SETTINGS = { journal: '/journal' }
 const FIRST = { things: [{ id: 0, n: 0, text: 'x'.repeat(2000) }] }
-const STATE = '/data/.db.json.recollect'
+const STATE = '/data/.recollect/db.json.state'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
 

@@ -47,7 +47,7 @@ function countedFiles(written: (bytes: number) => void | Promise<void> = () => {
     count,
     async open(path, how, mode) {
       const file = await nodeFiles.open(path, how, mode)
-      if (how !== 'create' || !path.endsWith('.json.recollect.new')) return file
+      if (how !== 'create' || !path.endsWith('/db.json.new')) return file
       count.files++
       return {
         ...file,
@@ -254,7 +254,7 @@ test('a file that takes more than five seconds is not written at a stop, and an 
   await slow.close()
   assert.ok(clock.ms > 5000 && clock.ms < 10_000, `it was given up after ${clock.ms} ms`)
   assert.equal(await readFile(place.file, 'utf8'), before)
-  assert.equal(await stat(place.file.replace(/db\.json$/, '.db.json.recollect.new')).catch(() => undefined), undefined)
+  assert.equal(await stat(place.file.replace(/db\.json$/, '.recollect/db.json.new')).catch(() => undefined), undefined)
 
   const edited = JSON.parse(before) as { a: object[] }
   edited.a[3] = { id: 3, n: 33 }
@@ -336,7 +336,7 @@ test('a start with a long journal and no data file serves requests before the fi
   const { place, engine } = await opened(t)
   await engine.close()
   await rm(place.file)
-  await rm(place.file.replace(/db\.json$/, '.db.json.recollect'))
+  await rm(place.file.replace(/db\.json$/, '.recollect/db.json.state'))
   let release = (): void => {}
   const released = new Promise<void>((resolve) => {
     release = resolve

@@ -38,7 +38,9 @@ async function run(disk: SimulatedDisk, stop: number, settings: Partial<Settings
 
 /** Whether the state file says that the data file was written, or merged, as it is. */
 function isConfirmed(disk: SimulatedDisk): boolean {
-  const state = JSON.parse(String(disk.bytes('/data/.db.json.recollect') ?? '{}')) as { confirmed?: { hash: string } }
+  const state = JSON.parse(String(disk.bytes('/data/.recollect/db.json.state') ?? '{}')) as {
+    confirmed?: { hash: string }
+  }
   const hash = createHash('sha256').update(disk.bytes(DATA_FILE) ?? '')
   return state.confirmed?.hash === hash.digest('hex')
 }

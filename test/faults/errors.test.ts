@@ -233,7 +233,7 @@ test('a data file that cannot be written never stops the service, which reports 
 
 test('a data file that does not fit on the disk leaves the space that it took to the journal', async () => {
   const disk = diskWith('{"a":[]}')
-  const temporary = '/data/.db.json.recollect.new'
+  const temporary = '/data/.recollect/db.json.new'
   const { engine, failures } = await opened(disk, (operation, path) =>
     path === temporary && operation === 'sync' ? { type: 'error', code: 'ENOSPC' } : undefined,
   )

@@ -137,7 +137,7 @@ test('a start without arguments copies the packaged sample and serves it as its 
   assert.equal((await server.fetch('/api/more', json('POST', {}))).status, 201)
   assert.equal(await server.stop(), 0)
   assert.deepEqual((await readdir(join(directory, 'data'))).sort(), [
-    '.datastore.json.recollect',
+    '.recollect',
     'datastore.journal',
     'datastore.json',
   ])
@@ -279,14 +279,7 @@ test('created files are readable only by the owner, whatever the umask', async (
     assert.equal((await stat(path)).mode & 0o777, entry.isDirectory() ? 0o700 : 0o600, path)
   }
   const names = found.map(({ name }) => name)
-  for (const name of [
-    'db.json',
-    '.db.json.recollect',
-    'lock',
-    'token.secret',
-    '00000000000000000001.ndjson',
-    'store.mdb',
-  ]) {
+  for (const name of ['db.json', '.recollect', 'lock', 'token.secret', '00000000000000000001.ndjson', 'store.mdb']) {
     assert.ok(names.includes(name), name)
   }
 })

@@ -157,6 +157,16 @@ export class SimulatedDisk {
         if (stopped) return new Promise(() => {})
         if (this.#locks.has(path)) return undefined
         this.#locks.add(path)
+        if (!find(path)) {
+          const inode: Inode = {
+            number: ++this.#inodes,
+            bytes: Buffer.of(),
+            durable: Buffer.of(),
+            mode: 0o600,
+            version: 0,
+          }
+          this.#directory(directoryOf(path))?.entries.set(nameOf(path), inode)
+        }
         return {
           release: async () => {
             this.#locks.delete(path)
