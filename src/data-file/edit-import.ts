@@ -93,7 +93,9 @@ export class EditImport {
     for (const { collection, id } of conflicts) {
       this.#log.warn({ collection, id }, REPLACED, TEN_IN_TEN_SECONDS)
     }
-    if (events > 0 || version) log.info({ events, path, basedOn }, 'the data file was imported')
+    const isNew = isStart && basis === 0
+    const message = isNew ? 'a new journal begins with the data file' : 'the data file was imported'
+    if (events > 0 || version) log.info({ events, path, ...(!isNew && { basedOn }) }, message)
     return { basis, events, conflicts, basedOn }
   }
 

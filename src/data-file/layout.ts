@@ -1,133 +1,132 @@
 import { keyOf } from '../collections/item.ts'
 import { holdsObject, itemsIn } from '../collections/stored-items.ts'
 import type { Base, BaseItems } from '../commands/difference.ts'
-import * as CODE from '../json/char-codes.ts'
+import { type JsonChild, type JsonNode, nodeIn } from '../json/nodes.ts'
 import { parseText } from '../json/parse.ts'
-import { END, JsonTokens } from '../json/tokens.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import { isObject, own } from '../json/value.ts'
 
 /** How a data file is laid out: line ends, indentation and, of a file that is kept part by part, its text. */
 export interface Layout {
-  /** A line end, or nothing where the file has one line. */
   readonly eol: string
   /** One step of indentation. */
   readonly unit: string
-  /** The text of the file; empty: only its style is kept. */
-  readonly text: string
-  /** A member `$schema` to begin with, where the text is not kept. */
+  /** The file with its collections and their items; undefined: only its style is kept. */
+  readonly file: TextNode | undefined
+  /** A member `$schema` to begin with, where the file is not kept. */
   readonly schema?: string | undefined
 }
 
-export const DEFAULT_LAYOUT: Layout = { eol: '\n', unit: '  ', text: '' }
+export const DEFAULT_LAYOUT: Layout = { eol: '\n', unit: '  ', file: undefined }
 
 /** From this number of items on, each has a single line: a third of the bytes would be blanks. */
 const MANY_ITEMS = 1000
 
+/** A member of the root by which editors find a JSON Schema. It is no collection. */
 const SCHEMA = '$schema'
 const FIRST_SCHEMA = /^\uFEFF?\s*\{\s*("\$schema"\s*:\s*"(?:[^"\\]|\\.)*")/
+/** File, collections, items. */
+const LEVELS = 2
 
 /** The layout of a file, from its text or, if it is too long to be kept, its beginning. */
 export function layoutOf(beginning: string, isWhole: boolean): Layout {
-  const [, eol = '', unit = ''] = /^\uFEFF?\s*\{[ \t]*(\r?\n)([ \t]*)"/.exec(beginning) ?? []
-  const hasMembers = /^\uFEFF?\s*\{[ \t\r\n]*"/.test(beginning)
-  const style = hasMembers ? { eol, unit } : DEFAULT_LAYOUT
+  const [, eol = '\n', unit = '  '] = /^\uFEFF?\s*\{[ \t]*(\r?\n)([ \t]*)"/.exec(beginning) ?? []
+  if (!isWhole) return { eol, unit, file: undefined, schema: FIRST_SCHEMA.exec(beginning)?.[1] }
+  const file = fileIn(beginning)
   // A file of one line has no layout that anybody reads, and would change as a whole each time.
-  const isOneLine = !beginning.trim().includes('\n')
-  if (isWhole && !isOneLine) return { ...style, text: beginning }
-  return { ...(eol === '' ? DEFAULT_LAYOUT : style), text: '', schema: schemaIn(beginning, isWhole) }
+  if (beginning.trim().includes('\n')) return { eol, unit, file }
+  const found = file?.node.children.find(isSchema(beginning))
+  return { eol, unit, file: undefined, schema: found && beginning.slice(found.begin, found.value.end) }
 }
 
-function schemaIn(beginning: string, isWhole: boolean): string | undefined {
-  if (!isWhole) return FIRST_SCHEMA.exec(beginning)?.[1]
-  const parts = containerIn(beginning.trim(), 0)?.container.parts ?? []
-  const found = parts.find(({ name, value }) => name === SCHEMA && value.startsWith('"'))
-  return found && found.head + found.value
+/** Undefined if the text is not that of a data file: it is being edited. */
+function fileIn(text: string): TextNode | undefined {
+  try {
+    if (!isObject(JSON.parse(text.replace(/^\uFEFF/, '')))) return undefined
+    return { text, node: nodeIn(text.replace(/^\uFEFF/, ' '), LEVELS) }
+  } catch {
+    return undefined
+  }
 }
 
-/** A member of an object or an element of an array, in a text. */
-interface Part {
-  /** The blanks before it. */
-  readonly lead: string
-  /** The name of a member, as it is written, with the colon and blanks; empty for an element. */
-  readonly head: string
-  readonly name: string
-  readonly value: string
+function isSchema(text: string): (child: JsonChild) => boolean {
+  return ({ name, value }) => name === SCHEMA && text[value.begin] === '"'
 }
 
-interface Container {
-  readonly isArray: boolean
-  readonly parts: readonly Part[]
-  /** The blanks before its end. */
-  readonly tail: string
+/** A value with the text in which it is. */
+interface TextNode {
+  readonly text: string
+  readonly node: JsonNode
 }
 
-/** Where a text is: what begins a new line there, and how values are written in a single line. */
-interface Place {
-  /** A line end with the indentation of the container; empty in a container of one line. */
+/** How a new value is written: in lines, or in one line. */
+interface Style {
+  /** A line end with the indentation of the value; empty: in one line. */
   readonly line: string
   readonly unit: string
-  /** Blanks inside the braces of a value in one line. */
+  /** Blanks inside the braces of an object in one line. */
   readonly pad: string
-  /** Blanks after its colons and commas. */
+  /** Blanks after the colons and commas of one line. */
   readonly gap: string
 }
 
 /** The text of a data file in pieces, with the layout of what did not change. `idField` names the id of items. */
 export function* fileText(snapshot: Base, layout: Layout, idField: string): Generator<string> {
-  const { eol, unit, text, schema } = layout
-  const place: Place = { line: eol, unit, pad: eol && ' ', gap: eol && ' ' }
-  const start = /^\uFEFF?\s*/.exec(text)?.[0] ?? ''
-  const old = containerIn(text, start.length)
-  const parts = old?.container.parts ?? []
-  const leadOf = leads(parts, eol + unit)
+  const { eol, unit, file, schema } = layout
+  const { text, node } = file ?? EMPTY
+  const frame = new Frame(file, styleOf(file, { line: eol, unit, pad: ' ', gap: ' ' }))
   const written = new Set<string>()
-  let count = 0
-  const begin = (head: string, part?: Part): string => `${count === 0 ? '' : ','}${leadOf(count++, part)}${head}`
-  yield `${start}{`
-  if (schema !== undefined) yield begin(schema)
-  for (const part of parts) {
-    const items = snapshot.get(part.name)
-    if (items) {
-      written.add(part.name)
-      yield begin(part.head, part)
-      yield* collectionText(items, part.value, inside(place, part.lead), idField)
-    } else if (part.name === SCHEMA && part.value.startsWith('"')) yield begin(part.head + part.value, part)
+  yield `${text.slice(0, node.begin)}{`
+  if (schema !== undefined) yield frame.before(undefined) + schema
+  for (const child of node.children) {
+    const items = snapshot.get(child.name)
+    const head = text.slice(child.begin, child.value.begin)
+    if (items && !written.has(child.name)) {
+      written.add(child.name)
+      yield frame.before(child) + head
+      yield* collectionText(items, { text, node: child.value }, frame.style, idField)
+    } else if (isSchema(text)(child)) yield frame.before(child) + text.slice(child.begin, child.value.end)
   }
   for (const [name, items] of snapshot) {
     if (written.has(name)) continue
-    const line = inside(place, leadOf(count))
-    yield begin(JSON.stringify(name) + colonOf(parts, place))
-    yield* collectionText(items, '', line, idField)
+    yield frame.before(undefined) + frame.head(name)
+    yield* collectionText(items, undefined, frame.style, idField)
   }
-  const tail = old && parts.length > 0 ? old.container.tail : eol
-  yield `${count === 0 ? '' : tail}}${old ? text.slice(old.end) : eol}`
+  yield `${frame.end()}}${file ? text.slice(node.end) : eol}`
 }
 
-function* collectionText(items: BaseItems, text: string, place: Place, idField: string): Generator<string> {
+const EMPTY: TextNode = { text: '', node: { begin: 0, end: 0, kind: 'object', children: [] } }
+
+function* collectionText(
+  items: BaseItems,
+  old: TextNode | undefined,
+  outer: Style,
+  idField: string,
+): Generator<string> {
+  const style = indented(outer)
   if (holdsObject(items)) {
-    for (const item of itemsIn(items)) yield kept(text, item.text, place)
+    for (const item of itemsIn(items)) yield itemText(item.text, old, style)
     return
   }
-  const old = containerIn(text, 0)?.container
-  const parts = old?.isArray ? old.parts : []
-  const sample = parts[0]
-  const leadOf = leads(parts, place.line === '' ? '' : place.line + place.unit)
-  const known = new Map(parts.map((part) => [keyIn(part.value, idField), part]))
+  const list = old?.node.kind === 'array' ? old : undefined
+  const children = list?.node.children ?? []
+  if (list && items.size === 0 && children.length === 0) {
+    yield sliceOf(list)
+    return
+  }
+  const text = list?.text ?? ''
+  const frame = new Frame(list, styleOf(list, style))
+  const known = new Map(children.map((child) => [keyIn(sliceOf({ text, node: child.value }), idField), child]))
+  const sample = children.at(-1)
+  const newStyle = styleOf(sample && whole(text.slice(sample.value.begin, sample.value.end)), indented(frame.style))
   const isLong = !sample && items.size >= MANY_ITEMS
-  let count = 0
   yield '['
   for (const item of itemsIn(items)) {
-    const part = known.get(item.key)
-    const before = leadOf(count, part)
-    const inner = inside(place, before)
-    const value = isLong
-      ? item.text
-      : part
-        ? kept(part.value, item.text, inner)
-        : like(sample?.value, parseText(item.text), inner)
-    yield `${count++ === 0 ? '' : ','}${before}${value}`
+    const child = known.get(item.key)
+    yield frame.before(child)
+    if (child) yield itemText(item.text, { text, node: child.value }, newStyle)
+    else yield isLong ? item.text : printed(whole(item.text), newStyle)
   }
-  yield `${count === 0 ? '' : (old?.parts.length ?? 0) > 0 ? old?.tail : place.line}]`
+  yield `${frame.end()}]`
 }
 
 function keyIn(text: string, idField: string): string | undefined {
@@ -137,136 +136,154 @@ function keyIn(text: string, idField: string): string | undefined {
 }
 
 /** The text of an item or object, as far as it did not change; `wanted` is its JSON. */
-function kept(text: string, wanted: string, place: Place): string {
-  const value = parseText(wanted)
-  if (text === '') return formatted(value, place)
-  const result = edited(text, value, place)
-  // Its members may have another order now.
-  return JSON.stringify(parseText(result)) === wanted ? result : like(text, value, place)
+function itemText(wanted: string, old: TextNode | undefined, style: Style): string {
+  const value = whole(wanted)
+  if (!old) return printed(value, style)
+  const text = sliceOf(old)
+  // Most items did not change.
+  if (JSON.stringify(parseText(text)) === wanted) return text
+  const pieces: string[] = []
+  write(pieces, whole(text), value, style)
+  return pieces.join('')
 }
 
-/** A new value in the manner of another one: in one line or in several. */
-function like(sample: string | undefined, value: JsonValue, place: Place): string {
-  return formatted(value, sample === undefined ? place : withinText(place, sample))
-}
-
-/** A text changed to express another value. */
-function edited(text: string, value: JsonValue, place: Place): string {
-  if (JSON.stringify(parseText(text)) === JSON.stringify(value)) return text
-  const old = containerIn(text, 0)?.container
-  const within = withinText(place, text)
-  if (!old || old.parts.length === 0 || !(old.isArray ? isArray(value) : isObject(value)))
-    return formatted(value, within)
-  const colon = colonOf(old.parts, within)
-  const partOf = new Map(old.parts.map((part) => [part.name, part]))
-  const members = isArray(value)
-    ? value.map((one, index) => ({ head: '', one, part: old.parts[index] }))
-    : Object.entries(value as JsonObject).map(([name, one]) => {
-        return { head: JSON.stringify(name) + colon, one: one as JsonValue, part: partOf.get(name) }
-      })
-  if (members.length === 0) return old.isArray ? '[]' : '{}'
-  const leadOf = leads(old.parts, '')
-  const pieces = members.map(({ head, one, part }, index) => {
-    const lead = leadOf(index, part)
-    const inner = inside(within, lead)
-    return lead + (part?.head ?? head) + (part ? edited(part.value, one, inner) : formatted(one, inner))
-  })
-  const joined = pieces.join(',')
-  return old.isArray ? `[${joined}${old.tail}]` : `{${joined}${old.tail}}`
-}
-
-/** The blanks before the part at an index: its own, unless it was the first one or is it now. */
-function leads(old: readonly Part[], initial: string): (index: number, part?: Part) => string {
-  const [first] = old
-  const last = old.at(-1)
-  return (index, part) => {
-    if (!first || !last) return initial
-    if (index === 0) return first.lead
-    return part && part !== first ? part.lead : last.lead
-  }
-}
-
-/** The colon between a name and its value, with blanks. */
-function colonOf([first]: readonly Part[], { line, gap }: Place): string {
-  if (first) return first.head.slice(first.head.indexOf(':', JSON.stringify(first.name).length))
-  return line === '' ? `:${gap}` : ': '
-}
-
-/** The place of a part, by the blanks before it. */
-function inside(place: Place, lead: string): Place {
-  const newLine = /\r?\n[ \t]*$/.exec(lead)?.[0] ?? ''
-  return { ...place, line: newLine }
-}
-
-/** The place inside a text: a container of one line stays one. */
-function withinText(place: Place, text: string): Place {
-  const isOneLine = /^(?:\[\s*[^\s\]]|\{\s*[^\s}])/.test(text) && !text.includes('\n')
-  if (!isOneLine) return place
-  const gap = /[,:] /.test(text) ? ' ' : ''
-  return { ...place, line: '', pad: /^\{ /.test(text) ? ' ' : '', gap }
-}
-
-function formatted(value: JsonValue, place: Place): string {
-  if (place.line === '') return inOneLine(value, place)
-  return JSON.stringify(value, null, place.unit).replaceAll('\n', place.line)
-}
-
-function inOneLine(value: JsonValue, { pad, gap }: Place): string {
-  const write = (one: JsonValue): string => {
-    if (isArray(one)) return `[${one.map(write).join(`,${gap}`)}]`
-    if (!isObject(one) || Object.keys(one).length === 0) return JSON.stringify(one)
-    const members = Object.entries(one).map(
-      ([name, inner]) => `${JSON.stringify(name)}:${gap}${write(inner as JsonValue)}`,
-    )
-    return `{${pad}${members.join(`,${gap}`)}${pad}}`
-  }
-  return write(value)
-}
-
-/** The object or array that begins at an offset, with its parts; undefined if there is none. */
-function containerIn(text: string, from: number): { readonly container: Container; readonly end: number } | undefined {
-  const tokens = new JsonTokens(text, from)
-  const first = tokens.next()
-  if (first !== CODE.OPEN_BRACE && first !== CODE.OPEN_BRACKET) return undefined
-  const isList = first === CODE.OPEN_BRACKET
-  const parts: Part[] = []
-  for (;;) {
-    const before = tokens.end
-    let code = tokens.next()
-    if (isClosing(code))
-      return { container: { isArray: isList, parts, tail: text.slice(before, tokens.begin) }, end: tokens.end }
-    const begin = tokens.begin
-    let name = ''
-    if (!isList) {
-      name = JSON.parse(text.slice(begin, tokens.end)) as string
-      tokens.next()
-      code = tokens.next()
+/** Writes a value in place of an old one, and keeps the text of what is the same in both. */
+function write(pieces: string[], old: TextNode, value: TextNode, outer: Style): void {
+  const { kind, children } = value.node
+  const isKept = kind === 'other' ? isSame(old, value) : old.node.children.length + children.length === 0
+  if (old.node.kind === kind && isKept) return void pieces.push(sliceOf(old))
+  const style = styleOf(old, outer)
+  if (old.node.kind !== kind || kind === 'other') return void pieces.push(printed(value, style))
+  const frame = new Frame(old, style)
+  const members = kind === 'object' && new Map(old.node.children.map((child) => [child.name, child]))
+  pieces.push(kind === 'array' ? '[' : '{')
+  for (const child of children) {
+    const before = members ? members.get(child.name) : old.node.children[child.index]
+    const inner = { text: value.text, node: child.value }
+    if (before) {
+      pieces.push(frame.before(before), old.text.slice(before.begin, before.value.begin))
+      write(pieces, { text: old.text, node: before.value }, inner, indented(style))
+    } else {
+      pieces.push(frame.before(undefined), members ? frame.head(child.name) : '', printed(inner, indented(style)))
     }
-    const valueBegin = tokens.begin
-    for (let depth = isOpening(code) ? 1 : 0; depth > 0; ) {
-      code = tokens.next()
-      if (code === END) return undefined
-      if (isOpening(code)) depth++
-      else if (isClosing(code)) depth--
-    }
-    const valueEnd = tokens.end
-    parts.push({
-      lead: text.slice(before, begin),
-      head: text.slice(begin, valueBegin),
-      name,
-      value: text.slice(valueBegin, valueEnd),
-    })
-    const after = tokens.next()
-    if (isClosing(after))
-      return { container: { isArray: isList, parts, tail: text.slice(valueEnd, tokens.begin) }, end: tokens.end }
-    if (after === END) return undefined
+  }
+  pieces.push(frame.end(), kind === 'array' ? ']' : '}')
+}
+
+function isSame(a: TextNode, b: TextNode): boolean {
+  const [one, other] = [sliceOf(a), sliceOf(b)]
+  return one === other || JSON.parse(one) === JSON.parse(other)
+}
+
+function whole(text: string): TextNode {
+  return { text, node: nodeIn(text) }
+}
+
+function sliceOf({ text, node }: TextNode): string {
+  return text.slice(node.begin, node.end)
+}
+
+/** The texts around the members of an object or the elements of an array: commas, line ends and indentation. */
+class Frame {
+  readonly style: Style
+  readonly #text: string
+  readonly #old: readonly JsonChild[]
+  readonly #opening: string
+  readonly #separator: string
+  readonly #closing: string
+  readonly #colon: string
+  #isEmpty = true
+
+  /** `style` is that of the old value, if there is one. */
+  constructor(old: TextNode | undefined, style: Style) {
+    const { line, unit, pad, gap } = style
+    const { text, node } = old ?? EMPTY
+    const { children } = node
+    const [first, last, isArray] = [children[0], children.at(-1), node.kind === 'array']
+    this.style = style
+    this.#text = text
+    this.#old = children
+    this.#opening = first ? text.slice(node.begin + 1, first.begin) : line === '' ? (isArray ? '' : pad) : line + unit
+    this.#closing = last ? text.slice(last.value.end, node.end - 1) : line === '' ? (isArray ? '' : pad) : line
+    const separator = last && last.index > 0 ? this.#before(last) : `,${line === '' ? gap : this.#opening}`
+    this.#separator = separator.split(',').map(withoutEmptyLines).join(',')
+    this.#colon = first?.name !== undefined && !isArray ? text.slice(first.nameEnd, first.value.begin) : `:${gap}`
+  }
+
+  /** What comes before an old child, or a new one. */
+  before(child: JsonChild | undefined): string {
+    const isFirst = this.#isEmpty
+    this.#isEmpty = false
+    if (isFirst) return this.#opening
+    return child && child.index > 0 ? this.#before(child) : this.#separator
+  }
+
+  /** A new name with its colon. */
+  head(name: string): string {
+    return JSON.stringify(name) + this.#colon
+  }
+
+  end(): string {
+    return this.#isEmpty ? '' : this.#closing
+  }
+
+  #before({ index, begin }: JsonChild): string {
+    return this.#text.slice(this.#old[index - 1]?.value.end, begin)
   }
 }
 
-function isOpening(code: number): boolean {
-  return code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET
+function withoutEmptyLines(blanks: string): string {
+  return lastLineOf(blanks) ?? blanks.slice(0, 1)
 }
 
-function isClosing(code: number): boolean {
-  return code === CODE.CLOSE_BRACE || code === CODE.CLOSE_BRACKET
+/** The last line end in blanks, with the indentation after it; undefined if there is none. */
+function lastLineOf(blanks: string): string | undefined {
+  const end = blanks.lastIndexOf('\n')
+  return end < 0 ? undefined : blanks.slice(blanks[end - 1] === '\r' ? end - 1 : end)
+}
+
+/** The style of an old value: its line ends and indentation, or the blanks in its one line. */
+function styleOf(old: TextNode | undefined, outer: Style): Style {
+  const { text, node } = old ?? EMPTY
+  const [first, last] = [node.children[0], node.children.at(-1)]
+  if (!first || !last) return outer
+  const inner = lastLineOf(text.slice(node.begin + 1, first.begin))
+  if (inner === undefined) {
+    const pad = node.kind === 'object' && first.begin > node.begin + 1 ? ' ' : ''
+    const gap = /[,:] /.test(text.slice(first.begin, Math.min(node.end, first.begin + MOST_LOOKED_AT))) ? ' ' : ''
+    return { ...outer, line: '', pad, gap }
+  }
+  const line = lastLineOf(text.slice(last.value.end, node.end - 1)) ?? outer.line
+  const isDeeper = inner.length > line.length && inner.startsWith(line)
+  return { ...outer, line, unit: isDeeper ? inner.slice(line.length) : outer.unit }
+}
+
+/** Characters of a line in which the blanks after a colon or comma are looked for. */
+const MOST_LOOKED_AT = 200
+
+/** The style of what is inside a value. */
+function indented(style: Style): Style {
+  return style.line === '' ? style : { ...style, line: style.line + style.unit }
+}
+
+function printed({ text, node }: TextNode, style: Style): string {
+  const pieces: string[] = []
+  print(pieces, text, node, style)
+  return pieces.join('')
+}
+
+function print(pieces: string[], text: string, node: JsonNode, style: Style): void {
+  const { kind, children } = node
+  if (children.length === 0) return void pieces.push(text.slice(node.begin, node.end))
+  const { line, unit, gap } = style
+  const isArray = kind === 'array'
+  const pad = isArray ? '' : style.pad
+  const inner = indented(style)
+  pieces.push(isArray ? '[' : '{')
+  for (const { index, begin, nameEnd, value } of children) {
+    pieces.push(index > 0 ? ',' : '', line === '' ? (index > 0 ? gap : pad) : line + unit)
+    if (!isArray) pieces.push(text.slice(begin, nameEnd), line === '' ? `:${gap}` : ': ')
+    print(pieces, text, value, inner)
+  }
+  pieces.push(line === '' ? pad : line, isArray ? ']' : '}')
 }

@@ -101,9 +101,9 @@ export async function removeTemporary(files: Files, dataFile: string): Promise<v
   if (await files.stat(path)) await files.remove(path)
 }
 
-/** The error for a journal that is missing although the data file shows events of it; undefined if it shows none. */
+/** The error for a journal that is missing although the data file was written from it; undefined if it was not yet. */
 export function missingJournal(dataFile: string, state: StateFile): JournalMismatch | undefined {
-  if (lastPositionIn(state) === 0) return undefined
+  if (!state.confirmed && !state.pending) return undefined
   return new JournalMismatch(
     `${dataFile} was written from the journal ${state.journal}, up to position ${lastPositionIn(state)}, and there is no journal. ` +
       'Put it back, or start with --accept-journal to begin a new one from the data file.',

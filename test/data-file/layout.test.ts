@@ -49,16 +49,22 @@ const AS_STATE = {
   empty: [],
 }
 
+const COMMA_FIRST = `{ "posts":
+    [ { "id": 1, "title": "a", "tags": ["x", "y"] }
+    , { "id": 2
+      , "title": "b"
+      , "author": { "name": "ada" }
+      }
+    ]
+}`
+
 test('a file whose state did not change is the same', () => {
-  for (const text of [
-    BY_HAND,
-    BY_HAND.replaceAll('\n', '\r\n'),
-    BY_HAND.trim(),
-    `\uFEFF${BY_HAND}`,
-    JSON.stringify(AS_STATE),
-  ]) {
+  for (const text of [BY_HAND, BY_HAND.replaceAll('\n', '\r\n'), BY_HAND.trim(), `\uFEFF${BY_HAND}`]) {
     assert.equal(rewritten(text, AS_STATE), text)
   }
+  assert.equal(rewritten(COMMA_FIRST, { posts: [FIRST, SECOND] }), COMMA_FIRST)
+  const blanks = '{"a": [ ], "o": { },\n "b": [\n\n]}'
+  assert.equal(rewritten(blanks, { a: [], o: {}, b: [] }), blanks)
 })
 
 test('a changed field changes its line', () => {
@@ -68,6 +74,23 @@ test('a changed field changes its line', () => {
   assert.equal(deep, BY_HAND.replace('"ada"', '"bob"'))
   const inObject = rewritten(BY_HAND, { ...AS_STATE, profile: { name: 'new', colors: [1, 2, 3] } })
   assert.deepEqual(changedLines(BY_HAND, inObject), ['        "name": "new"', '        "colors": [ 1, 2, 3 ]'])
+})
+
+test('a comma at the beginning of a line stays there', () => {
+  const edited = rewritten(COMMA_FIRST, { posts: [FIRST, { ...SECOND, title: 'new', more: 1 }, { id: 3, title: 'c' }] })
+  assert.deepEqual(changedLines(COMMA_FIRST, edited), [
+    '      , "title": "new"',
+    '      , "more": 1',
+    '    , { "id": 3, "title": "c" }',
+  ])
+})
+
+test('blank lines are kept, and not repeated for new items', () => {
+  const text = '{\n  "a": [\n    { "id": 1 },\n\n\n    { "id": 2 }\n  ]\n}\n'
+  assert.equal(
+    rewritten(text, { a: [{ id: 1 }, { id: 2 }, { id: 3 }] }),
+    text.replace('{ "id": 2 }', '{ "id": 2 },\n    { "id": 3 }'),
+  )
 })
 
 test('new items and members are written as those beside them', () => {
@@ -90,10 +113,10 @@ test('new items and members are written as those beside them', () => {
     '    "fresh": []',
   ])
   assert.equal(
-    rewritten('{"a":[{"id":1}]}', { a: [{ id: 1 }, { id: 2, b: [1] }], c: {} }),
-    '{"a":[{"id":1},{"id":2,"b":[1]}],"c":{}}',
+    rewritten('{\n"a":[{"id":1}]}', { a: [{ id: 1 }, { id: 2, b: [1] }], c: {} }),
+    '{\n"a":[{"id":1},{"id":2,"b":[1]}],\n"c":{}}',
   )
-  assert.equal(rewritten('{"a": [{"id": 1}]}', { a: [{ id: 2, b: 1 }] }), '{"a": [{"id": 2, "b": 1}]}')
+  assert.equal(rewritten('{"a": [{"id": 1}\n]}', { a: [{ id: 2, b: 1 }] }), '{"a": [{"id": 2, "b": 1}\n]}')
   const tabs = rewritten('{\r\n\t"a": []\r\n}\r\n', { a: [{ id: 1 }] })
   assert.equal(tabs, '{\r\n\t"a": [\r\n\t\t{\r\n\t\t\t"id": 1\r\n\t\t}\r\n\t]\r\n}\r\n')
 })
@@ -101,11 +124,18 @@ test('new items and members are written as those beside them', () => {
 test('a removed item or collection leaves the rest as it was', () => {
   assert.deepEqual(changedLines(BY_HAND, rewritten(BY_HAND, { ...AS_STATE, posts: [SECOND] })), [])
   assert.equal(
-    rewritten('{ "a": [{ "id": 1 }, { "id": 2 }], "b": {} }\n', { a: [{ id: 2 }] }),
+    rewritten('{ "a": [{ "id": 1 }, { "id": 2 }],\n "b": {} }\n', { a: [{ id: 2 }] }),
     '{ "a": [{ "id": 2 }] }\n',
   )
   assert.equal(rewritten(BY_HAND, {}), '{\n    "$schema": "./db.schema.json"\n}\n')
-  assert.equal(rewritten('{"a":[{"id":1}]}', {}), '{}')
+  assert.equal(rewritten('{"a":[\n{"id":1}]}', {}), '{}')
+})
+
+test('a file of one line is indented, and keeps its $schema', () => {
+  assert.equal(
+    rewritten('{"a":[{"id":1}],"$schema":"./x.json"}', { a: [{ id: 2 }] }),
+    '{\n  "$schema":"./x.json",\n  "a": [\n    {\n      "id": 2\n    }\n  ]\n}\n',
+  )
 })
 
 test('a file without members, or a new one, is indented by two spaces, with a line for each item of a large collection', () => {
@@ -177,7 +207,10 @@ test('a rewritten file shows exactly the new state, whatever its layout and the 
       assert.equal(JSON.stringify(found[name]), JSON.stringify(value), `${round}: ${text}\n${result}`)
     }
     assert.deepEqual(Object.keys(found).sort(), Object.keys(mixed).sort())
-    assert.equal(rewritten(result, mixed), result)
+    // A file of one line is indented at the first occasion.
+    const again = rewritten(result, mixed)
+    if (result.trim().includes('\n')) assert.equal(again, result)
+    assert.equal(rewritten(again, mixed), again)
   }
 })
 

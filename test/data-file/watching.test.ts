@@ -113,7 +113,7 @@ async function watching(prepare: (watcher: FileWatcher) => void = () => {}) {
     },
   }
   const settled = async () => void reported++
-  const watcher = new FileWatcher({ files, path: '/data/db.json', schedule: clock.schedule, settled })
+  const watcher = new FileWatcher({ files, path: '/data/db.json', schedule: clock.schedule, lookMs: 500, settled })
   prepare(watcher)
   await watcher.begin()
   const set = (value: string | undefined) => {

@@ -166,7 +166,7 @@ test('a flipped bit is corruption, named by segment, offset and position, and no
       opened.refused,
     )
     assert.deepEqual(opened.disk.bytes(SEGMENT), damaged)
-    assert.deepEqual(opened.disk.list(DIRECTORY), ['00000000000000000001.ndjson'])
+    assert.deepEqual(opened.disk.list(DIRECTORY), ['00000000000000000001.ndjson', 'lock'])
   }
 })
 

@@ -129,6 +129,7 @@ export class SimulatedDisk {
       },
       rename: async (from, to) => {
         await at('rename', from)
+        if (this.#directory(from)) return this.#renameDirectory(from, to)
         const inode = existing(from)
         this.#directory(directoryOf(from))?.entries.delete(nameOf(from))
         this.#directory(directoryOf(to))?.entries.set(nameOf(to), inode)
@@ -210,6 +211,14 @@ export class SimulatedDisk {
   }
 
   /** Puts durable bytes in a file, as if they had always been there. */
+  #renameDirectory(from: string, to: string): void {
+    for (const [path, directory] of [...this.#directories]) {
+      if (path !== from && !path.startsWith(`${from}/`)) continue
+      this.#directories.delete(path)
+      this.#directories.set(to + path.slice(from.length), directory)
+    }
+  }
+
   put(path: string, bytes: Buffer): void {
     this.#make(directoryOf(path))
     const inode: Inode = { number: ++this.#inodes, bytes, durable: bytes, mode: 0o644, version: 0 }

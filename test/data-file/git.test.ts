@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { until } from '../support/deadline.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+
+const SEGMENT = '00000000000000000001.ndjson'
+const DATA = { posts: [{ id: 1, title: 'a' }] }
+
+const ONE = {
+  skip:
+    ofOneServer('the files of one server are looked at') ||
+    (spawnSync('git', ['--version']).status !== 0 && 'git is not installed'),
+}
+
+function git(directory: string, ...args: readonly string[]): string {
+  const identity = ['-c', 'user.name=A', '-c', 'user.email=a@example.com']
+  const { status, stdout, stderr } = spawnSync('git', [...identity, ...args], { cwd: directory, encoding: 'utf8' })
+  assert.equal(status, 0, stderr)
+  return stdout
+}
+
+/** A server in a new repository, with one write. */
+async function served(t: TestContext): Promise<RunningServer> {
+  const directory = await temporaryDirectory(t)
+  git(directory, 'init', '--quiet')
+  await writeFile(join(directory, 'db.json'), JSON.stringify(DATA, null, 2))
+  const server = await startServer(t, { directory })
+  assert.equal((await server.fetch('/api/posts/1', json('PATCH', { title: 'b' }))).status, 204)
+  return server
+}
+
+/** A clone of what is committed after `files` were added. */
+async function cloned(t: TestContext, server: RunningServer, ...files: readonly string[]): Promise<string> {
+  git(server.directory, 'add', '--force', ...files)
+  git(server.directory, 'commit', '--quiet', '--message', 'data')
+  const directory = join(await temporaryDirectory(t), 'clone')
+  git(server.directory, 'clone', '--quiet', server.directory, directory)
+  return directory
+}
+
+async function eventTypes(server: RunningServer): Promise<readonly string[]> {
+  const events = (await (await server.fetch('/events')).json()) as { type: string }[]
+  return events.map(({ type }) => type)
+}
+
+test('git sees the data file alone, while a server runs and afterwards', ONE, async (t) => {
+  const server = await served(t)
+  await until('the file', () => readFileSync(server.file, 'utf8').includes('"b"'))
+  const status = (): string => git(server.directory, 'status', '--porcelain', '--untracked-files=all')
+  assert.equal(status(), '?? db.json\n')
+  assert.equal(await server.stop(), 0)
+  assert.equal(status(), '?? db.json\n')
+})
+
+test('a committed data file begins a new journal, and one line of the log says so', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const clone = await startServer(t, { directory: await cloned(t, server, 'db.json') })
+  assert.deepEqual(await (await clone.fetch('/api/posts')).json(), [{ id: 1, title: 'b' }])
+  assert.deepEqual(await eventTypes(clone), ['CollectionCreated', 'ItemCreated'])
+  const lines = clone.stderr().split('\n')
+  assert.equal(lines.filter((line) => /new journal/.test(line)).length, 1, clone.stderr())
+})
+
+test('segments that were committed are set aside unchanged in a clone, and a new journal begins', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const committed = await readFile(join(directory, 'db.journal', SEGMENT))
+  const clone = await startServer(t, { directory })
+  assert.equal((await clone.fetch('/api/posts', json('POST', { title: 'c' }))).status, 201)
+  assert.match(clone.stderr(), /"level":40[^\n]*db\.journal is now \S+db\.journal\.aside, and a new one begins/)
+  assert.deepEqual(await readFile(join(directory, 'db.journal.aside', SEGMENT)), committed)
+  assert.deepEqual(await eventTypes(clone), ['CollectionCreated', 'ItemCreated', 'ItemCreated'])
+  assert.equal(await clone.stop(), 0)
+  assert.doesNotMatch(git(directory, 'status', '--porcelain', '--untracked-files=all'), /\?\?/)
+})
+
+test('--accept-journal continues with segments that were committed', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const clone = await startServer(t, { directory, flags: ['--accept-journal'] })
+  assert.deepEqual(await eventTypes(clone), await eventsIn(server.directory))
+  assert.ok(!(await readdir(directory)).includes('db.journal.aside'))
+})
+
+async function eventsIn(directory: string): Promise<readonly string[]> {
+  const [, ...lines] = (await readFile(join(directory, 'db.journal', SEGMENT), 'utf8')).trim().split('\n')
+  return lines.flatMap((line) => Array.from(line.matchAll(/"type":"(\w+)"/g), ([, type = '']) => type))
+}
+
+test('files of earlier releases beside the data file are moved to where git does not see them', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const { directory } = server
+  const state = join(directory, '.recollect', 'db.json.state')
+  const text = await readFile(state, 'utf8')
+  await rename(state, join(directory, '.db.json.recollect'))
+  await rm(join(directory, '.recollect'), { recursive: true })
+  await rename(join(directory, 'db.journal'), join(directory, 'elsewhere'))
+  const { code, stderr } = await runToEnd(t, directory, ['--file', 'db.json', '--port', '0'])
+  assert.equal(code, 1)
+  assert.match(stderr, /there is no journal/)
+
+  await rename(join(directory, 'elsewhere'), join(directory, 'db.journal'))
+  const again = await startServer(t, { directory })
+  assert.deepEqual(await eventTypes(again), ['CollectionCreated', 'ItemCreated', 'ItemPatched'])
+  assert.deepEqual((await readdir(directory)).sort(), ['.git', '.recollect', 'db.journal', 'db.json'])
+  assert.deepEqual(JSON.parse(await readFile(state, 'utf8')), JSON.parse(text))
+})
+
+test('a directory that has rules for git keeps them', ONE, async (t) => {
+  const directory = await temporaryDirectory(t)
+  git(directory, 'init', '--quiet')
+  await mkdir(join(directory, 'db.journal'))
+  await writeFile(join(directory, 'db.journal', '.gitignore'), 'lock\n')
+  await writeFile(join(directory, 'db.json'), JSON.stringify(DATA))
+  await startServer(t, { directory })
+  assert.equal(await readFile(join(directory, 'db.journal', '.gitignore'), 'utf8'), 'lock\n')
+})
+
+test('an edit without --watch is logged once, with what merges it', ONE, async (t) => {
+  const server = await served(t)
+  await until('the file', () => readFileSync(server.file, 'utf8').includes('"b"'))
+  const logged = (): number => server.stderr().split('db.json was edited').length - 1
+  for (const title of ['edited', 'again']) {
+    await writeFile(server.file, JSON.stringify({ posts: [{ id: 1, title }] }))
+    await until('the message', () => logged() > 0)
+  }
+  assert.equal((await server.fetch('/api/posts/1', json('PATCH', { n: 1 }))).status, 204)
+  assert.match(
+    server.stderr(),
+    /POST \/admin\/reload or the next start merges the edit, and --watch merges edits at once/,
+  )
+  assert.equal((await server.fetch('/admin/reload', { method: 'POST' })).status, 200)
+  assert.equal(logged(), 1)
+})
