@@ -85,7 +85,7 @@ const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
     default: 'wwwroot, or public with --json-server',
   },
   settings: { value: '<path>', text: 'the configuration file', default: 'appsettings.json' },
-  'accept-journal': { text: 'continue with a journal that does not fit the data file' },
+  'accept-journal': { text: 'start although the journal does not fit the data file; another journal is set aside' },
 }
 
 /** The commands, without that of a remote journal. `--help` and the checks of arguments are generated from here. */

@@ -210,7 +210,7 @@ class Frame {
     this.#colon = first?.name !== undefined && !isArray ? text.slice(first.nameEnd, first.value.begin) : `:${gap}`
   }
 
-  /** What comes before an old child, or a new one. */
+  /** The text before an old child, or before a new one. */
   before(child: JsonChild | undefined): string {
     const isFirst = this.#isEmpty
     this.#isEmpty = false

@@ -95,6 +95,34 @@ async function eventsIn(directory: string): Promise<readonly string[]> {
   return lines.flatMap((line) => Array.from(line.matchAll(/"type":"(\w+)"/g), ([, type = '']) => type))
 }
 
+test(
+  'a branch that is checked out is merged at once with --watch, and a conflict marker changes nothing',
+  ONE,
+  async (t) => {
+    const server = await served(t)
+    await until('the file', () => readFileSync(server.file, 'utf8').includes('"b"'))
+    assert.equal(await server.stop(), 0)
+    const { directory, file } = server
+    git(directory, 'add', 'db.json')
+    git(directory, 'commit', '--quiet', '--message', 'first')
+    git(directory, 'checkout', '--quiet', '-b', 'other')
+    await writeFile(file, (await readFile(file, 'utf8')).replace('"b"', '"of the branch"'))
+    git(directory, 'commit', '--quiet', '--all', '--message', 'second')
+    git(directory, 'checkout', '--quiet', '-')
+
+    const watching = await startServer(t, { directory, flags: ['--watch'] })
+    const title = async (): Promise<string> =>
+      ((await (await watching.fetch('/api/posts/1')).json()) as { title: string }).title
+    assert.equal(await title(), 'b')
+    git(directory, 'checkout', '--quiet', 'other')
+    await until('the branch', async () => (await title()) === 'of the branch')
+    const text = await readFile(file, 'utf8')
+    await writeFile(file, text.replace(/^.*of the branch.*$/m, '<<<<<<< HEAD\n$&\n=======\n>>>>>>> other'))
+    await until('the message', () => /not imported[^\n]*line \d+/.test(watching.stderr()))
+    assert.equal(await title(), 'of the branch')
+  },
+)
+
 test('files of earlier releases beside the data file are moved to where git does not see them', ONE, async (t) => {
   const server = await served(t)
   assert.equal(await server.stop(), 0)

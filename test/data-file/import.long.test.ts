@@ -157,7 +157,7 @@ test('a journal without its first segment is rejected as damaged, with or withou
   }
 })
 
-test('the journal of another file is rejected with both names; when the start is to go on, it is set aside', async (t) => {
+test('the journal of another file is rejected with both names; --accept-journal sets it aside', async (t) => {
   const server = await stopped(t)
   const other = await startServer(t, { data: { things: [{ id: 99, name: 'other' }] } })
   await other.stop()
@@ -240,7 +240,7 @@ test('a second server on the same file with another journal is rejected, too', a
   assert.deepEqual((await readdir(server.directory)).sort(), ['.recollect', 'db.journal', 'db.json'])
 })
 
-test('without the state file a start goes on if the data file shows the end of the journal', async (t) => {
+test('a journal without the state file is accepted if the data file shows its end', async (t) => {
   const server = await stopped(t)
   await rm(join(server.directory, '.recollect', 'db.json.state'))
   const again = await startServer(t, { directory: server.directory })
@@ -248,7 +248,7 @@ test('without the state file a start goes on if the data file shows the end of t
   await goesOn(t, again)
 })
 
-test('without the state file another data file is rejected, as the journal may have lost its end', async (t) => {
+test('a journal without the state file is rejected if it may have lost its end', async (t) => {
   const server = await stopped(t)
   await rm(join(server.directory, '.recollect', 'db.json.state'))
   const segment = join(journalOf(server), SEGMENT)
