@@ -83,10 +83,34 @@ async function jsonOf(read: ReadBytes, path: string, size: number): Promise<Buff
   const text = bytes.subarray(0, await read(bytes)).toString()
   try {
     const { default: JSON5 } = await import('json5')
-    return Buffer.from(JSON.stringify(JSON5.parse(text, refuseInfinite)))
+    const value = JSON5.parse(text, refuseInfinite)
+    refuseDuplicates(text, (name) => Object.keys(JSON5.parse(`{${name}:0}`))[0] as string)
+    return Buffer.from(JSON.stringify(value))
   } catch (error) {
     const message = `The data file ${path} is not well-formed JSON5: ${(error as Error).message.replace('JSON5: ', '')}`
     throw new NotJson('Invalid', `${message}.`, [{ pointer: '', message }])
+  }
+}
+
+/** The tokens of JSON5 that tell where members are: comments, texts, names, brackets and colons. Numbers look like names. */
+const JSON5_TOKEN =
+  /\/\/[^\n\r\u2028\u2029]*|\/\*[\s\S]*?\*\/|"[^"\\]*(?:\\[\s\S][^"\\]*)*"|'[^'\\]*(?:\\[\s\S][^'\\]*)*'|[{}[\],:]|[^\s\uFEFF{}[\],:"'/]+/g
+
+/** Refuses a member that an object of well-formed JSON5 has twice, as json5 drops the first one. */
+function refuseDuplicates(text: string, nameOf: (token: string) => string): void {
+  const objects: Set<string>[] = []
+  let last = ''
+  for (const [token] of text.matchAll(JSON5_TOKEN)) {
+    if (token.startsWith('/')) continue
+    if (token === '{') objects.push(new Set())
+    else if (token === '}') objects.pop()
+    else if (token === ':') {
+      const names = objects.at(-1) as Set<string>
+      const name = nameOf(last)
+      if (names.has(name)) throw new Error(`${JSON.stringify(name)} is given twice in one object`)
+      names.add(name)
+    }
+    last = token
   }
 }
 

@@ -11,7 +11,7 @@ const TEXT = `// The first posts.
 {
   $schema: './posts.schema.json',
   posts: [
-    { id: 1, title: 'first', views: +0x10, },
+    { id: 1, title: 'first', views: +0x10, }, // id: once
   ],
 }
 `
@@ -45,11 +45,13 @@ test('a JSON5 file is read, and merged after an edit, but not written', { skip }
   assert.match(server.stderr(), /JSON5: it is read, and not written/)
 })
 
-test('a JSON5 file with a mistake, with a number that JSON has not, or of more than a mebibyte is refused', async (t) => {
+test('a JSON5 file with a mistake, a member given twice, or a number that JSON has not, or of more than a mebibyte is refused', async (t) => {
   const directory = await temporaryDirectory(t)
   for (const [text, why] of [
     ['{posts: [}', /not well-formed JSON5: invalid character '}' at 1:10/],
     ['{posts: [{n: NaN}]}', /n is NaN, which JSON cannot express/],
+    ['{posts: [{id: 1}], /* once : more */ "posts": []}', /"posts" is given twice in one object/],
+    ["{posts: [{id: 1, a: {b: ':'}, 'b' /* : */ : 2, '\\x62': 3}]}", /"b" is given twice in one object/],
     [
       `{posts: [] /*${'x'.repeat(1024 * 1024)}*/}`,
       /at most 1048576 bytes, and this one 1048592: make a JSON file of it/,
