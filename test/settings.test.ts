@@ -640,7 +640,7 @@ test('some flags are short for a setting, and exclude it', () => {
     maxMs: 50,
   })
   assert.deepEqual([delay.dataStore.idField, delay.api.foreignKeySuffix], ['_id', '_id'])
-  mistakes({ argv: ['--delay', '30001'] }, /Simulate\.Delay\.MinMs .* to 30000/, /MaxMs/)
+  mistakes({ argv: ['--delay', '30001'] }, /^The flag --delay must be an integer from 0 to 30000, not "?30001"?\.$/)
 })
 
 test('--json-server changes the defaults of other settings, which go first when they are given', () => {
@@ -657,7 +657,14 @@ test('--json-server changes the defaults of other settings, which go first when 
   ])
   assert.deepEqual(settings({ argv: ['--json-server', '-p', '0'] }).urls, [{ host: 'localhost', port: 0 }])
   assert.equal(settings({ argv: ['--json-server', '--urls', 'http://localhost:81'] }).urls[0]?.port, 81)
+  const configured = settings({ env: { Api__Compatibility: 'json-server' } })
+  assert.deepEqual(
+    [configured.urls, configured.staticDefault, configured.common.eagerDataReload],
+    [[{ host: 'localhost', port: 3000 }], 'public', true],
+  )
+  assert.equal(settings({ argv: ['--json-server', '--Common.EagerDataReload', 'false'] }).common.eagerDataReload, false)
   const plain = settings({ argv: ['db.json'] })
+  assert.equal(plain.staticDefault, 'wwwroot')
   assert.deepEqual([plain.edits.mode, plain.api.clientIdsOnPost, plain.api.reset], ['merge', false, false])
 })
 

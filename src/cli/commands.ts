@@ -40,8 +40,8 @@ const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
     text: 'refuse all writes and merge no edits of the data file',
   },
   'json-server': {
-    sets: () => ({ 'Api.Compatibility': 'json-server', 'Common.EagerDataReload': 'true' }),
-    text: 'behave as json-server does where the two differ; --watch is part of it',
+    sets: () => ({ 'Api.Compatibility': 'json-server' }),
+    text: 'behave as json-server does where the two differ; the port, --watch and other defaults change with it',
   },
   id: {
     value: '<name>',

@@ -20,6 +20,8 @@ import { type FileStreams, statics } from './statics.ts'
 export interface AppOptions extends FastFrontOptions {
   readonly gate: Gate
   readonly corsCredentials: boolean
+  /** As messages name the addresses of collections. */
+  readonly collectionsAt: string
   readonly contentSecurityPolicy: string
   /** The directory of static files; undefined for none. */
   readonly wwwroot: string | undefined
@@ -100,7 +102,7 @@ function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
 }
 
 /** Runs the steps before the route, and the route as their last one: the router's, or a file. */
-function throughPipeline({ pipeline, bodyBytes, memory }: AppOptions): Middleware {
+function throughPipeline({ pipeline, bodyBytes, memory, collectionsAt }: AppOptions): Middleware {
   const readForm = formBody()
   return async (ctx, next) => {
     const request: HttpRequest = new HttpRequest(ctx.req, ctx.res, memory, {
@@ -119,7 +121,7 @@ function throughPipeline({ pipeline, bodyBytes, memory }: AppOptions): Middlewar
     ctx.state.exchange = { request, reply }
     const route = async (): Promise<void> => {
       await next()
-      if (reply.status === 0 && ctx.status === 404 && ctx.body === undefined) throw nothingAt(request)
+      if (reply.status === 0 && ctx.status === 404 && ctx.body === undefined) throw nothingAt(request, collectionsAt)
     }
     await pipeline.run([...pipeline.access, route], request, reply)
     setHeaders(ctx, reply.headers)
@@ -138,8 +140,8 @@ function isPreflight({ method, headers }: IncomingMessage): boolean {
   return Boolean(headers.origin) && Boolean(headers['access-control-request-method'])
 }
 
-function nothingAt({ base, path }: HttpRequest): Refusal {
-  return new Refusal('NotFound', `Nothing is served at ${base}${path}; collections are at ${base}/api/<collection>.`)
+function nothingAt({ base, path }: HttpRequest, collectionsAt: string): Refusal {
+  return new Refusal('NotFound', `Nothing is served at ${base}${path}; collections are at ${base}${collectionsAt}.`)
 }
 
 function setHeaders(ctx: Context, headers: readonly string[]): void {

@@ -39,6 +39,7 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
     bodyBytes: settings.limits.bodyBytes,
     observe: observing(requestTimes, log, limitedLog, settings.log.slowMs),
     corsCredentials: settings.cors.credentials,
+    collectionsAt: settings.api.compatibility === 'json-server' ? '/<collection>' : '/api/<collection>',
     contentSecurityPolicy: settings.http.contentSecurityPolicy,
     streams: new FileStreams(context.descriptors.files),
     log: limitedLog,

@@ -78,14 +78,14 @@ export function parseFlags(
     const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
     if (!isBoolean) found.push(`The flag --${one} has no value.`)
   }
+  const setBy = new Map<string, string>()
   for (const [one, { sets }] of flags) {
     const value = parsed[one] === true ? 'true' : texts.get(one)
     if (!sets || value === undefined) continue
     for (const [setting, text] of Object.entries(sets(value))) {
-      // Two flags may agree.
-      if (given.has(setting) || (entries.get(setting) ?? text) !== text)
-        found.push(`--${one} stands for --${setting}; give one of them.`)
+      if (given.has(setting)) found.push(`--${one} stands for --${setting}; give one of them.`)
       entries.set(setting, text)
+      setBy.set(setting, one)
     }
   }
   const [file, ...others] = parsed._
@@ -99,7 +99,7 @@ export function parseFlags(
     if (!has(one) && !has('help')) found.push(`recollect ${name} needs --${one}.`)
   }
   mistakes.push(...new Set(found))
-  const subject = (setting: string): string => `The flag --${setting}`
+  const subject = (setting: string): string => `The flag --${setBy.get(setting) ?? setting}`
   return { isText: true, subject, entries, text: (flag) => texts.get(flag), has }
 }
 

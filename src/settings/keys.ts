@@ -66,7 +66,7 @@ export const KEYS = {
   'Api.Compatibility': choice(
     'none',
     ['none', 'json-server'],
-    'json-server: behave as it does where the two differ, as --json-server does; other defaults change with it',
+    'json-server: behave as it does where the two differ, as --json-server does; the port and other defaults change with it',
   ),
   'Api.ForeignKeySuffix': fieldName(
     'Id',
@@ -101,7 +101,10 @@ export const KEYS = {
   ),
   'Http.KeepAliveSeconds': integer(65, 1, 'seconds that a connection stays open between two requests', 3600),
   'Http.Routes': text('', 'a JSON file of other addresses and the ones that they stand for, as --routes'),
-  'Http.Static': text('', 'the directory of files beside the packaged pages; when empty, ./wwwroot'),
+  'Http.Static': text(
+    '',
+    'the directory of files beside the packaged pages; when empty, ./wwwroot, or ./public as json-server',
+  ),
   'Simulate.Delay.Enabled': boolean('requests below /api are answered late'),
   'Simulate.Delay.Methods': methods(METHODS, 'the methods of requests that are delayed; HEAD is delayed as GET is'),
   'Simulate.Delay.MinMs': integer(500, 0, 'milliseconds that a request is delayed at least', MOST_DELAY_MS),
@@ -180,6 +183,7 @@ export const KEYS = {
 
 /** The defaults that `Api.Compatibility` changes. */
 export const JSON_SERVER_DEFAULTS: Readonly<Partial<Record<string, unknown>>> = {
+  'Common.EagerDataReload': true,
   'DataFile.Edits': 'replace',
   'Api.ClientIdsOnPost': true,
   'Api.Reset': true,

@@ -21,9 +21,11 @@ export class BadSettings extends Error {
   readonly mistakes: readonly string[]
 
   constructor(mistakes: readonly string[]) {
-    super(mistakes.join('\n'))
+    // A flag that stands for several settings makes the same mistake in each.
+    const all = [...new Set(mistakes)]
+    super(all.join('\n'))
     this.name = 'BadSettings'
-    this.mistakes = mistakes
+    this.mistakes = all
   }
 }
 
@@ -44,7 +46,8 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
   const sources = readSources(flags, context, keys, mistakes)
   const values = new SettingValues(sources.values, keys)
   const schemas = readSchemas(values, context, mistakes)
-  const urls = addressesOf(flags, mistakes)
+  const isJsonServer = values.get('Api.Compatibility') === 'json-server'
+  const urls = addressesOf(flags, isJsonServer, mistakes)
   const authentication = authenticationOf(values)
   checkUnique(authentication, mistakes)
   // Invalid accounts are missing here.
@@ -89,7 +92,7 @@ export function readSettings(flags: ParsedFlags, context: SettingsContext, mista
     cors: values.section('Cors'),
     http: { ...values.section('Http'), routes },
     /** The directory of static files in the working directory, where none is named. */
-    staticDefault: flags.has('json-server') ? 'public' : 'wwwroot',
+    staticDefault: isJsonServer ? 'public' : 'wwwroot',
     limits: values.section('Limits'),
     simulation: {
       delay: values.section('Simulate.Delay'),

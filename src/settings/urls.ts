@@ -12,9 +12,13 @@ const JSON_SERVER_PORT = '3000'
 export const DEFAULT_URL = `http://${DEFAULT_HOST}:${DEFAULT_PORT}`
 
 /** The addresses of --urls, or the one of --host and --port. */
-export function addressesOf(flags: Pick<ParsedFlags, 'text' | 'has'>, mistakes: string[]): readonly Address[] {
+export function addressesOf(
+  flags: Pick<ParsedFlags, 'text'>,
+  isJsonServer: boolean,
+  mistakes: string[],
+): readonly Address[] {
   const [urls, host, sent] = [flags.text('urls'), flags.text('host'), flags.text('port')]
-  const port = sent ?? (flags.has('json-server') && urls === undefined ? JSON_SERVER_PORT : undefined)
+  const port = sent ?? (isJsonServer && urls === undefined ? JSON_SERVER_PORT : undefined)
   if (host === undefined && port === undefined) return parseUrls(urls ?? DEFAULT_URL, mistakes)
   if (urls !== undefined) mistakes.push('Give either --urls, or --host and --port.')
   return parseHostAndPort(host, port, mistakes)
