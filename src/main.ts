@@ -2,6 +2,7 @@
 import { createHook } from 'node:async_hooks'
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline/promises'
 import { text } from 'node:stream/consumers'
 import { hashPassword } from './access/passwords.ts'
 import { helpText } from './cli/commands.ts'
@@ -135,22 +136,22 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   process.on('SIGINT', end)
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
   if (isTextFormat(settings.log.format, isTerminal)) process.stdout.write(addressesAt(service.urls[0] ?? ''))
-  if (settings.snapshots !== undefined) offerSnapshots(service, settings.snapshots)
+  if (settings.snapshots !== undefined) void offerSnapshots(service, settings.snapshots)
 }
 
 /** Writes a snapshot whenever `s` and Enter are typed, as json-server 0.17 does. */
-function offerSnapshots(service: Service, directory: string): void {
+async function offerSnapshots(service: Service, directory: string): Promise<void> {
   process.stdout.write(`  Type s and Enter to write a snapshot to ${directory}\n`)
   // There may be no terminal to read from.
   process.stdin.on('error', () => {})
-  process.stdin.setEncoding('utf8').on('data', (typed: string) => {
-    if (typed.trim().toLowerCase() !== 's') return
+  for await (const line of createInterface(process.stdin)) {
+    if (line.trim().toLowerCase() !== 's') continue
     const path = join(directory, `db-${Date.now()}.json`)
-    service.writeSnapshot(path).then(
+    await service.writeSnapshot(path).then(
       () => process.stdout.write(`Saved snapshot to ${path}\n`),
       (error: Error) => process.stderr.write(`recollect: ${error.message}\n`),
     )
-  })
+  }
 }
 
 /** Whether the process has a controlling terminal. */

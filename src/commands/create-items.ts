@@ -4,13 +4,13 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { bytesOfEvent } from '../events/journal.ts'
 import type { Document } from '../json/document.ts'
 import { firstAt } from '../json/paths.ts'
-import { type JsonObject, own } from '../json/value.ts'
+import type { JsonObject } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { idBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
-import { decideItem, isEvents } from './decide.ts'
+import { decideItem, isEvents, wantedId } from './decide.ts'
 import { BYTES } from './edit.ts'
 import { itemWithSameKey, withDefault, withId } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
@@ -126,7 +126,7 @@ export async function notCreatedBefore(
     if (turn.isOver) await turn.next()
     const event = created.at(next)
     if ('item' in one) {
-      const wanted = rules.clientIdsOnPost && event?.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
+      const wanted = event?.type === 'ItemCreated' ? wantedId(one.item, rules) : undefined
       const isId = event && (wanted === undefined || keyOf(wanted as string) === keyOf(event.id))
       if (isId && isResult(one.item, event, rules)) {
         next++

@@ -172,13 +172,19 @@ export function singleObject(name: string): Refusal {
 }
 
 function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
-  const wanted = own(body, rules.idField)
-  if (!rules.clientIdsOnPost || wanted === undefined) return newIdOf(collection, rules)
+  const wanted = wantedId(body, rules)
+  if (wanted === undefined) return newIdOf(collection, rules)
   const id = acceptableId(wanted, rules)
   if (isItem(collection.get(keyOf(id)))) {
     throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
   }
   return id
+}
+
+/** The id that POST keeps. json-server takes null and an empty text for none. */
+export function wantedId(body: JsonObject, { clientIdsOnPost, idField, jsonServer }: Rules): JsonValue | undefined {
+  const sent = clientIdsOnPost ? own(body, idField) : undefined
+  return jsonServer && (sent === null || sent === '') ? undefined : sent
 }
 
 function newIdOf(collection: CollectionState, { jsonServer }: Rules): ItemId {

@@ -69,6 +69,7 @@ const ORDER = [
   'sockets',
   // Wakes event streams, and requests that wait for a position.
   'arrivals',
+  'shadowed',
 ] as const
 
 type AppliedProjections = Readonly<Partial<Record<(typeof ORDER)[number], Projection>>>

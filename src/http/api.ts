@@ -4,13 +4,10 @@ import { Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
 import { CollectionReads, RelatedCollections } from './collection-reads.ts'
 import { createCollection, deleteItems, replaceAll } from './collections.ts'
-import { type HttpRequest, type Resource, refuseMethod, type Step } from './exchange.ts'
+import { type HttpRequest, type Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
 import { ItemReads, ItemWrites } from './items.ts'
 import { COLLECTION, methodsOf, OBJECT } from './openapi/routes.ts'
 import { apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
-
-/** POST has a route as well: its 409 explains what objects support instead. */
-const OBJECT_METHODS = methodsOf('/api/{collection}', {}, OBJECT)
 
 /** `/api`: the collections and their items. */
 export function apiResources(options: ApiOptions): readonly Resource[] {
@@ -21,13 +18,23 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
   const isObject = ({ path }: Pick<HttpRequest, 'path'>): boolean => isObjectPath(path, options.views)
   const { isJsonServer } = options
   const listMethods = methodsOf('/api/{collection}', { isJsonServer }, COLLECTION)
-  /** As json-server, which has no such request. */
-  const ofLists = (write: Step): Step => (isJsonServer ? refuseWholeList : write)
-  const create = ofLists((request, reply) => createCollection(request, reply, options.handler))
-  const deleteAny = ofLists((request, reply) => deleteItems(request, reply, options))
+  /** POST has a route as well: its 409 explains what objects support instead. */
+  const objectMethods = methodsOf('/api/{collection}', { isJsonServer }, OBJECT)
+  /** json-server has no such request. */
+  const unlessJsonServer = (write: Step): Step => (isJsonServer ? refuseWhole : write)
+  const create = unlessJsonServer((request, reply) => createCollection(request, reply, options.handler))
+  const deleteAny = unlessJsonServer((request, reply) =>
+    isObject(request) ? writes.deleteObject(request, reply) : deleteItems(request, reply, options),
+  )
   const writeInside: Step = (request, reply) => writes.writeInside(request, reply, isObject(request))
   return [
-    { path: '/api', routes: everythingSteps(options) },
+    {
+      path: '/api',
+      routes: {
+        GET: (request, reply) => names(request, reply, options),
+        POST: unlessJsonServer((request, reply) => replaceAll(request, reply, options)),
+      },
+    },
     {
       path: '/api/:collection',
       routes: {
@@ -37,10 +44,9 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
         PUT: (request, reply) => (isObject(request) ? writes.replace(request, reply) : create(request, reply)),
         PATCH: (request, reply) =>
           isObject(request) ? writes.patch(request, reply) : refuseMethod(request, reply, listMethods),
-        DELETE: (request, reply) =>
-          isObject(request) ? writes.deleteObject(request, reply) : deleteAny(request, reply),
+        DELETE: deleteAny,
       },
-      methodsAt: (path) => (isObject({ path }) ? OBJECT_METHODS : listMethods),
+      methodsAt: (path) => (isObject({ path }) ? objectMethods : listMethods),
     },
     {
       path: '/api/:collection/:id',
@@ -63,25 +69,20 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
   ]
 }
 
-function refuseWholeList({ method, path }: HttpRequest): never {
-  const why = 'json-server has no such request. Without Api.Compatibility it writes the whole collection'
-  throw new Refusal('NotFound', `There is no ${method} of the list ${path}: ${why}.`)
+function refuseWhole({ method, path }: HttpRequest): never {
+  const why = 'json-server has no such request. Without Api.Compatibility it writes all that is there'
+  throw new Refusal('NotFound', `There is no ${method} of ${path}: ${why}.`)
 }
 
-/** The names of all collections, and the replacement of all of them. */
-function everythingSteps(options: ApiOptions): Resource['routes'] {
+/** The names of all collections. */
+async function names(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
   const { views, past, limits } = options
-  return {
-    GET: async (request, reply) => {
-      const parameters = parametersOf(request, limits)
-      refuseMisspelt(parameters, [AS_OF])
-      const at = await readPosition(parameters, reply, options)
-      reply.position = at ?? views.position
-      const names = JSON.stringify(at === undefined ? views.names() : await past.names(at, request))
-      reply.tagged(request, { tag: tagOf(names), text: names })
-    },
-    POST: (request, reply) => replaceAll(request, reply, options),
-  }
+  const parameters = parametersOf(request, limits)
+  refuseMisspelt(parameters, [AS_OF])
+  const at = await readPosition(parameters, reply, options)
+  reply.position = at ?? views.position
+  const text = JSON.stringify(at === undefined ? views.names() : await past.names(at, request))
+  reply.tagged(request, { tag: tagOf(text), text })
 }
 
 /** Whether the path is that of a single object, existing or deleted. */

@@ -5,7 +5,7 @@ import { BodyAwareResponse } from './unread-requests.ts'
  * First segments of the server's own paths. If a base path begins with one of them, it is impossible to tell whether a
  * proxy has stripped it.
  */
-const OWN = [
+export const OWN_PATHS: readonly string[] = [
   ...['api', 'events', 'admin', 'health', 'metrics', 'token', 'logout', 'openapi.json', 'swagger'],
   ...['ws', 'socket.io', 'pages', 'client', 'uplot'],
 ]
@@ -21,7 +21,7 @@ export function parseBasePath(text: string): string | undefined {
 }
 
 export function isOwnPath(path: string): boolean {
-  return OWN.includes(path.split('/')[1] ?? '')
+  return OWN_PATHS.includes(path.split('/')[1] ?? '')
 }
 
 /** The path below which clients reach the server: the setting, or X-Forwarded-Prefix of a trusted proxy. */

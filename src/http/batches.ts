@@ -6,13 +6,13 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { ApiOptions } from './api-options.ts'
-import { type Body, beginsAsList, decodeBatch, gatherBody, parseBody, readBody, readBytes } from './bodies.ts'
+import { type Body, beginsAsList, decodeBatch, gatherBody, mediaTypeOf, parseBody, readJson } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
 import { WriteHints } from './hints.ts'
 import { onFirstUse } from './late-modules.ts'
-import { FORM_TYPE, JSON_TYPE, NDJSON_TYPE, parameterIn } from './media-types.ts'
+import { JSON_TYPE, NDJSON_TYPE, parameterIn } from './media-types.ts'
 import { problemIn } from './problems.ts'
 import { originOf, prefers, refuseIgnored } from './requests.ts'
 
@@ -38,12 +38,10 @@ export class Batches {
   async read(request: HttpRequest): Promise<PostBody> {
     const { bodyBytes, batchBytes } = this.#options.limits
     const { headers } = request
-    const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
-    const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
-    const source = { headers, bytes: () => gatherBody(request, limits) }
-    const isForm = this.#options.isJsonServer && headers['content-type']?.startsWith(FORM_TYPE)
-    if (isForm) return readBody(request, [], this.#options)
-    const { bytes, type } = await readBytes(source, TYPES)
+    const isBatch = ([NDJSON_TYPE, CSV_TYPE] as readonly string[]).includes(mediaTypeOf(headers['content-type']))
+    const limits = { bytes: isBatch ? batchBytes : bodyBytes, listBytes: batchBytes }
+    const source = { method: request.method, headers, bytes: () => gatherBody(request, limits) }
+    const { bytes, type } = await readJson(source, TYPES, this.#options)
     if (type === JSON_TYPE && !beginsAsList(bytes))
       return { bytes, type, json: await parseBody(bytes, request, this.#options) }
     return this.#batchOf(type, bytes, request)

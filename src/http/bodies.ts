@@ -37,8 +37,23 @@ export class UnsupportedBody extends Refusal {
  * JSON does not allow and does not expose the text.
  */
 export async function readBody(source: BodySource, types: readonly string[], options: ParseOptions): Promise<Body> {
-  const { bytes, type } = await readBytes(source, options.isJsonServer ? [...types, FORM_TYPE] : types)
-  return { bytes, type, json: await parseBody(type === FORM_TYPE ? jsonOfForm(bytes) : bytes, source, options) }
+  const { bytes, type } = await readJson(source, types, options)
+  return { bytes, type, json: await parseBody(bytes, source, options) }
+}
+
+/**
+ * The bytes of a body of one of the types. For json-server a form is accepted as well, and becomes JSON, and so does no
+ * body, except of PUT, which would remove all fields.
+ */
+export async function readJson(
+  source: Pick<HttpRequest, 'method' | 'headers' | 'bytes'>,
+  types: readonly string[],
+  { isJsonServer }: Pick<ParseOptions, 'isJsonServer'>,
+): Promise<SentBody> {
+  if (!isJsonServer) return readBytes(source, types)
+  const none = source.method === 'PUT' ? undefined : { bytes: Buffer.from('{}'), type: JSON_TYPE }
+  const sent = await readBytes(source, [...types, FORM_TYPE], none)
+  return sent.type === FORM_TYPE ? { bytes: jsonOfForm(sent.bytes), type: JSON_TYPE } : sent
 }
 
 export interface ParseOptions extends Pick<ApiOptions, 'turns'>, Partial<Pick<ApiOptions, 'isJsonServer'>> {
@@ -47,14 +62,17 @@ export interface ParseOptions extends Pick<ApiOptions, 'turns'>, Partial<Pick<Ap
 
 const MOST_FIELDS = 1000
 
-/** The JSON of a form, as json-server 0.17 reads it: all values are text, or lists of text. */
+/**
+ * The JSON of a form, as json-server 0.17 reads it: all values are text, or lists of text. JSON is left as it is: curl
+ * gives it this type unless another one is named, and a form encodes the brackets that JSON begins with.
+ */
 export function jsonOfForm(bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
-  const fields = parseForm(text, undefined, undefined, { maxKeys: MOST_FIELDS + 1 })
-  if (Object.keys(fields).length > MOST_FIELDS) {
+  if (/^\s*[[{]/.test(text)) return bytes
+  if (text.split('&', MOST_FIELDS + 1).length > MOST_FIELDS) {
     throw new Refusal('Invalid', `The form has more than ${MOST_FIELDS} fields; send JSON.`)
   }
-  return Buffer.from(JSON.stringify(fields))
+  return Buffer.from(JSON.stringify(parseForm(text, undefined, undefined, { maxKeys: MOST_FIELDS })))
 }
 
 /** Parses a JSON body in its turn, as a long one takes up to 20 ms, and holds memory for it. */
@@ -70,31 +88,37 @@ export function parseBody(
   })
 }
 
-type BodySource = Pick<HttpRequest, 'headers' | 'bytes' | 'memoryFor'>
+type BodySource = Pick<HttpRequest, 'method' | 'headers' | 'bytes' | 'memoryFor'>
+type SentBody = Pick<Body, 'bytes' | 'type'>
 
-/** The bytes of a body of one of the types; at least one. */
+/** The bytes of a body of one of the types, at least one; `none` stands for no body. */
 export async function readBytes(
   { headers, bytes }: Pick<BodySource, 'headers' | 'bytes'>,
   types: readonly string[],
-): Promise<Pick<Body, 'bytes' | 'type'>> {
-  if (!hasBody(headers)) throw noBody()
+  none?: SentBody,
+): Promise<SentBody> {
+  if (!hasBody(headers)) return none ?? refuseNoBody()
   const type = checkedType(headers['content-type'] ?? '', types)
   const read = await bytes()
-  if (read.length === 0) throw noBody()
-  return { bytes: read, type }
+  return read.length === 0 ? (none ?? refuseNoBody()) : { bytes: read, type }
 }
 
 export function hasBody(headers: BodySource['headers']): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
-function noBody(): Refusal {
-  return new Refusal('Invalid', 'The request has no body; JSON was expected.')
+function refuseNoBody(): never {
+  throw new Refusal('Invalid', 'The request has no body; JSON was expected.')
+}
+
+/** The media type of a Content-Type, without its parameters. */
+export function mediaTypeOf(header = ''): string {
+  return (header.split(';', 1)[0] as string).trim().toLowerCase()
 }
 
 function checkedType(header: string, types: readonly string[]): string {
   if (header === JSON_TYPE && types.includes(header)) return header
-  const [type = ''] = header.split(';', 1).map((part) => part.trim().toLowerCase())
+  const type = mediaTypeOf(header)
   const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`
   const accepted = types.join(', ')
   const asking = types.includes(JSON_PATCH_TYPE) ? 'Accept-Patch' : 'Accept'

@@ -16,7 +16,7 @@ import {
   apiSegments,
   asksForPast,
   noCollection,
-  parametersOf,
+  parametersOfRead,
   readPosition,
   refuseMisspelt,
   timeOfAsOf,
@@ -40,7 +40,7 @@ export class CollectionReads {
 
   /** GET at the path of a collection or single object. */
   get(request: HttpRequest, reply: Reply): void | Promise<void> {
-    const { views, limits } = this.#options
+    const { views } = this.#options
     const [name] = apiSegments(request.path) as [string]
     reply.vary('Accept')
     const present = views.find(name)
@@ -51,7 +51,7 @@ export class CollectionReads {
       if (!reply.isNotModified(request, tagAt(this.#options, name, present.position))) replyPage(reply, cached)
       return
     }
-    return this.list(request, reply, name, parametersOf(request, limits))
+    return this.list(request, reply, name, parametersOfRead(request, this.#options))
   }
 
   /** GET of a collection or single object with these parameters. */

@@ -26,6 +26,7 @@ import {
   originOf,
   type Preference,
   parametersOf,
+  parametersOfRead,
   parseUnchangedSince,
   prefers,
   readPosition,
@@ -58,7 +59,7 @@ export class ItemReads {
   async getValue(request: HttpRequest, reply: Reply): Promise<void> {
     const { views, past, limits, idField } = this.#options
     const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
-    const parameters = parametersOf(request, limits)
+    const parameters = parametersOfRead(request, this.#options)
     const isNested = this.#hasNested(segments.at(-1) ?? '')
     if (!isNested) refuseMisspelt(parameters, [AS_OF, ...EMBEDDING])
     const at = await readPosition(parameters, reply, this.#options)

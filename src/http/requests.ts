@@ -5,7 +5,7 @@ import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { momentOf, parseMoment, type Timeline } from '../projections/moment.ts'
-import { DEPENDENT } from '../query/json-server.ts'
+import { DEPENDENT, heeded } from '../query/json-server.ts'
 import {
   bytesOfParameters,
   FLAG,
@@ -17,6 +17,7 @@ import {
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Asker } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 
 const PREFIX = '/api/'
@@ -174,6 +175,15 @@ export function parametersOf(
   const parsed = parseParameters(querystring, parameters)
   if (querystring.length > SHORT_CHARACTERS) request.memoryFor('queries').hold(bytesOfParameters(parsed))
   return parsed
+}
+
+/** The parameters of a GET of items. */
+export function parametersOfRead(
+  request: HttpRequest,
+  { limits, isJsonServer }: Pick<ApiOptions, 'limits' | 'isJsonServer'>,
+): readonly Parameter[] {
+  const parameters = parametersOf(request, limits)
+  return isJsonServer ? heeded(parameters) : parameters
 }
 
 /** Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. */

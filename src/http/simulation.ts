@@ -41,7 +41,7 @@ const MOST_DELAY_MS = 30_000
 export function delayAsAsked(wait: Wait = pause): Step {
   return ({ incoming: { url = '' } }) => {
     const end = url.indexOf('?')
-    if (end < 0 || !url.includes(DELAY, end)) return
+    if (end < 0) return
     const ms = Number.parseFloat(new URLSearchParams(url.slice(end + 1)).get(DELAY) ?? '')
     if (ms > 0) return wait(Math.min(ms, MOST_DELAY_MS))
   }

@@ -91,6 +91,25 @@ interface Comparison {
   readonly values: readonly string[]
 }
 
+/**
+ * The parameters of a read that json-server itself acts on. It takes those without a value for absent, and a page below the
+ * first for the first; `callback` is for JSONP.
+ */
+export function heeded(parameters: readonly Parameter[]): readonly Parameter[] {
+  const valued = parameters.filter(({ name, value }) => value !== '' || !Object.hasOwn(INSTEAD, name))
+  const has = (wanted: string): boolean => valued.some(({ name }) => name === wanted)
+  const isIgnored = ({ name, value }: Parameter): boolean =>
+    name === 'callback' ||
+    (name === WHERE && value === '{}') ||
+    (name === ORDER && !has(SORT)) ||
+    (name === '_limit' && has('_end'))
+  return valued
+    .filter((parameter) => !isIgnored(parameter))
+    .map((parameter) =>
+      parameter.name === '_page' && Number(parameter.value) < 1 ? { ...parameter, value: '1' } : parameter,
+    )
+}
+
 /** The conditions of `_where={"views":{"gt":100},"or":[{"author":{"name":{"eq":"ada"}}}]}` of 1.0; undefined without it. */
 export function whereOf(parameters: readonly Parameter[]): Where | undefined {
   const [sent, ...more] = parameters.filter(({ name }) => name === WHERE)
@@ -102,7 +121,8 @@ export function whereOf(parameters: readonly Parameter[]): Where | undefined {
   } catch {
     throw wrongWhere('is not well-formed JSON')
   }
-  if (violationOf(value)) throw wrongWhere('is nested too deeply')
+  const violation = violationOf(value)
+  if (violation) throw wrongWhere(`is refused: ${violation.message}`)
   return whereAt(value, [])
 }
 
@@ -180,7 +200,7 @@ export function dependentsOf(parameters: readonly Parameter[]): readonly string[
   return [...new Set(valuesOf(parameters, DEPENDENT))]
 }
 
-/** Suggestions for json-server's parameters, understood or not. */
+/** What each of json-server's parameters of a read looks like. */
 const INSTEAD: Readonly<Record<string, string>> = {
   _where: '_where={"views":{"gt":100}}',
   _sort: '_sort=-views or sort=-views',
@@ -194,7 +214,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
   _expand: '_expand=post',
 }
 
-/** The likely meaning of a parameter that names no field: one of json-server's, understood or not, or a misspelling of it. */
+/** The likely meaning of a parameter that names no field: a misspelt one of json-server's. */
 export function insteadOf(name: string): string | undefined {
   if (!name.startsWith('_')) return undefined
   const meant = Object.hasOwn(INSTEAD, name) ? name : mostSimilar(name, Object.keys(INSTEAD))

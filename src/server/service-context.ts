@@ -8,6 +8,7 @@ import { ClockWatch } from './clock-watch.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 import { type ServiceDependencies, shareDescriptors } from './platform.ts'
 import { SettingsReload } from './settings-reload.ts'
+import { ShadowedCollections } from './shadowed-collections.ts'
 
 /** Shared by routes, sockets and the HTTP server. */
 export type ServiceContext = Awaited<ReturnType<typeof openContext>>
@@ -19,6 +20,9 @@ export async function openContext(engine: Engine, settings: Settings, dependenci
   const limitedLog = new LimitedLog(dependencies.log, dependencies.elapsedMs)
   const gate = await openGate(settings, engine.tokens, { ...dependencies, log: limitedLog })
   const { readSettings: read } = dependencies
+  const isAtRoot = settings.api.compatibility === 'json-server'
+  const shadowed = isAtRoot ? new ShadowedCollections(engine.views, limitedLog) : undefined
+  if (shadowed) engine.bus.add({ shadowed })
   const settingsReload = new SettingsReload({ settings, read, gate, schemas: engine.schemas, log: limitedLog })
   return {
     engine,
@@ -31,6 +35,7 @@ export async function openContext(engine: Engine, settings: Settings, dependenci
     warnings: (): readonly string[] => [
       ...warningsOf(settingsReload.settings, readOnly !== undefined),
       ...simulationWarnings(settings.simulation),
+      ...(shadowed?.warnings() ?? []),
       ...engine.warnings,
     ],
     /** The message for attempts to write, if nothing can be written. */

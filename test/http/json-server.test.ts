@@ -83,6 +83,8 @@ test('POST keeps the id that is sent, and continues with text after text and wit
   assert.match(String(await idOf('texts', {})), /^[\w-]{11}$/)
   assert.deepEqual([await idOf('texts', { id: 'b' }), await idOf('texts', { id: 9 })], ['b', 9])
   assert.equal(await idOf('texts', { id: 'a' }), 409)
+  assert.deepEqual([await idOf('numbers', { id: null }), await idOf('numbers', { id: '' })], [9, 10])
+  assert.equal(await idOf('numbers', { id: 0 }), 0)
   const [, batch] = await read(server, 'texts', json('POST', [{}, {}]))
   assert.equal(new Set((batch as { ids: readonly string[] }).ids).size, 2)
   const replacing = await startServer(t, { data, flags: ['--json-server', '--Api.ClientIdsOnPost', 'false'] })
@@ -124,12 +126,14 @@ test('the root needs the same role as /api', async (t) => {
   assert.deepEqual([await statusOf(json('POST', {})), await statusOf(json('POST', {}, headers))], [401, 403])
 })
 
-test('no request deletes a whole collection, or creates one', async (t) => {
+test('no request deletes or replaces a whole collection or a single object, or creates one', async (t) => {
   const server = await serve(t, ['--Api.UpsertOnPut', 'true'])
   for (const [path, init] of [
     ['posts', { method: 'DELETE' }],
     ['posts?title=first', { method: 'DELETE' }],
     ['posts?all=true', { method: 'DELETE' }],
+    ['profile', { method: 'DELETE' }],
+    ['', json('POST', { a: [] })],
     ['posts', { method: 'PUT' }],
     ['new', { method: 'PUT' }],
     ['new', json('POST', { a: 1 })],
@@ -142,6 +146,9 @@ test('no request deletes a whole collection, or creates one', async (t) => {
   }
   assert.deepEqual((await read(server, ''))[1], ['posts', 'comments', 'profile'])
   assert.deepEqual((await read(server, 'posts'))[1], BLOG.posts)
+  assert.deepEqual((await read(server, 'profile'))[1], BLOG.profile)
+  const allowed = async (path: string) => (await server.fetch(path, { method: 'OPTIONS' })).headers.get('Allow')
+  assert.equal(await allowed('/api/profile'), 'GET, HEAD, PUT, PATCH, OPTIONS')
   assert.equal((await read(server, 'posts/9', json('PUT', { a: 1 })))[0], 201)
 })
 
@@ -162,8 +169,84 @@ test('a form is read as an item of texts, except from pages of other origins', a
   const fields = Array.from({ length: 1001 }, (_, index) => `f${index}=1`).join('&')
   assert.equal((await read(server, 'posts', form('POST', fields)))[0], 400)
   assert.equal((await read(server, 'posts', form('POST', 'title=x', { Origin: 'http://elsewhere.example' })))[0], 403)
+  const repeated = Array.from({ length: 1001 }, () => 'tag=1').join('&')
+  assert.equal((await read(server, 'posts', form('POST', repeated)))[0], 400)
+  const spelt = { method: 'POST', body: 'title=x', headers: { 'Content-Type': ' Application/X-WWW-Form-Urlencoded' } }
+  assert.deepEqual(await read(server, 'posts', spelt), [201, { id: 4, title: 'x' }])
+  const similar = { ...spelt, headers: { 'Content-Type': 'application/x-www-form-urlencodedX' } }
+  assert.equal((await read(server, 'posts', similar))[0], 415)
   const plain = await startServer(t, { data: BLOG })
   assert.equal((await read(plain, 'posts', form('POST', 'title=x')))[0], 415)
+})
+
+test('JSON that is sent as a form is read as JSON', async (t) => {
+  const server = await serve(t)
+  const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
+  const send = (method: string, path: string, body: string) => read(server, path, { method, headers, body })
+  assert.deepEqual(await send('POST', 'posts', '{"title":"n & m"}'), [201, { id: 3, title: 'n & m' }])
+  assert.deepEqual(await send('POST', 'posts', ' [{"title":"a"},{"title":"b"}]'), [201, { ids: [4, 5] }])
+  assert.deepEqual(await send('PATCH', 'posts/3', '{"views":1}'), [200, { id: 3, title: 'n & m', views: 1 }])
+  assert.deepEqual(await send('PUT', 'posts/3', '{"title":"m"}'), [200, { id: 3, title: 'm' }])
+  assert.equal((await send('POST', 'posts', '{"title":'))[0], 400)
+})
+
+test('no body is an empty object, except of PUT', async (t) => {
+  const server = await serve(t)
+  const empty = { 'Content-Type': 'application/json' }
+  assert.deepEqual(await read(server, 'posts', { method: 'POST' }), [201, { id: 3 }])
+  assert.deepEqual(await read(server, 'posts', { method: 'POST', headers: empty, body: '' }), [201, { id: 4 }])
+  assert.deepEqual(await read(server, 'posts/3/comments', { method: 'POST' }), [201, { id: 4, postId: 3 }])
+  assert.deepEqual(await read(server, 'posts/1', { method: 'PATCH' }), [200, BLOG.posts[0]])
+  assert.equal((await read(server, 'posts/1', { method: 'PUT' }))[0], 400)
+  const plain = await startServer(t, { data: BLOG })
+  assert.equal((await read(plain, 'posts', { method: 'POST' }))[0], 400)
+})
+
+test('parameters without a value are absent, and those that json-server ignores are ignored', async (t) => {
+  const server = await serve(t)
+  const idsAt = async (search: string): Promise<unknown> => {
+    const [status, found] = await read(server, `comments?${search}`)
+    const items = Array.isArray(found) ? found : ((found as { data?: unknown[] }).data ?? [])
+    return status === 200 ? items.map((item) => (item as { id: number }).id) : status
+  }
+  for (const search of [
+    ...['_sort=', '_order=', '_order=desc', '_page=', '_per_page=', '_limit=', '_start=', '_end='],
+    ...['_where=', '_where={}', '_embed=', '_expand=', '_sort=&_order=desc', '_sort=id&_order=', 'callback=show'],
+  ]) {
+    assert.deepEqual(await idsAt(search), [1, 2, 3], search)
+  }
+  assert.deepEqual(await idsAt('_page=0&_limit=2'), [1, 2])
+  assert.deepEqual(await idsAt('_page=-3&_per_page=2'), [1, 2])
+  assert.deepEqual(await idsAt('_start=1&_end=2&_limit=9'), [2])
+  assert.deepEqual(await read(server, 'posts/1?_embed=&callback=show'), [200, BLOG.posts[0]])
+  for (const search of ['_page=abc', '_limit=-1', '_where=x', '_embed=comments&_embed=nothing']) {
+    assert.equal(await idsAt(search), 400, search)
+  }
+  const plain = await startServer(t, { data: BLOG })
+  assert.deepEqual((await read(plain, 'comments?callback=show'))[1], [])
+})
+
+test('messages name the addresses and the reasons of what was sent', async (t) => {
+  const server = await serve(t)
+  const detailOf = async (path: string) => ((await (await server.fetch(path)).json()) as { detail: string }).detail
+  assert.match(await detailOf('/nothing'), /collections are at \/<collection>\./)
+  assert.match(await detailOf('/posts?_where={"__proto__":{"eq":1}}'), /_where is refused: .*__proto__/)
+  assert.match(await detailOf('/posts?_where={"views":{"eq":1e400}}'), /_where is refused: .*too large/)
+  assert.match(
+    await detailOf(`/posts?_where=${'{"a":'.repeat(300)}1${'}'.repeat(300)}`),
+    /_where is refused: Nesting deeper/,
+  )
+})
+
+test('a collection with the name of a path of the server is logged, at the start and when it appears', async (t) => {
+  const server = await serve(t)
+  const data = { ...BLOG, events: [{ id: 1 }] }
+  await writeFile(server.file, JSON.stringify(data))
+  const line = /The collection \\?"events\\?" is served at \/api\/events only/g
+  await until('the warning', async () => server.stderr().match(line)?.length === 1)
+  await server.stop()
+  const again = await startServer(t, { directory: server.directory, flags: ['--json-server'] })
+  assert.equal(again.stderr().match(line)?.length, 1)
 })
 
 test('_delay is no filter', async (t) => {
@@ -265,7 +348,7 @@ test('s and Enter write a snapshot to the directory that --snapshots names', asy
   await writeFile(join(directory, 'db.json'), JSON.stringify(BLOG))
   const server = spawnServer(t, directory, { hasInput: true, flags: ['--json-server', '--snapshots', 'shots'] })
   await server.listening()
-  server.process.stdin?.write('s\n')
+  server.process.stdin?.write('x\ns\n')
   const [, path = ''] = (await server.printed(/Saved snapshot to (.*)\n/)) ?? []
   assert.match(path, /shots.db-\d+\.json$/)
   assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')), BLOG)

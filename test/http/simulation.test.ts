@@ -110,6 +110,7 @@ test('a request is delayed as it asks, for thirty seconds at most', async () => 
     '',
     '?_delay=20',
     '?a=1&_delay=1.5',
+    '?%5Fdelay=7',
     '?_delay=-1',
     '?_delay=x',
     '?my_delay=9',
@@ -117,5 +118,5 @@ test('a request is delayed as it asks, for thirty seconds at most', async () => 
   ]) {
     await step(apiRequest(`/api/things${search}`), new Reply())
   }
-  assert.deepEqual(waitsMs, [20, 1.5, 30_000])
+  assert.deepEqual(waitsMs, [20, 1.5, 7, 30_000])
 })

@@ -215,12 +215,10 @@ export const OBJECT = {
   },
   PATCH: { ...COLLECTION_ITEM.PATCH, summary: 'Change parts of a single object', problems: OBJECT_PROBLEMS },
   DELETE: {
+    unless: 'isJsonServer',
     summary: 'Delete a single object',
     parameters: CONDITIONS,
-    responses: {
-      200: { text: 'The object as it was.', body: json(ITEM), when: 'isJsonServer' },
-      204: { text: 'Deleted. PUT creates it again.', unless: 'isJsonServer' },
-    },
+    responses: { 204: { text: 'Deleted. PUT creates it again.' } },
     problems: [400, 404, 405, 412, 414, 422, 503, 504, 507],
   },
 } as const satisfies Route
@@ -239,6 +237,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       problems: [400, 414, 503],
     },
     POST: {
+      unless: 'isJsonServer',
       summary: 'Replace everything',
       description:
         'The body is a data file: lists of items and single objects by their names. They take the place of all that there are, in one write, which `/admin/restore` can undo.',
@@ -278,6 +277,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     },
     PATCH: OBJECT.PATCH,
     DELETE: {
+      unless: 'isJsonServer',
       summary: 'Delete the matching items, the collection, or a single object',
       description: `${COLLECTION.DELETE.description} A single object has no filters.`,
       parameters: ['filters', 'q', 'all', 'dryRun', ...CONDITIONS],
