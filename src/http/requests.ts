@@ -17,7 +17,6 @@ import {
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Asker } from '../runtime/turns.ts'
-import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 
 const PREFIX = '/api/'
@@ -180,7 +179,7 @@ export function parametersOf(
 /** The parameters of a GET of items. */
 export function parametersOfRead(
   request: HttpRequest,
-  { limits, isJsonServer }: Pick<ApiOptions, 'limits' | 'isJsonServer'>,
+  { limits, isJsonServer }: { readonly limits: HttpQueryLimits; readonly isJsonServer: boolean },
 ): readonly Parameter[] {
   const parameters = parametersOf(request, limits)
   return isJsonServer ? heeded(parameters) : parameters

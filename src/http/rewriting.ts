@@ -37,7 +37,7 @@ function ruleOf(from: string, to: string): (request: IncomingMessage) => void {
   }
 }
 
-/** What an address takes from the pattern: the part of a number or of a name. */
+/** The part that an address takes from the pattern, by its number or name. */
 const REFERENCE = /\$\d+|:\w+/g
 
 /**

@@ -200,7 +200,7 @@ export function dependentsOf(parameters: readonly Parameter[]): readonly string[
   return [...new Set(valuesOf(parameters, DEPENDENT))]
 }
 
-/** What each of json-server's parameters of a read looks like. */
+/** The parameters of json-server's reads, each with an example. */
 const INSTEAD: Readonly<Record<string, string>> = {
   _where: '_where={"views":{"gt":100}}',
   _sort: '_sort=-views or sort=-views',
