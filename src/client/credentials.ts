@@ -1,4 +1,4 @@
-import { Problem } from './problem.ts'
+import { Problem, problem } from './problem.ts'
 
 /** Credentials for one of the schemes that the server accepts; empty if it needs none. */
 export interface Credentials {
@@ -21,14 +21,23 @@ export interface IssuedToken {
 
 /** A token is renewed when this share of its lifetime has passed. */
 const RENEWED_AT = 0.9
+/** Delay before a failed renewal is tried again. */
+const RETRY_MS = 1000
+
+/** Credentials, and until when they are used. The times are by `performance.now()`. */
+interface Held {
+  readonly sent: SentCredentials
+  renewAtMs: number
+  readonly endsAtMs: number
+}
 
 /** Provides the credentials that are valid now. */
 export class Session {
   readonly #credentials: Credentials
   readonly #login: (username: string, password: string) => Promise<IssuedToken>
-  #sent: Promise<SentCredentials> | undefined
-  /** By `performance.now()`. */
-  #renewAtMs = Number.POSITIVE_INFINITY
+  #held: Held | undefined
+  /** The request for other credentials, which all that need them wait for. */
+  #renewal: Promise<SentCredentials> | undefined
 
   /** `issued`: the token of a login with these credentials. */
   constructor(
@@ -38,55 +47,98 @@ export class Session {
   ) {
     this.#credentials = credentials
     this.#login = login
-    if (issued) this.#sent = Promise.resolve(this.#keep(issued))
+    this.#held = issued ? expiring(issued) : given(credentials)
+  }
+
+  /** The last token, unless the server rejected it. */
+  get token(): string | undefined {
+    return this.#held?.sent.token
   }
 
   /** The credentials to send now. Rejects with the reason why there is no token; the next call tries again. */
-  current(): Promise<SentCredentials> {
-    if (performance.now() >= this.#renewAtMs) this.#sent = undefined
-    if (this.#sent) return this.#sent
-    const sent = this.#obtain()
-    this.#sent = sent
-    sent.catch(() => {
-      if (this.#sent === sent) this.#sent = undefined
-    })
-    return sent
+  async current(): Promise<SentCredentials> {
+    const held = this.#held
+    const now = performance.now()
+    if (!held || now >= held.endsAtMs) return this.#renew()
+    if (now >= held.renewAtMs) {
+      // A token that is still valid is used until there is another one.
+      this.#renew().catch((error: unknown) => {
+        held.renewAtMs = performance.now() + pauseAfter(error)
+      })
+    }
+    return held.sent
   }
 
   /** The credentials of a new connection. The last connection may have ended with its token. */
-  forConnection(): Promise<SentCredentials> {
-    if (typeof this.#credentials.token === 'function') this.#sent = undefined
-    return this.current()
+  async forConnection(): Promise<SentCredentials> {
+    if (typeof this.#credentials.token === 'function') this.#held = undefined
+    const sent = await this.current()
+    // A connection ends with its token, so it waits for a newer one.
+    await this.#renewal?.catch(() => {})
+    return this.#held?.sent ?? sent
   }
 
   /** The server rejected what was sent. Returns whether `current` provides something else. */
   async rejected(sent: SentCredentials): Promise<boolean> {
-    const { token, apiKey } = this.#credentials
-    const isRenewable =
-      apiKey === undefined && (typeof token === 'function' || (token === undefined && sent.token !== undefined))
-    if (isRenewable && (await this.#sent?.catch(() => undefined)) === sent) this.#sent = undefined
-    return isRenewable
+    if (given(this.#credentials)) return false
+    if (this.#held?.sent === sent) this.#held = undefined
+    if (sent.password === undefined) return true
+    // The server may issue tokens by now. Why there is none, `current` says.
+    const next = await this.current().catch(() => undefined)
+    return next?.password === undefined
+  }
+
+  #renew(): Promise<SentCredentials> {
+    this.#renewal ??= this.#obtain().finally(() => {
+      this.#renewal = undefined
+    })
+    return this.#renewal
   }
 
   async #obtain(): Promise<SentCredentials> {
-    const { token, apiKey, username, password } = this.#credentials
-    if (apiKey !== undefined) return { apiKey }
-    if (typeof token === 'function') return { token: await token() }
-    if (token !== undefined) return { token }
-    if (username === undefined || password === undefined) return {}
-    try {
-      return this.#keep(await this.#login(username, password))
-    } catch (error) {
-      if (error instanceof Problem && NO_TOKENS.includes(error.status)) return { username, password }
-      throw error
-    }
+    const { token, username = '', password = '' } = this.#credentials
+    const held =
+      typeof token === 'function' ? lasting({ token: await token() }) : await this.#loggedIn(username, password)
+    this.#held = held
+    return held.sent
   }
 
-  #keep({ token, expiresInSeconds }: IssuedToken): SentCredentials {
-    this.#renewAtMs = performance.now() + RENEWED_AT * 1000 * expiresInSeconds
-    return { token }
+  async #loggedIn(username: string, password: string): Promise<Held> {
+    try {
+      return expiring(await this.#login(username, password))
+    } catch (error) {
+      if (!(error instanceof Problem) || (error.status !== 404 && error.status !== 405)) throw error
+      if (NO_TOKENS.includes(error.code)) return lasting({ username, password })
+      // That of a proxy says nothing about what was requested.
+      throw problem('Unavailable', 503, `POST /token did not reach the server: its response is ${error.status}.`)
+    }
   }
 }
 
-/** The statuses of `POST /token` of a server without the scheme `token`. */
-const NO_TOKENS: readonly number[] = [404, 405]
+/** The problems by which a server without the scheme `token` responds to `POST /token`. */
+const NO_TOKENS: readonly string[] = ['NotFound', 'MethodNotAllowed']
+
+/** What is sent as it is; undefined if it must be obtained. */
+function given({ token, apiKey, username, password }: Credentials): Held | undefined {
+  if (apiKey !== undefined) return lasting({ apiKey })
+  if (typeof token === 'string') return lasting({ token })
+  if (token === undefined && (username === undefined || password === undefined)) return lasting({})
+  return undefined
+}
+
+function lasting(sent: SentCredentials): Held {
+  return { sent, renewAtMs: Number.POSITIVE_INFINITY, endsAtMs: Number.POSITIVE_INFINITY }
+}
+
+function expiring({ token, expiresInSeconds }: IssuedToken): Held {
+  const now = performance.now()
+  const lifetimeMs = 1000 * expiresInSeconds
+  return { sent: { token }, renewAtMs: now + RENEWED_AT * lifetimeMs, endsAtMs: now + lifetimeMs }
+}
+
+function pauseAfter(error: unknown): number {
+  if (!(error instanceof Problem)) return RETRY_MS
+  // The server counts wrong passwords, and locks out an address with too many.
+  if (error.status === 401) return Number.POSITIVE_INFINITY
+  return Math.max(RETRY_MS, 1000 * (error.retryAfter ?? 0))
+}

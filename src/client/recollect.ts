@@ -57,6 +57,8 @@ export class Recollect {
   readonly #requests: Requests
   readonly #connection: Connection
   readonly #server: Server
+  /** Counts the times that credentials were set, or are about to be. */
+  #changes = 0
 
   constructor(url: string, { browserCredentials, idField = 'id', ...credentials }: ConnectOptions) {
     const { origin, pathname } = new URL(url)
@@ -108,21 +110,28 @@ export class Recollect {
     return (await this.#requests.send('GET', '/health', { accept: [503] })).json() as Health
   }
 
-  /** Requests a token and uses it from now on, and new ones before it expires. The client keeps the password in memory. */
+  /**
+   * Requests a token and uses it from now on, and new ones before it expires. The client keeps the password in memory.
+   * Rejects with an `AbortError` if other credentials are set meanwhile.
+   */
   async login(username: string, password: string): Promise<{ readonly expiresInSeconds: number }> {
+    const change = ++this.#changes
     const issued = await this.#requests.login(username, password)
+    if (change !== this.#changes) throw new DOMException('Other credentials were set meanwhile.', 'AbortError')
     this.#use(this.#requests.newSession({ username, password }, issued))
     return { expiresInSeconds: issued.expiresInSeconds }
   }
 
-  /** Revokes the token and stops using it. */
+  /** Stops using the credentials, and revokes the token if there is one. */
   async logout(): Promise<void> {
-    await this.#requests.send('POST', '/logout')
+    const { session } = this.#requests
     this.authenticate({})
+    await this.#requests.logout(session)
   }
 
   /** Uses these credentials from now on. */
   authenticate(credentials: Credentials): void {
+    this.#changes++
     this.#use(this.#requests.newSession(credentials))
   }
 

@@ -20,6 +20,12 @@ export interface ReadResponse {
   json(): unknown
 }
 
+/** What a request sends, and whose it is. */
+interface Access {
+  readonly session: Session
+  readonly sent: SentCredentials
+}
+
 /** Sends HTTP requests. Throws a `Problem` for error responses. */
 export class Requests {
   session: Session
@@ -73,17 +79,41 @@ export class Requests {
     return { token: access_token, expiresInSeconds: expires_in }
   }
 
+  /** Revokes the token of a session that is no longer used. The server may not know it any more, or have no tokens. */
+  async logout({ token }: Session): Promise<void> {
+    if (token === undefined) return
+    const headers = { Authorization: `Bearer ${token}` }
+    await this.send('POST', '/logout', { headers, isOpen: true, accept: [401, 404, 405] })
+  }
+
   async #fetch(method: Method, path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
     const { accept = [], isOpen = false } = options
-    const { session } = this
-    const sent = isOpen ? {} : await session.current()
-    let response = await this.#attempt(method, path, options, signal, sent)
-    if (response.status === 401 && !isOpen && (await session.rejected(sent))) {
+    const access = isOpen ? undefined : await this.#access(signal)
+    let response = await this.#attempt(method, path, options, signal, access?.sent ?? {})
+    const renewed = access && response.status === 401 ? await this.#renewed(access, signal) : undefined
+    if (renewed) {
       await response.body?.cancel()
-      response = await this.#attempt(method, path, options, signal, await session.current())
+      response = await this.#attempt(method, path, options, signal, renewed)
     }
     if (response.ok || accept.includes(response.status)) return response
     throw await problemOf(response)
+  }
+
+  /** The credentials of the session in use, which may be replaced while they are obtained. */
+  async #access(signal: AbortSignal): Promise<Access> {
+    for (;;) {
+      const { session } = this
+      const sent = await unlessAborted(session.current(), signal)
+      if (session === this.session) return { session, sent }
+    }
+  }
+
+  /** Other credentials of the same session than those that were rejected. After a logout there are none. */
+  async #renewed({ session, sent }: Access, signal: AbortSignal): Promise<SentCredentials | undefined> {
+    if (session !== this.session || !(await unlessAborted(session.rejected(sent), signal))) return undefined
+    if (session !== this.session) return undefined
+    const renewed = await unlessAborted(session.current(), signal)
+    return session === this.session ? renewed : undefined
   }
 
   #attempt(
@@ -119,6 +149,16 @@ export class Requests {
   get closed(): AbortSignal {
     return this.#closing.signal
   }
+}
+
+/** Waits for a promise. Rejects with the signal's reason when the signal aborts before. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason)
+    if (signal.aborted) abort()
+    else signal.addEventListener('abort', abort, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }
 
 export function journalPosition({ headers }: Pick<ReadResponse, 'headers'>): number {
