@@ -60,32 +60,43 @@ export async function* eventsOf<T>(
   const ended = AbortSignal.any([left.signal, requests.closed, ...(signal ? [signal] : [])])
   try {
     if (follow) yield* followed<T>(requests, filter, ended)
-    else yield* eventsIn<T>(await request(requests, filter, 'application/x-ndjson', ended), (line) => line)
+    else {
+      const response = await request(requests, parametersOf(filter), 'application/x-ndjson', ended)
+      for await (const line of linesOf(response)) yield JSON.parse(line) as RecordedEvent<T>
+    }
   } finally {
     // Leaving the loop early aborts the request.
     left.abort()
   }
 }
 
-type Filter = { readonly [Name in keyof Omit<EventsFilter, 'follow' | 'signal'>]: EventsFilter[Name] | undefined }
+type Filter = Omit<EventsFilter, 'follow' | 'signal'>
 
-/** Requests the stream again whenever it ends, from behind the last event on. */
+/** Requests the stream again whenever it ends, from behind the last position that it told of. */
 async function* followed<T>(
   requests: Requests,
-  filter: Filter,
+  { limit, ...filter }: Filter,
   signal: AbortSignal,
 ): AsyncGenerator<RecordedEvent<T>, void> {
-  let { from, journal, limit = Number.POSITIVE_INFINITY } = filter
+  const parameters = parametersOf(filter)
+  let left = limit
   for (;;) {
     try {
-      const wanted = { ...filter, from, journal, limit: Number.isFinite(limit) ? limit : undefined }
-      const response = await request(requests, wanted, 'text/event-stream', signal)
-      if (from === 'now') from = journalPosition(response) + 1
-      for await (const event of eventsIn<T>(response, (line) => (line.startsWith('data: ') ? line.slice(6) : ''))) {
-        yield event
-        from = event.position + 1
-        journal = event.journal
-        if (--limit === 0) return
+      if (left !== undefined) parameters.set('limit', String(left))
+      const response = await request(requests, parameters, 'text/event-stream', signal)
+      if (parameters.get('from') === 'now') parameters.set('from', String(journalPosition(response) + 1))
+      let id = Number.NaN
+      for await (const line of linesOf(response)) {
+        if (line.startsWith(JOURNAL)) parameters.set('journal', line.slice(JOURNAL.length))
+        else if (line.startsWith(ID)) id = Number(line.slice(ID.length))
+        else if (line.startsWith(DATA)) {
+          const event = JSON.parse(line.slice(DATA.length)) as RecordedEvent<T>
+          yield event
+          parameters.set('from', String(event.position + 1))
+          if (left !== undefined && --left === 0) return
+        }
+        // All matching events up to the id were sent, so the server need not search there again.
+        else if (line === '' && !Number.isNaN(id)) parameters.set('from', String(id + 1))
       }
     } catch (error) {
       const isLasting = error instanceof Problem && error.status < 500 && error.status !== 429
@@ -94,20 +105,29 @@ async function* followed<T>(
     await pause(RETRY_MS, signal)
   }
 }
+/** How lines of a stream begin. The first one is a comment with the UUID of the journal. */
+const [JOURNAL, ID, DATA] = [': journal ', 'id: ', 'data: ']
 
-function request(requests: Requests, filter: Filter, accept: string, signal: AbortSignal): Promise<Response> {
+/** @throws {RangeError} for an invalid date */
+function parametersOf(filter: Filter): URLSearchParams {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(filter) as [string, Moment | undefined][]) {
     if (value !== undefined) parameters.set(name, momentText(value))
   }
+  return parameters
+}
+
+function request(
+  requests: Requests,
+  parameters: URLSearchParams,
+  accept: string,
+  signal: AbortSignal,
+): Promise<Response> {
   return requests.stream(`/events${searchPart(parameters)}`, { headers: { Accept: accept }, signal })
 }
 
-/** `jsonIn` returns the event of a line as JSON, or an empty text if the line has none. */
-async function* eventsIn<T>(
-  { body }: Response,
-  jsonIn: (line: string) => string,
-): AsyncGenerator<RecordedEvent<T>, void> {
+/** The lines that have ended. */
+async function* linesOf({ body }: Response): AsyncGenerator<string, void> {
   if (!body) return
   const decoder = new TextDecoder()
   const reader = body.getReader()
@@ -118,10 +138,7 @@ async function* eventsIn<T>(
       if (done) return
       const lines = (rest + decoder.decode(value, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
-      for (const line of lines) {
-        const json = jsonIn(line)
-        if (json !== '') yield JSON.parse(json) as RecordedEvent<T>
-      }
+      yield* lines
     }
   } finally {
     await reader.cancel().catch(() => {})

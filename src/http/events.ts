@@ -68,6 +68,9 @@ class EventReads {
     if (parsed.order === 'desc' && type !== JSON_TYPE) {
       throw new Refusal('Invalid', `Only pages support order=desc, as ${JSON_TYPE}.`)
     }
+    if (parsed.order === 'desc' && parsed.from === 'now') {
+      throw new Refusal('Invalid', 'from=now asks for new events, and order=desc for past ones: leave out one of them.')
+    }
     if (known !== journal.id) {
       const why = `The journal is ${journal.id}, and not ${JSON.stringify(known)}: its positions are other ones`
       throw new Refusal('Conflict', `${why}. Read from the beginning.`)
@@ -188,7 +191,7 @@ const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFor
   // WHATWG HTML, "Server-sent events".
   [EVENT_STREAM]: {
     // An id without data is no event. A client that connects again continues there.
-    begin: (before) => `: the journal\nid: ${before}\n\n`,
+    begin: (before, journal) => `: journal ${journal}\nid: ${before}\n\n`,
     event: (position, text) => `id: ${position}\ndata: ${text}\n\n`,
     heartbeat: (last) => `: nothing new\nid: ${last}\n\n`,
   },
@@ -201,7 +204,7 @@ function searchLimitsOf(request: HttpRequest): SearchLimits & { readonly memory:
 
 /** The text format of a stream of events. */
 interface StreamFormat {
-  readonly begin: (before: Position) => string
+  readonly begin: (before: Position, journal: string) => string
   readonly event: (position: Position, text: string) => string
   /** Sent while no event up to the last position is left, so that proxies keep the connection open; undefined: nothing is sent. */
   readonly heartbeat: ((last: Position) => string) | undefined
@@ -232,7 +235,7 @@ async function* stream(
   const asker = searchLimitsOf(request)
   const mark = new HighWaterMark(asker.memory, CHUNK_BYTES * 2 * PART_CHARACTERS)
   // Even an empty first chunk sends the headers.
-  yield form.begin(wanted.from - 1)
+  yield form.begin(Math.max(0, wanted.from - 1), journal.id)
   let saidAt = performance.now()
   let left = wanted.limit ?? Number.POSITIVE_INFINITY
   let { first: from, last } = await timeRange(options, wanted)

@@ -48,16 +48,21 @@ test('a stream of past events ends; a stream that follows continues after lost c
   )
 })
 
-test('a stream of new events that was interrupted before the first one continues where it began', async () => {
+/** Requests that get these texts as streams of the head 5, one after the other, and the last one again and again. */
+function streaming(...texts: readonly string[]) {
   const asked: string[] = []
   const requests = {
     closed: new AbortController().signal,
     stream: async (path: string) => {
       asked.push(path)
-      const body = asked.length === 1 ? '' : 'data: {"position":6,"journal":"j"}\n\n'
-      return new Response(body, { headers: { 'Journal-Position': '5' } })
+      return new Response(texts[asked.length - 1] ?? texts.at(-1), { headers: { 'Journal-Position': '5' } })
     },
   } as unknown as Requests
+  return { requests, asked }
+}
+
+test('a stream of new events that was interrupted before the first one continues where it began', async () => {
+  const { requests, asked } = streaming('', ': journal j\nid: 5\n\nid: 6\ndata: {"position":6}\n\n')
   const events = eventsOf(requests, { from: 'now', follow: true })
   assert.equal((await within('an event', events.next())).value?.position, 6)
   assert.deepEqual(asked, ['/events?from=now', '/events?from=6'])
@@ -66,6 +71,33 @@ test('a stream of new events that was interrupted before the first one continues
   assert.equal(asked[2], '/events?from=7&journal=j')
   await following
   await events.return()
+})
+
+test('a stream that was interrupted continues behind the position up to which no event was left', async () => {
+  const found = 'id: 9\ndata: {"position":9}\n\n'
+  const { requests, asked } = streaming(
+    ': journal j\nid: 5\n\n: nothing new\nid: 7\n\n',
+    'id: 8\n',
+    found.slice(0, -1),
+    found,
+  )
+  const events = eventsOf(requests, { from: 'now', type: 'IdsReset', limit: 2, follow: true })
+  const first = await within('an event', events.next())
+  assert.equal(first.value?.position, 9)
+  const followed = '/events?from=8&type=IdsReset&limit=2&journal=j'
+  assert.deepEqual(asked, ['/events?from=now&type=IdsReset&limit=2', followed, followed])
+  await within('an event', events.next())
+  assert.equal(asked[3], '/events?from=10&type=IdsReset&limit=1&journal=j')
+  assert.equal((await within('the end', events.next())).done, true)
+})
+
+test('a time that is none is thrown, also by a stream that follows', async () => {
+  const { requests, asked } = streaming('')
+  for (const follow of [false, true]) {
+    const events = eventsOf(requests, { since: new Date(Number.NaN), follow })
+    await assert.rejects(within('the error', events.next()), RangeError)
+  }
+  assert.deepEqual(asked, [])
 })
 
 test('events name their journal, and those of another one or beyond the end are rejected', async (t) => {

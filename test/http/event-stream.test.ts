@@ -121,6 +121,18 @@ describe('GET /events as text/event-stream', async () => {
     assert.deepEqual(positions(await again.take(1)), [5])
   })
 
+  test('begins with the journal and an id to resume after, also when all events are wanted', async (t) => {
+    const [first] = (await (await server.fetch('/events?limit=1')).json()) as [{ journal: string }]
+    for (const path of ['/events', '/events?from=0', '/events?from=1']) {
+      const stream = await open(t, server, path, { Accept: 'text/event-stream' }, '\n\n', (text) => ({
+        id: 0,
+        event: { position: 0, type: text },
+      }))
+      const [beginning] = await stream.take(1)
+      assert.equal(beginning?.event.type, `: journal ${first.journal}\nid: 0`, path)
+    }
+  })
+
   test('Last-Event-ID resumes after a position, even after a restart of the server', async (t) => {
     let server = await startServer(t, { data: { a: [] } })
     for (let n = 0; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))

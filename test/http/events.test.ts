@@ -444,6 +444,7 @@ describe('newest first', () => {
 
   test('order applies only to pages, and is asc or desc', async () => {
     assert.equal((await get('/events?order=up')).status, 400)
+    await isRefused('/events?order=desc&from=now')
     assert.equal((await get('/events?order=desc', 'application/x-ndjson')).status, 400)
     assert.equal((await get('/events?order=desc', 'text/event-stream')).status, 400)
     assert.deepEqual(await events('/events?order=asc&limit=2'), await events('/events?limit=2'))

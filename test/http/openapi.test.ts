@@ -224,6 +224,7 @@ test('/openapi.json', async (t) => {
       [200, 'GET', '/events', '/events?type=ItemDeleted'],
       [200, 'GET', '/events', '/events', { headers: { Accept: 'application/x-ndjson' } }],
       [400, 'GET', '/events', '/events?limit=0'],
+      [409, 'GET', '/events', '/events?journal=another'],
       [406, 'GET', '/events', '/events', { headers: { Accept: 'image/png' } }],
       [200, 'GET', '/events/{position}', '/events/1'],
       [404, 'GET', '/events/{position}', '/events/999999'],

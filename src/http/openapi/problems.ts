@@ -15,7 +15,7 @@ export const PROBLEM_TEXTS: Readonly<Record<RefusalCode, string>> = {
   MethodNotAllowed: 'The resource has no such method; `Allow` lists those that it has.',
   NotAcceptable: 'None of the available formats is acceptable.',
   Conflict:
-    'The `id` differs from that of the path, would be changed by a patch, or exists already; a `test` of a JSON Patch fails; an item is sent to a single object, or has the natural key of another.',
+    'The `id` differs from that of the path, would be changed by a patch, or exists already; a `test` of a JSON Patch fails; an item is sent to a single object, or has the natural key of another; or the `journal` of `/events` is not that of the server.',
   PreconditionFailed:
     'The condition of `If-Match`, `If-None-Match` or `If-Unchanged-Since` does not hold. Nothing was written.',
   TooLarge: 'A body beyond `Limits.BodyBytes`, or a batch beyond `Limits.BatchBytes` or `Limits.BatchItems`.',

@@ -338,7 +338,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
         body: { ...json({ type: 'array', items: ref('Event') }), ...content(EVENT_TEXT, NDJSON_TYPE, EVENT_STREAM) },
       },
     },
-    problems: [400, 406, 414, 429, 503],
+    problems: [400, 406, 409, 414, 429, 503],
   }),
   '/events/{position}': only('GET', 'Event', {
     summary: 'The event at a position',
