@@ -222,6 +222,29 @@ test('a write with If-Unchanged-Since succeeds unless the item was changed after
   }
 })
 
+test('conditions are refused where there is no single item that they could be about', async () => {
+  const before = (await get('/api')).headers['journal-position'] as string
+  for (const [name, value] of [
+    ['If-Match', '"x"'],
+    ['If-None-Match', '*'],
+    ['If-Unchanged-Since', before],
+  ] as const) {
+    for (const [method, path, body] of [
+      ['POST', '/api/things', { n: 1 }],
+      ['POST', '/api/things', [{ n: 1 }]],
+      ['POST', '/api', { things: [] }],
+      ['POST', '/admin/restore', { to: 1 }],
+      ['PUT', '/api/unwritten', undefined],
+      ['DELETE', '/api/things?n=0', undefined],
+    ] as const) {
+      const { status, text } = await write(method, path, body, { [name]: value })
+      assert.equal(status, 400, `${method} ${path}`)
+      assert.match(text, new RegExp(name, 'i'))
+    }
+  }
+  assert.equal((await get('/api')).headers['journal-position'], before)
+})
+
 test('exactly one of many writers that have read at the same position succeeds', async () => {
   const { path } = await created()
   const headers = { 'If-Unchanged-Since': String((await get(path)).headers['journal-position']) }
