@@ -52,7 +52,7 @@ export type BatchResult =
   | { readonly status: 'rejected'; readonly problem: Problem }
 
 type ItemId = string | number
-/** The type of the ids of items of the type T. */
+/** The type of the ids of items of the type T: that of their member `id`. Which other field is the id, the type does not know. */
 type IdOf<T> = T extends { readonly id?: infer V } ? (unknown extends V ? ItemId : Extract<V, ItemId>) : ItemId
 type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
 
@@ -180,12 +180,14 @@ export class Item<T extends object> {
 
   /** A list that contains the item while it exists. Call `close()` to end it. */
   live(): LiveList<T> {
-    return new Query<T>(this.server, this.collection).where({ [this.server.idField]: this.id } as Where<T>).live()
+    // The name of the field may end like an operator.
+    const filter = { [`${this.server.idField}_eq`]: this.id }
+    return new Query<T>(this.server, this.collection).where(filter as Where<T>).liveItem(String(this.id))
   }
 
   /** @internal */
-  isSame(other: Item<T>): boolean {
-    return this.server === other.server && this.path === other.path
+  get identity(): readonly [Server, string] {
+    return [this.server, JSON.stringify([this.collection, String(this.id)])]
   }
 
   protected get path(): string {

@@ -118,7 +118,7 @@ export class Session {
 /** The problems by which a server without the scheme `token` responds to `POST /token`. */
 const NO_TOKENS: readonly string[] = ['NotFound', 'MethodNotAllowed']
 
-/** What is sent as it is; undefined if it must be obtained. */
+/** Credentials that are sent as they are; undefined if some must be obtained. */
 function given({ token, apiKey, username, password }: Credentials): Held | undefined {
   if (apiKey !== undefined) return lasting({ apiKey })
   if (typeof token === 'string') return lasting({ token })

@@ -222,7 +222,13 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return count
   }
 
-  #apply(sent: readonly Change[]): void {
+  #isWanted(id: string | number): boolean {
+    const { key = String(id) } = this.#options
+    return String(id) === key
+  }
+
+  #apply(all: readonly Change[]): void {
+    const sent = all.filter(({ id }) => this.#isWanted(id))
     if (sent.length === 0) return
     const applyAll = (): void => {
       for (const { kind, id, item } of sent) {
@@ -248,7 +254,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     const isOther = !isFirst && journal !== this.#journal
     this.#journal = journal
     this.#position = position
-    const changes = this.#differences(() => this.#items.replace(items), wasReset || isOther)
+    const wanted = items.filter((item) => this.#isWanted(this.#options.idOf(item)))
+    const changes = this.#differences(() => this.#items.replace(wanted), wasReset || isOther)
     this.#show(changes, isFirst)
     this.#settle.resolve()
     return isFirst ? 0 : changes.size
@@ -320,6 +327,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
 export interface LiveListOptions {
   readonly collection: string
   readonly query: string
+  /** Only the item with this key, whatever else the query selects. */
+  readonly key?: string | undefined
   readonly sort: readonly Sort[]
   /** The places to show, the second exclusive. */
   readonly window: { readonly from: number; readonly to: number } | undefined

@@ -2,7 +2,7 @@ import { parseSort } from '../json/order.ts'
 import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
 import type { Connection } from './connection.ts'
-import { LiveList } from './live-list.ts'
+import { LiveList, type LiveListOptions } from './live-list.ts'
 import {
   type Field,
   filterParameters,
@@ -209,7 +209,15 @@ export class Query<T extends object> {
     return this.#list({ from: typeof from === 'number' ? from : momentText(from), speed })
   }
 
-  #list(replay: { readonly from: number | string; readonly speed: number } | undefined): LiveList<T> {
+  /**
+   * Only the item with this key: a filter by `1.0` also selects the item 1.
+   * @internal
+   */
+  liveItem(key: string): LiveList<T> {
+    return this.#list(undefined, key)
+  }
+
+  #list(replay: LiveListOptions['replay'], key?: string): LiveList<T> {
     const { asOf, fields, page, related, sort } = this.#parts
     if (related.length > 0) throw new TypeError('A live list has no embedded items.')
     if (asOf !== undefined) throw new TypeError('The past does not change: a live list has no asOf.')
@@ -221,6 +229,7 @@ export class Query<T extends object> {
     return new LiveList<T>(this.server.connection, {
       collection: this.collection,
       query: subscriptionQuery(this.#filters()),
+      key,
       sort: order,
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
       select: selection && ((item) => select(item, selection)),
@@ -236,12 +245,8 @@ export class Query<T extends object> {
   }
 
   /** @internal */
-  isSame(other: Query<T>): boolean {
-    return this.server === other.server && this.#key === other.#key
-  }
-
-  get #key(): string {
-    return JSON.stringify([this.collection, this.#parts])
+  get identity(): readonly [Server, string] {
+    return [this.server, JSON.stringify([this.collection, this.#parts])]
   }
 
   #paging(): Readonly<Record<string, number>> {
@@ -300,14 +305,12 @@ export type AggregateRow<T, Name extends string, Group extends string = never> =
   readonly [Requested in Name as NameOf<Requested>]: ValueOf<Requested>
 } & { readonly [Path in Group]: GroupValue<ValueAt<T, Path>, Path> }
 
-/** Items without the field are a group of their own, whose value is null. */
+/** Items without the field are a group of their own, whose value is null. An array is grouped by one element. */
 type GroupValue<V, Path extends string> = unknown extends V
   ? JsonValue
-  : undefined extends V
-    ? Exclude<V, undefined> | null
-    : Path extends `${string}.${string}`
-      ? V | null
-      : V
+  : Grouped<Exclude<V, undefined>> | (undefined extends V ? null : Path extends `${string}.${string}` ? null : never)
+
+type Grouped<V> = V extends readonly (infer Element)[] ? Element | null : V
 
 type NameOf<Requested extends string> = Requested extends `${string} as ${infer Alias}` ? Alias : Requested
 

@@ -20,7 +20,7 @@ export interface ReadResponse {
   json(): unknown
 }
 
-/** What a request sends, and whose it is. */
+/** The credentials of a request, and the session that they are of. */
 interface Access {
   readonly session: Session
   readonly sent: SentCredentials

@@ -54,8 +54,33 @@ function Details({ id }: { readonly id: number }) {
   )
 }
 
+/** A query with another part at each rendering. */
+function Unsteady() {
+  const { items, error } = useLive(todos.where({ text_ne: String(performance.now()) }))
+  return <p id="state">{error?.message ?? items.length}</p>
+}
+
+/** A query that cannot be followed. */
+function Past() {
+  const { error } = useLive(todos.asOf(1))
+  return <p id="state">{error?.message}</p>
+}
+
+/** Items that no address can contain, one after the other. */
+function Dots() {
+  const [id, choose] = useState('.')
+  const { item } = useItem(client.collection<{ id: string; text: string }>('dots').item(id))
+  return (
+    <button id="item" type="button" onClick={() => choose('..')}>
+      {item?.text}
+    </button>
+  )
+}
+
+const Shown = { '?unsteady': Unsteady, '?past': Past, '?dots': Dots }[location.search] ?? Page
+
 createRoot(document.getElementById('root') as HTMLElement).render(
   <StrictMode>
-    <Page />
+    <Shown />
   </StrictMode>,
 )

@@ -9,7 +9,7 @@ import { authentication, passwordOf } from '../support/authentication.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
 
 declare global {
   /** The client of the page. */
@@ -25,6 +25,11 @@ async function writePage(directory: string): Promise<void> {
   mkdirSync(wwwroot)
   writeFileSync(join(wwwroot, 'react.html'), HTML)
   await build({ entryPoints: [PAGE], outfile: join(wwwroot, 'page.js'), bundle: true, format: 'esm', jsx: 'automatic' })
+}
+
+async function subscriptionsOf(server: RunningServer): Promise<number> {
+  const metrics = await (await server.fetch('/metrics')).text()
+  return Number(/^recollect_subscriptions(?:\{[^}]*\})? (\d+)$/m.exec(metrics)?.[1])
 }
 
 test('the hooks show a query and an item as they change, with one subscription each', {
@@ -60,9 +65,7 @@ test('the hooks show a query and an item as they change, with one subscription e
   // Other renderings do not subscribe again.
   await page.locator('#filter').click()
   await page.getByText('1 items', { exact: true }).waitFor()
-  const subscriptions = async () =>
-    Number(/^recollect_subscriptions(?:\{[^}]*\})? (\d+)$/m.exec(await (await server.fetch('/metrics')).text())?.[1])
-  await until('the subscriptions that are needed', async () => (await subscriptions()) === 3)
+  await until('the subscriptions that are needed', async () => (await subscriptionsOf(server)) === 3)
   assert.deepEqual(errors, [])
 })
 
@@ -75,4 +78,29 @@ test('the hooks show why a list is not loaded, and load it after a login', { ski
   await page.getByText('Unauthenticated', { exact: true }).waitFor()
   await page.evaluate((password) => globalThis.client.login('reader', password), passwordOf('reader'))
   await page.getByText('1 items', { exact: true }).waitFor()
+})
+
+test('the hooks report a query that is another one at each rendering, and one that cannot be followed', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writePage(directory)
+  const server = await startServer(t, { directory, data: { todos: [{ id: 1, text: 'a' }] } })
+  const unsteady = await openPage(t, `${server.url}/react.html?unsteady`)
+  await unsteady.page.getByText('another one at each rendering').waitFor()
+  await until('the end of the subscriptions', async () => (await subscriptionsOf(server)) === 0)
+  const past = await openPage(t, `${server.url}/react.html?past`)
+  await past.page.getByText('a live list has no asOf').waitFor()
+  assert.deepEqual([unsteady.errors, past.errors], [[], []])
+})
+
+test('the hooks show items whose ids no address can contain', { skip: withoutBrowser }, async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writePage(directory)
+  const dots = ['.', '..'].map((id) => ({ id, text: `item ${id}` }))
+  const server = await startServer(t, { directory, data: { dots } })
+  const { page, errors } = await openPage(t, `${server.url}/react.html?dots`)
+  await page.getByText('item .', { exact: true }).click()
+  await page.getByText('item ..', { exact: true }).waitFor()
+  assert.deepEqual(errors, [])
 })

@@ -62,7 +62,7 @@ const members = [
   .flatMap((one) => Object.getOwnPropertyNames(one.prototype))
   .filter(
     (name) =>
-      !/^(?:constructor|path|subscribeMessage|answered|change|lagging|current|notified|disconnected|ended|refused|isSame)$/.test(
+      !/^(?:constructor|path|subscribeMessage|answered|change|lagging|current|notified|disconnected|ended|refused|identity|liveItem)$/.test(
         name,
       ),
   )

@@ -91,7 +91,7 @@ test('a stream that was interrupted continues behind the position up to which no
   assert.equal((await within('the end', events.next())).done, true)
 })
 
-test('a time that is none is thrown, also by a stream that follows', async () => {
+test('a filter with an invalid Date throws, also of a stream that follows', async () => {
   const { requests, asked } = streaming('')
   for (const follow of [false, true]) {
     const events = eventsOf(requests, { since: new Date(Number.NaN), follow })

@@ -112,3 +112,35 @@ test('a field named like a parameter is queried as a field', async (t) => {
     list.close()
   }
 })
+
+test('a live item is the one with that id, and not one whose id is the same number', async (t) => {
+  const ids = [1, 100, '007', 'null', '..', 'a/b'] as const
+  const server = await startServer(t, { data: { a: ids.map((id) => ({ id, n: 0 })) } })
+  const client = connect(server.url)
+  t.after(async () => client.close())
+  const items = client.collection<{ id: string | number; n: number }>('a')
+  const lists = [...ids, '1', '1.0', '1e2', 'b'].map((id) => [id, items.item(id).live()] as const)
+  for (const [, list] of lists) await within('the item of a live list', list.ready)
+  for (const n of [0, 1]) {
+    for (const id of ids) if (id !== '..') await items.item(id).patch({ n })
+    const { position } = await items.create({ n })
+    for (const [id, list] of lists) {
+      await until('all of it', () => list.position >= position)
+      const found = ids.filter((one) => String(one) === String(id))
+      const shown = found.map((one) => ({ id: one, n: one === '..' ? 0 : n }))
+      assert.deepEqual(list.items, shown, String(id))
+    }
+  }
+})
+
+test('a live item is found by any name of the id field', async (t) => {
+  for (const idField of ['n_gt', 'q', '_page', '$key']) {
+    const flags = ['--DataStore.IdField', idField]
+    const server = await startServer(t, { data: { a: [{ [idField]: 1 }, { [idField]: 2 }] }, flags })
+    const client = connect(server.url, { idField })
+    t.after(async () => client.close())
+    const list = client.collection('a').item(1).live()
+    await within('the item of a live list', list.ready)
+    assert.deepEqual(list.items, [{ [idField]: 1 }])
+  }
+})

@@ -250,6 +250,27 @@ test('created ids and columns of groups have the types of the fields', async (t)
   await assert.rejects(readings.aggregate(['count'], { groupBy: ['macs'] }).then(() => Promise.reject(missing)))
 })
 
+test('a column of groups by an array is one element or null, and typed so', async (t) => {
+  const data = { posts: [{ id: 1, tags: ['a', 'b'], marks: [{ n: 1 }] }, { id: 2 }] }
+  const { url } = await startServer(t, { data })
+  const client = connect(url)
+  t.after(() => client.close())
+  const posts = client.collection<{ id: number; tags?: string[]; marks: { n: number }[] }>('posts')
+  const byTag = await posts.aggregate(['count'], { groupBy: ['tags'] })
+  const tags: readonly (string | null)[] = byTag.items.map((row) => row.tags)
+  const byMark = await posts.aggregate(['count'], { groupBy: ['marks.n'] })
+  const marks: readonly (number | null)[] = byMark.items.map((row) => row['marks.n'])
+  assert.deepEqual(
+    [tags, marks],
+    [
+      [null, 'a'],
+      [null, 1],
+    ],
+  )
+  // @ts-expect-error: a column is one element
+  assert.equal(byTag.items[0]?.tags?.map, undefined)
+})
+
 test('a value that a field can have compiles, and so does any value of an untyped field', () => {
   const all = connect('http://localhost').collection<NestedReading>('readings')
   const any = connect('http://localhost').collection('readings')
