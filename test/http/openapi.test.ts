@@ -342,8 +342,9 @@ for (const isJsonServer of [false, true]) {
         (path.startsWith('/swagger') ? [] : [...methods]).map((method) => `${method} ${shape(path)}`),
     )
     const documented = operations({ paths }).map(({ path, method }) => `${method.toUpperCase()} ${shape(path)}`)
+    const refused = isJsonServer ? ['DELETE /api/{}', 'POST /api'] : []
     assert.ok(routes.length > 40)
-    assert.deepEqual(documented.sort(), routes.sort())
+    assert.deepEqual([...documented, ...refused].sort(), routes.sort())
   })
 }
 
