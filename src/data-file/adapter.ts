@@ -6,7 +6,7 @@ import type { Snapshot } from '../projections/views.ts'
 import { contentOf, withReader } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { DEFAULT_LAYOUT, fileText, type Layout, layoutOf } from './layout.ts'
-import { type ContentMark, makeTemporaryPath, removeTemporary } from './state-file.ts'
+import { type ContentMark, isUnwritable, makeTemporaryPath, removeTemporary } from './state-file.ts'
 
 interface AdapterOptions {
   readonly files: Files
@@ -20,9 +20,6 @@ interface AdapterOptions {
   /** Called before the file is written in place; throwing keeps the old content. */
   readonly beforeOverwrite: () => void
 }
-
-/** Errors of replacing a mounted file, or in a read-only directory. */
-const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
 
 /**
  * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and atomic
@@ -50,8 +47,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     try {
       await this.#replace(target, snapshot)
     } catch (error) {
-      const isIrreplaceable = IRREPLACEABLE.includes((error as NodeJS.ErrnoException).code ?? '')
-      if (!isIrreplaceable || !(await files.stat(path))?.isFile) throw error
+      if (!isUnwritable(error) || !(await files.stat(path))?.isFile) throw error
       this.#irreplaceable = target
       await this.#overwrite(snapshot)
       await removeTemporary(files, path)

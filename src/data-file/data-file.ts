@@ -187,14 +187,14 @@ export class DataFile implements Projection {
 
   /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
   async #begin(journal: JournalConnection['journal']): Promise<void> {
-    const { files, path, readOnly, acceptJournal, checked, log, views } = this.#options
+    const { files, path, acceptJournal, checked, log, views } = this.#options
     const onDisk = this.#onDisk
     if (isJson5(path))
       log.info({ path }, 'the data file is JSON5: it is read, and not written; the journal has every change')
     this.#checkJournal(journal)
     const content = (await onDisk.contentIfUntouched(checked?.content)) ?? (await contentOf(files, path))
     await onDisk.recognize(content?.hash)
-    if (content && !onDisk.state && journal.head === 0 && !readOnly) await this.#writer.recordJournal()
+    if (content && !onDisk.state && journal.head === 0) await this.#writer.recordJournal()
     if (content && !onDisk.state && !onDisk.known && !this.#import.isFirst && !acceptJournal) {
       onDisk.base = views.snapshot()
       onDisk.isUnproven = true

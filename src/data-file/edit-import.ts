@@ -143,7 +143,7 @@ export class EditImport {
       // Only now, as the remains of an interrupted write in place are no edit.
       if (isRefused) throw new Refusal('Conflict', READ_ONLY)
       const { edit, ...rest } = found
-      if (onDisk.isUnproven && !isEmpty(edit)) throw unprovenFile(path)
+      if (isStart && onDisk.isUnproven && !isEmpty(edit)) throw unprovenFile(path)
       const outcomes = [await merge(edit, rest.content.hash, memory)]
       const isShown = edit.collections.every(
         ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),

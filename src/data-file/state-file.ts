@@ -78,11 +78,16 @@ export async function moveEarlierFiles(files: Files, dataFile: string): Promise<
   const target = await files.follow(dataFile)
   const from = earlierPath(target)
   if (!(await files.stat(from))) return
-  await makeIgnoredDirectory(files, directoryBeside(target))
-  if (await files.stat(`${from}.new`)) await files.rename(`${from}.new`, temporaryPath(target))
-  await files.rename(from, statePath(target))
-  await files.syncDirectory(directoryBeside(target))
-  await files.syncDirectory(directoryOf(target))
+  try {
+    await makeIgnoredDirectory(files, directoryBeside(target))
+    if (await files.stat(`${from}.new`)) await files.rename(`${from}.new`, temporaryPath(target))
+    await files.rename(from, statePath(target))
+    await files.syncDirectory(directoryBeside(target))
+    await files.syncDirectory(directoryOf(target))
+  } catch (error) {
+    // The directory is read-only now: the state is read where it is, and written into the journal's directory.
+    if (!isUnwritable(error)) throw error
+  }
 }
 
 /** Where a new content is written first, and where the replaced file is afterwards. `dataFile` has no symbolic links. */
@@ -170,6 +175,13 @@ function parseVersion([position = 0, ...ends]: readonly number[]): FileVersion {
   for (let index = 0; index + 1 < ends.length; index += 2)
     edits.push([ends[index] as number, ends[index + 1] as number])
   return { position, edits }
+}
+
+/** Errors of replacing a mounted file, or in a read-only directory. */
+const UNWRITABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
+
+export function isUnwritable(error: unknown): boolean {
+  return UNWRITABLE.includes((error as NodeJS.ErrnoException).code ?? '')
 }
 
 function inPlacePath(journal: string): string {

@@ -44,7 +44,11 @@ export const nodeFiles: Files = {
   },
   list: async (directory) => (await unlessMissing(readdir(directory))) ?? [],
   async makeDirectory(path) {
-    const first = await mkdir(path, { recursive: true, mode: OWNER_ONLY_DIRECTORY })
+    const first = await mkdir(path, { recursive: true, mode: OWNER_ONLY_DIRECTORY }).catch((error) => {
+      // In a read-only file system `recursive` reports ENOENT. Without it the reason is reported.
+      if (error.code !== 'ENOENT') throw error
+      return mkdir(path, OWNER_ONLY_DIRECTORY).then(() => path)
+    })
     if (first === undefined) return
     for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made))
   },

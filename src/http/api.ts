@@ -34,6 +34,7 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
         GET: (request, reply) => names(request, reply, options),
         POST: unlessJsonServer((request, reply) => replaceAll(request, reply, options)),
       },
+      methodsAt: () => methodsOf('/api', { isJsonServer }),
     },
     {
       path: '/api/:collection',

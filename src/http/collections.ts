@@ -189,13 +189,13 @@ function emptyFilter(name: string): Refusal {
 }
 
 /** Rejects ignored headers, and conditions: the entity tag of a collection does not cover items written since. */
-export function refuseHeaders(request: HttpRequest): void {
+function refuseHeaders(request: HttpRequest): void {
   const { headers } = request
   for (const name of ['if-match', 'if-none-match', UNCHANGED_SINCE] as const) {
     if (headers[name] === undefined) continue
     throw new Refusal(
       'Invalid',
-      `Conditions such as ${name} are for PUT, PATCH and DELETE of single items; other writes are sent without them.`,
+      `Conditions such as ${name} are for single items; a collection is written without them.`,
     )
   }
   refuseIgnoredHeaders(request)

@@ -14,7 +14,7 @@ import type { ApiOptions } from './api-options.ts'
 import { Batches } from './batches.ts'
 import { type Body, parseAnyPatch, parseItem, readBody } from './bodies.ts'
 import type { CollectionReads, RelatedCollections } from './collection-reads.ts'
-import { deleteWithDependents, refuseHeaders } from './collections.ts'
+import { deleteWithDependents } from './collections.ts'
 import { type HttpRequest, parseTags, type Reply } from './exchange.ts'
 import { WriteHints } from './hints.ts'
 import { JSON_TYPE, PATCH_TYPES } from './media-types.ts'
@@ -108,7 +108,6 @@ export class ItemWrites {
   /** POST to a collection: an item, or a batch of items. */
   async create(request: HttpRequest, reply: Reply): Promise<void> {
     const [collection] = apiSegments(request.path) as [string]
-    refuseHeaders(request)
     const body = await this.#batches.read(request)
     if ('items' in body) return this.#batches.create(request, reply, collection, body)
     await this.#write(request, reply, body, { type: 'CreateItem', collection, item: parseItem(body) })
@@ -124,7 +123,6 @@ export class ItemWrites {
     if (isMember || rest.length > 1 || views.find(collection)?.isObject !== false) {
       throw new Refusal('NotFound', `There is no collection at ${request.path} to create an item in.`)
     }
-    refuseHeaders(request)
     const body = await readBody(request, [JSON_TYPE], this.#options)
     const item = { ...parseItem(body), [foreignKeyOf(name, foreignKeySuffix)]: parent.id }
     await this.#write(request, reply, body, { type: 'CreateItem', collection, item })

@@ -103,6 +103,9 @@ export function refuseIgnoredHeaders({ method, headers }: HttpRequest): void {
       'A PUT replaces the item as a whole; with Content-Range it is refused (RFC 9110 §14.5).',
     )
   }
+  if (method === 'POST' && headers[UNCHANGED_SINCE] !== undefined) {
+    throw new Refusal('Invalid', 'If-Unchanged-Since is for PUT, PATCH and DELETE of single items, not for POST.')
+  }
   // If-Match takes precedence (RFC 9110 §13.2.2).
   if (headers['if-unmodified-since'] !== undefined && headers['if-match'] === undefined) {
     throw new Refusal(

@@ -18,10 +18,9 @@ import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.t
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
 import { hasBody, readBody } from './bodies.ts'
-import { refuseHeaders } from './collections.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
-import { authorOf } from './requests.ts'
+import { authorOf, refuseIgnoredHeaders } from './requests.ts'
 
 export type RestorationOptions = Pick<ApiOptions, 'handler' | 'views' | 'past' | 'journal' | 'now' | 'turns'>
 
@@ -30,7 +29,7 @@ const CHANGES = 1000
 
 /** POST to `/admin/restore`. */
 export async function restore(request: HttpRequest, reply: Reply, options: RestorationOptions): Promise<void> {
-  refuseHeaders(request)
+  refuseIgnoredHeaders(request)
   if (request.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
   const wanted = await parseRestore(await readRequest(request, RESTORE_SCHEMA, options), options)
   const snapshots: CollectionSnapshot[] = []
@@ -200,7 +199,7 @@ export async function resetAll(
   reset: Reset,
   options: Pick<ApiOptions, 'turns'>,
 ): Promise<void> {
-  refuseHeaders(request)
+  refuseIgnoredHeaders(request)
   if (request.querystring !== '') throw new Refusal('Invalid', 'A reset takes no parameters; dryRun is in its body.')
   const { dryRun } = hasBody(request.headers) ? await readRequest(request, RESET_SCHEMA, options) : {}
   const isDryRun = dryRun === true

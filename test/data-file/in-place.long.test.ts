@@ -15,19 +15,18 @@ import type { Fault, Operation, SimulatedDisk } from '../support/simulated-files
 /** The journal is elsewhere, as the data file's directory may not be written to. */
 const SETTINGS = { journal: '/journal' }
 const FIRST = { things: [{ id: 0, n: 0, text: 'x'.repeat(2000) }] }
-const STATE = '/data/.recollect/db.json.state'
+const BESIDE = '/data/.recollect'
+const NEW = `${BESIDE}/db.json.new`
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
 
 /** A file that is mounted by itself. */
 const mounted: Faults = (operation, path) =>
-  operation === 'rename' && path === `${STATE}.new` ? { type: 'error', code: 'EBUSY' } : undefined
+  operation === 'rename' && path === NEW ? { type: 'error', code: 'EBUSY' } : undefined
 
 /** A directory that nothing can be created in. */
 const readOnly: Faults = (operation, path) =>
-  operation === 'open' && [`${STATE}.new`, `${STATE}.tmp`].includes(path)
-    ? { type: 'error', code: 'EACCES' }
-    : undefined
+  operation === 'makeDirectory' && path === BESIDE ? { type: 'error', code: 'EACCES' } : undefined
 
 async function write(engine: FileEngine, item: { readonly [name: string]: string | number }): Promise<void> {
   await engine.handler.handle({ type: 'CreateItem', collection: 'things', item }, { actor: 'client', requestId: 'r' })
@@ -80,7 +79,7 @@ for (const [what, faults] of [
     await write(engine, { n: 10 })
     await engine.close()
     assert.deepEqual(
-      disk.list('/data').filter((name) => name.endsWith('.new')),
+      disk.list('/data/.recollect').filter((name) => name.endsWith('.new')),
       [],
     )
     const again = await openTestEngine(disk.files(faults), SETTINGS)

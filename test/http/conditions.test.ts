@@ -222,25 +222,19 @@ test('a write with If-Unchanged-Since succeeds unless the item was changed after
   }
 })
 
-test('conditions are refused where there is no single item that they could be about', async () => {
+test('If-Unchanged-Since is refused where there is no single item that it could be about', async () => {
   const before = (await get('/api')).headers['journal-position'] as string
-  for (const [name, value] of [
-    ['If-Match', '"x"'],
-    ['If-None-Match', '*'],
-    ['If-Unchanged-Since', before],
+  for (const [method, path, body] of [
+    ['POST', '/api/things', { n: 1 }],
+    ['POST', '/api/things', [{ n: 1 }]],
+    ['POST', '/api', { things: [] }],
+    ['POST', '/admin/restore', { to: 1 }],
+    ['PUT', '/api/unwritten', undefined],
+    ['DELETE', '/api/things?n=0', undefined],
   ] as const) {
-    for (const [method, path, body] of [
-      ['POST', '/api/things', { n: 1 }],
-      ['POST', '/api/things', [{ n: 1 }]],
-      ['POST', '/api', { things: [] }],
-      ['POST', '/admin/restore', { to: 1 }],
-      ['PUT', '/api/unwritten', undefined],
-      ['DELETE', '/api/things?n=0', undefined],
-    ] as const) {
-      const { status, text } = await write(method, path, body, { [name]: value })
-      assert.equal(status, 400, `${method} ${path}`)
-      assert.match(text, new RegExp(name, 'i'))
-    }
+    const { status, text } = await write(method, path, body, { 'If-Unchanged-Since': before })
+    assert.equal(status, 400, `${method} ${path}`)
+    assert.match(text, /If-Unchanged-Since/i)
   }
   assert.equal((await get('/api')).headers['journal-position'], before)
 })

@@ -52,8 +52,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     write(subject, 'PATCH', '/0', '[{"op":"copy","from":"/a","path":"/z"}]', {}, JSON_PATCH),
 
   ...ofEachPatchType((type) => (subject) => write(subject, 'PATCH', '/0', patchOf(type, subject), {}, type)),
-  'conditions of a PUT': (subject) =>
+  'conditions of a PUT': async (subject) =>
     write(subject, 'PUT', '/0', item(subject), {
+      'If-Unchanged-Since': String(await headOf(subject)),
       ...{ 'If-Match': '*', Prefer: 'return=representation', 'X-Request-Id': 'a'.repeat(128) },
       ...{ 'Idempotency-Key': String(subject.random.next()), 'Wait-For-Position': '0' },
     }),

@@ -59,6 +59,7 @@ export const HEADER_REQUESTS: Readonly<Record<string, Family>> = {
   'If-None-Match of openings': header('If-None-Match', (bytes) => 'W/'.repeat(bytes / 2)),
   'If-Match of many tags': header('If-Match', (bytes) => fill(bytes, (index) => `"${index}"`, ','), PUT),
   'If-Match of openings': header('If-Match', (bytes) => `${'W/'.repeat(bytes / 2)}"`, PUT),
+  'a long If-Unchanged-Since': header('If-Unchanged-Since', (bytes) => `${'1'.repeat(bytes)}x`, PUT),
   'Accept of many types': header(
     'Accept',
     (bytes) => fill(bytes, (index) => `a/b${index};q=0.${index % 10}`, ','),
@@ -433,6 +434,8 @@ export const REQUESTS: Readonly<Record<string, Family>> = {
   'a long sort': query((bytes) => `sort=${fill(bytes, (index) => `f${index}`, ',')}`),
   'a sort of long paths': query((bytes) => `sort=${'a.'.repeat(bytes / 2)}a`),
   'a sort of nothing': query((bytes) => `sort=${','.repeat(bytes)}`),
+  'a long _where': query((bytes) => `_where={"or":[${fill(bytes, (index) => `{"f${index}":{"eq":1}}`, ',')}]}`),
+  'a deep _where': query((bytes) => `_where=${'{"or":['.repeat(bytes / 8)}`),
   'long fields': query((bytes) => `fields=${fill(bytes, (index) => `f${index}`, ',')}`),
   'fields of long paths': query((bytes) => `fields=${fill(bytes, (index) => `${'a.'.repeat(100)}a${index}`, ',')}`),
   'a long q': query((bytes) => `q=${'a'.repeat(bytes)}`),
@@ -457,6 +460,7 @@ export const REQUESTS: Readonly<Record<string, Family>> = {
   'events of a long id': query((bytes) => `id=${'a'.repeat(bytes)}`, '/events'),
   'events since a long instant': query((bytes) => `since=2026-11-21T09:30:00.${'1'.repeat(bytes)}`, '/events'),
   'events from a long position': query((bytes) => `from=${'1'.repeat(bytes)}x`, '/events'),
+  'events of a long journal': query((bytes) => `journal=${'a'.repeat(bytes)}`, '/events'),
   'many parameters of events': query((bytes) => fill(bytes, (index) => `f${index}=1`, '&'), '/events'),
   'many parameters of an upgrade': query((bytes) => fill(bytes, (index) => `f${index}=1`, '&'), '/socket.io/'),
 

@@ -45,14 +45,14 @@ type Method = (...args: readonly unknown[]) => unknown
 const here = fileURLToPath(new URL('.', import.meta.url))
 
 /** Test files that are about Node or about the documentation, or that run the others in Chromium. */
-const ONLY_IN_NODE = ['browser', 'browser.long', 'browser-client', 'close', 'docs']
-/** The file that takes longest, which browser-client.test.ts runs. */
-export const SLOWEST = 'client'
+const ONLY_IN_NODE = /^(browser|close$|docs$)/
+/** Files that take long. Each is run by a test file of its own, which has a deadline. */
+export const SLOW: readonly string[] = ['client', 'events', 'methods']
 
 /** The names of all other test files of the client, without `.test.ts`. */
 export const NAMES: readonly string[] = readdirSync(join(here, '..'))
   .flatMap((file) => /^(.*)\.test\.ts$/.exec(file)?.[1] ?? [])
-  .filter((name) => !ONLY_IN_NODE.includes(name))
+  .filter((name) => !ONLY_IN_NODE.test(name))
 
 /** Runs `test/client/<name>.test.ts`. Its tests are subtests. */
 export async function runInChromium(t: TestContext, name: string): Promise<void> {
