@@ -4,7 +4,7 @@ import { writeStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import { openSegment } from '../events/segment-text.ts'
 import { walk } from '../events/walk.ts'
-import { type Files, type OpenFile, readFully, writeNew } from '../files/files.ts'
+import { type Files, makeIgnoredDirectory, type OpenFile, readFully, writeNew } from '../files/files.ts'
 import { fold, type Progress } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 
@@ -34,7 +34,7 @@ export async function backup(
   if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
   const name = basename(file)
   const copy = { file: `${out}/${name}`, journal: `${out}/${name.replace(/\.json$/i, '')}.journal` }
-  await files.makeDirectory(copy.journal)
+  await makeIgnoredDirectory(files, copy.journal)
   // The mark comes first: an interrupted copy ends before it and is refused (docs/journal.md, J22).
   const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
   await writeStateFile(

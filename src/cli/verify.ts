@@ -2,7 +2,7 @@ import { type Base, Difference } from '../commands/difference.ts'
 import { alwaysWritten, contentOf } from '../data-file/file-content.ts'
 import { readDataFile } from '../data-file/file-reader.ts'
 import { checkFile } from '../data-file/first-items.ts'
-import { readStateFile } from '../data-file/state-file.ts'
+import { readStateFile, unprovenFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import { fold, type Progress } from '../projections/journal-fold.ts'
@@ -58,7 +58,9 @@ async function verifyOnce(
   let folded: Awaited<ReturnType<typeof fold>>
   try {
     known = await knownContent(files, file, journal)
-    folded = await fold(files, journal, { position: known.position ?? 0 }, progress)
+    // Without a state file the data file must show the end of the journal.
+    const position = known.position ?? (known.journal === undefined ? Number.MAX_SAFE_INTEGER : 0)
+    folded = await fold(files, journal, { position }, progress)
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
     return { ok: false, journal, problems: [error.message] }
@@ -107,7 +109,10 @@ async function compareFile(
   if (known.hash === undefined) return { state: 'missing' }
   if (known.position === undefined) {
     const why = await whyInvalid(files, options)
-    return why === undefined ? { state: 'edited' } : { state: 'invalid', problem: `${file} is no data file: ${why}` }
+    if (why !== undefined) return { state: 'invalid', problem: `${file} is no data file: ${why}` }
+    if (known.journal !== undefined) return { state: 'edited' }
+    if (await showsSameItems(files, options, known.hash, views.snapshot())) return { state: 'current' }
+    return { state: 'different', problem: unprovenFile(file).message }
   }
   if (!(await showsSameItems(files, options, known.hash, views.snapshot()))) {
     const problem = `${file} does not show what the journal's events up to position ${known.position} amount to.`

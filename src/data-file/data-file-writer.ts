@@ -6,7 +6,7 @@ import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { contentOf, isJson5 } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import { type ContentMark, removeTemporary } from './state-file.ts'
+import { type ContentMark, isUnwritable, removeTemporary } from './state-file.ts'
 
 interface DataFileWriterOptions
   extends Pick<
@@ -126,7 +126,13 @@ export class DataFileWriter {
 
   /** Records whose file it is, before its first items are merged. */
   async recordJournal(): Promise<void> {
-    await this.#recordMarks(undefined, undefined).catch((error) => this.#failed(error))
+    try {
+      await this.#recordMarks(undefined, undefined)
+    } catch (error) {
+      if (!isUnwritable(error)) throw error
+      this.#setInPlace()
+      await this.#recordMarks(undefined, undefined)
+    }
   }
 
   /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
@@ -294,9 +300,13 @@ export class DataFileWriter {
   }
 
   #beforeOverwrite(): void {
-    const { log, path, onDisk } = this.#options
     // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
     this.#stopLimit.check(this.#schedule.writingMs)
+    this.#setInPlace()
+  }
+
+  #setInPlace(): void {
+    const { log, path, onDisk } = this.#options
     if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
     onDisk.isInPlace = true
   }

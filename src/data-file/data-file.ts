@@ -247,7 +247,8 @@ export class DataFile implements Projection {
     try {
       await this.#import.run(true)
     } catch (error) {
-      if (this.#import.isFirst || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
+      const mustFit = this.#import.isFirst || this.#onDisk.isUnproven
+      if (mustFit || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
       // A write in place leaves the beginning of its content or zero bytes in it, and neither is JSON.
       if (error instanceof NotJson && this.#onDisk.state?.pending?.inPlace) this.#onDisk.setTorn(content)
       else log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)

@@ -140,10 +140,10 @@ export class EditImport {
         return { ...LAST_VERSION, ...parts }
       }
       const found = await this.#turns.run((turn) => this.#find(last, isLarge, opened, memory, turn))
-      // Only now, as the remains of an interrupted write in place are no edit.
-      if (isRefused) throw new Refusal('Conflict', READ_ONLY)
       const { edit, ...rest } = found
-      if (isStart && onDisk.isUnproven && !isEmpty(edit)) throw unprovenFile(path)
+      if (onDisk.isUnproven && !isEmpty(edit)) throw unprovenFile(path)
+      // Only now, as the remains of an interrupted write in place are no edit.
+      if (isRefused && !isEmpty(edit)) throw new Refusal('Conflict', READ_ONLY)
       const outcomes = [await merge(edit, rest.content.hash, memory)]
       const isShown = edit.collections.every(
         ({ hasUnnamed, isReordered, order }) => !hasUnnamed && (order || !isReordered),

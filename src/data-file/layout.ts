@@ -41,8 +41,8 @@ export function layoutOf(beginning: string, isWhole: boolean): Layout {
 /** Undefined if the text is not that of a data file: it is being edited. */
 function fileIn(text: string): TextNode | undefined {
   try {
-    if (!isObject(JSON.parse(text.replace(/^\uFEFF/, '')))) return undefined
-    return { text, node: nodeIn(text.replace(/^\uFEFF/, ' '), LEVELS) }
+    const node = nodeIn(text.replace(/^\uFEFF/, ' '), LEVELS)
+    return node.kind === 'object' ? { text, node } : undefined
   } catch {
     return undefined
   }

@@ -13,26 +13,35 @@ interface JournalCheck {
   readonly dataFile: string
   readonly journal: string
   readonly acceptJournal: boolean
-  readonly log: Pick<Logger, 'warn'>
+  readonly readOnly: boolean
 }
 
 /**
- * Sets a journal aside that is not the data file's: a copy of segments without what belongs to them, as git makes one
- * where they were committed, or, if that is accepted, another journal than the one of the data file.
+ * The reason to set a journal aside, as it is not the data file's; undefined if it is used. It is a copy of segments without
+ * what belongs to them, as git makes one where they were committed. Or it has another UUID, and that is accepted.
  */
-export async function setForeignJournalAside(files: Files, check: JournalCheck): Promise<void> {
-  const { dataFile, journal, acceptJournal, log } = check
-  // Without a data file the journal has the state, wherever it is from.
-  if (!(await journalExists(files, journal)) || !(await files.stat(dataFile))) return
+export async function whySetAside(files: Files, check: JournalCheck): Promise<string | undefined> {
+  const { dataFile, journal, acceptJournal, readOnly } = check
+  // Without a data file the journal has the state, wherever it is from. A read-only server does not continue it.
+  if (readOnly || !(await journalExists(files, journal)) || !(await files.stat(dataFile))) return undefined
   const kept = await readStateFile(files, { dataFile, journal })
-  const isForeign = kept
-    ? acceptJournal && ![undefined, kept.state.journal].includes(await journalIdIn(files, journal))
-    : !acceptJournal && !(await wasUsedHere(files, journal))
-  if (!isForeign) return
-  const why = kept
-    ? `${dataFile} was written from another one`
-    : `no server has used it here, and nothing says that ${dataFile} was written from it. To continue with it, put it back ` +
-      'in place of the new one, and start with --accept-journal'
+  if (kept) {
+    const isOther = acceptJournal && ![undefined, kept.state.journal].includes(await journalIdIn(files, journal))
+    return isOther ? `${dataFile} was written from another one` : undefined
+  }
+  if (acceptJournal || (await wasUsedHere(files, journal))) return undefined
+  return (
+    `no server has used it here, and nothing says that ${dataFile} was written from it. To continue with it, stop the server, ` +
+    'put it back in place of the new one, remove .recollect, and start with --accept-journal'
+  )
+}
+
+export async function setJournalAside(
+  files: Files,
+  journal: string,
+  why: string,
+  log: Pick<Logger, 'warn'>,
+): Promise<void> {
   const aside = await setDirectoryAside(files, journal)
   log.warn(`The journal ${journal} is now ${aside}, and a new one begins: ${why}.`)
 }

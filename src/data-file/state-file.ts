@@ -46,12 +46,19 @@ export async function readStateFile(
   files: Files,
   { dataFile, journal }: StateFilePaths,
 ): Promise<StoredStateFile | undefined> {
-  const target = await files.follow(dataFile)
-  for (const path of [inPlacePath(journal), earlierPath(target), statePath(target)]) {
-    const state = await readState(files, path)
-    if (state) return { state, isInPlace: path === inPlacePath(journal) }
-  }
-  return undefined
+  const inPlace = await readState(files, inPlacePath(journal))
+  if (inPlace) return { state: inPlace, isInPlace: true }
+  const beside = await readBeside(files, await files.follow(dataFile))
+  return beside && { state: beside.state, isInPlace: false }
+}
+
+/** An earlier release may have run after this one. But git brings an old file back where it was committed. */
+async function readBeside(files: Files, target: string): Promise<{ state: StateFile; isEarlier: boolean } | undefined> {
+  const state = await readState(files, statePath(target))
+  const earlier = await readState(files, earlierPath(target))
+  const isLater = state?.journal === earlier?.journal && earlier && lastPositionIn(earlier) > lastPositionIn(state)
+  if (earlier && (!state || isLater)) return { state: earlier, isEarlier: true }
+  return state && { state, isEarlier: false }
 }
 
 export async function writeStateFile(
@@ -77,7 +84,7 @@ export async function removeInPlaceState(files: Files, { journal }: StateFilePat
 export async function moveEarlierFiles(files: Files, dataFile: string): Promise<void> {
   const target = await files.follow(dataFile)
   const from = earlierPath(target)
-  if (!(await files.stat(from))) return
+  if (!(await readBeside(files, target))?.isEarlier) return
   try {
     await makeIgnoredDirectory(files, directoryBeside(target))
     if (await files.stat(`${from}.new`)) await files.rename(`${from}.new`, temporaryPath(target))
@@ -128,7 +135,9 @@ export function mismatchOf(
     ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
     : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
   return new JournalMismatch(
-    `${dataFile} ${why}. Restore the right journal, or start with --accept-journal to continue with this one: differences of the data file then become new events.`,
+    `${dataFile} ${why}. Restore the right journal, or start with --accept-journal: ${
+      isAnother ? 'a new one then begins with the data file' : 'differences of the data file then become new events'
+    }.`,
   )
 }
 
@@ -141,8 +150,8 @@ export function unprovenFile(dataFile: string): JournalMismatch {
   )
 }
 
-function lastPositionIn({ confirmed, pending }: StateFile): Position {
-  return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
+function lastPositionIn(state: StateFile | undefined): Position {
+  return Math.max(state?.confirmed?.position ?? 0, state?.pending?.position ?? 0)
 }
 
 async function readState(files: Files, path: string): Promise<StateFile | undefined> {
@@ -155,7 +164,7 @@ async function readState(files: Files, path: string): Promise<StateFile | undefi
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
     throw new Corruption(
-      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
+      `${path} is damaged. It proves that the journal is the data file's. Remove it; the data file must then show the end of the journal, or the start needs --accept-journal.`,
     )
   }
 }

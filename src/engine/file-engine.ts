@@ -10,7 +10,8 @@ import {
   checkFirstItems,
   checkNoJournalIsMissing,
   checkNotRenamed,
-  setForeignJournalAside,
+  setJournalAside,
+  whySetAside,
 } from '../data-file/start-checks.ts'
 import { journalExists, lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
@@ -73,9 +74,12 @@ export class FileEngine extends Engine {
     const { files, log, failed } = dependencies
     const schemas = await ItemSchemas.open(settings.api.schemas)
     const rules = rulesOf(settings, schemas, dependencies)
-    await setForeignJournalAside(files, { ...settings, dataFile: settings.file, log })
     await prepareDataFile(settings, dependencies)
-    const checked = await checkedFirstItems(settings, dependencies, rules)
+    const { file, journal: directory, acceptJournal, api } = settings
+    const why = await whySetAside(files, { dataFile: file, journal: directory, acceptJournal, readOnly: api.readOnly })
+    const isNew = why !== undefined || !(await journalExists(files, directory))
+    const checked = isNew ? await checkedFirstItems(settings, dependencies, rules, why !== undefined) : undefined
+    if (why !== undefined) await setJournalAside(files, directory, why, log)
     const opened = new CloseStack()
     try {
       const lock = await lockDirectory(files, settings.journal)
@@ -173,20 +177,20 @@ function metricsOf(journal: FileJournal): readonly Metric[] {
   ]
 }
 
-/** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
+/** Checks the data file that a new journal begins with; undefined if there is no file. `replaces`: in place of another one. */
 async function checkedFirstItems(
   { file: path, journal, acceptJournal, dataStore }: Settings,
   { files, log }: EngineDependencies,
   rules: Rules,
+  replaces: boolean,
 ): Promise<CheckedFile | undefined> {
-  if (await journalExists(files, journal)) return undefined
-  if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
+  if (!acceptJournal && !replaces) await checkNoJournalIsMissing(files, path, journal)
   const options = {
     idField: dataStore.idField,
     check: (collection: string, item: EditedItem) => checkItem(rules, collection, item, 'first items'),
   }
   const checked = await checkFirstItems(files, path, options, log)
-  if (!acceptJournal) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
+  if (!acceptJournal && !replaces) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
   return checked
 }
 

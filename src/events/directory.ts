@@ -77,19 +77,23 @@ export async function wasUsedHere(files: Files, directory: string): Promise<bool
   return (await files.stat(lockPath(directory))) !== undefined
 }
 
-/** Gives the directory another name, where no server uses it. Resolves with its new path. */
+/** Gives the directory another name, unless a server uses it. Resolves with its new path. */
 export async function setDirectoryAside(files: Files, directory: string): Promise<string> {
-  const lock = await lockDirectory(files, directory)
+  // A new lock would make a copy look used if it could not be renamed.
+  const lock = (await wasUsedHere(files, directory)) ? await lockDirectory(files, directory) : undefined
+  let aside = `${directory}.aside`
+  for (let number = 2; await files.stat(aside); number++) aside = `${directory}.aside-${number}`
   try {
-    await ignoreInGit(files, directory)
-    let aside = `${directory}.aside`
-    for (let number = 2; await files.stat(aside); number++) aside = `${directory}.aside-${number}`
     await files.rename(directory, aside)
-    await files.syncDirectory(directoryOf(directory))
-    return aside
+  } catch (error) {
+    const why = `The journal ${directory} cannot be set aside: ${(error as Error).message}.`
+    throw new Refusal('Unavailable', `${why} Move its files away, or name another directory with --journal.`)
   } finally {
-    await lock.release()
+    await lock?.release()
   }
+  await ignoreInGit(files, aside)
+  await files.syncDirectory(directoryOf(directory))
+  return aside
 }
 
 /** Node reports ENOENT for a directory that cannot be created in a read-only file system. */

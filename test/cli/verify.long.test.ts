@@ -167,6 +167,20 @@ test('verify finds damage of a journal or its data file, and changes nothing', a
     assert.match(found.problems.join(), /db\.json\.state is damaged/)
   })
 
+  await t.test(
+    'a data file without its mark exits with 0 if it shows the end of the journal, otherwise with 1',
+    async (inner) => {
+      const directory = await copy()
+      await rm(join(directory, '.recollect'), { recursive: true })
+      const same = await verify(inner, directory)
+      assert.deepEqual([same.code, same.dataFile], [0, 'current'])
+      await writeFile(join(directory, 'db.json'), '{}')
+      const other = await verify(inner, directory)
+      assert.deepEqual([other.code, other.dataFile], [1, 'different'])
+      assert.match(other.problems.join(), /its state file is missing/)
+    },
+  )
+
   await t.test('the data file may be named by a symbolic link', async (inner) => {
     const directory = await copy()
     await rename(join(directory, 'db.json'), join(directory, 'real.json'))

@@ -81,6 +81,36 @@ test('segments that were committed are set aside unchanged in a clone, and a new
   assert.doesNotMatch(git(directory, 'status', '--porcelain', '--untracked-files=all'), /\?\?/)
 })
 
+test('a journal that was set aside is continued as the message says', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const clone = await startServer(t, { directory })
+  assert.match(clone.stderr(), /stop the server, put it back .* remove \.recollect, and start with --accept-journal/)
+  assert.equal(await clone.stop(), 0)
+  await rm(join(directory, 'db.journal'), { recursive: true })
+  await rm(join(directory, '.recollect'), { recursive: true })
+  await rename(join(directory, 'db.journal.aside'), join(directory, 'db.journal'))
+  const again = await startServer(t, { directory, flags: ['--accept-journal'] })
+  assert.deepEqual(await eventTypes(again), await eventsIn(server.directory))
+})
+
+test('a copy stays where it is while the data file is invalid, and a read-only server uses it', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const before = await readFile(join(directory, 'db.json'))
+  await writeFile(join(directory, 'db.json'), '<<<<<<< HEAD')
+  for (let start = 0; start < 2; start++) {
+    const { code } = await runToEnd(t, directory, ['--file', 'db.json', '--port', '0'])
+    assert.equal(code, 2)
+    assert.deepEqual(await readdir(join(directory, 'db.journal')), [SEGMENT])
+  }
+  await writeFile(join(directory, 'db.json'), before)
+  const clone = await startServer(t, { directory, flags: ['--read-only'] })
+  assert.deepEqual(await eventTypes(clone), await eventsIn(server.directory))
+})
+
 test('--accept-journal continues with segments that were committed', ONE, async (t) => {
   const server = await served(t)
   assert.equal(await server.stop(), 0)
@@ -142,6 +172,20 @@ test('files of earlier releases beside the data file are moved to where git does
   assert.deepEqual((await readdir(directory)).sort(), ['.git', '.recollect', 'db.journal', 'db.json'])
   assert.deepEqual(JSON.parse(await readFile(state, 'utf8')), JSON.parse(text))
 })
+
+test(
+  'a state file of an earlier release that git brings back does not replace that of another journal',
+  ONE,
+  async (t) => {
+    const server = await served(t)
+    assert.equal(await server.stop(), 0)
+    const { directory } = server
+    const state = JSON.parse(await readFile(join(directory, '.recollect', 'db.json.state'), 'utf8')) as object
+    await writeFile(join(directory, '.db.json.recollect'), JSON.stringify({ ...state, journal: 'another' }))
+    const again = await startServer(t, { directory })
+    assert.deepEqual(await eventTypes(again), ['CollectionCreated', 'ItemCreated', 'ItemPatched'])
+  },
+)
 
 test('a directory that has rules for git keeps them', ONE, async (t) => {
   const directory = await temporaryDirectory(t)

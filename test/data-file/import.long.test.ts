@@ -257,6 +257,9 @@ test('a journal without the state file is rejected if it may have lost its end',
   await rm(join(journalOf(server), 'store'), { recursive: true })
   const data = JSON.parse(await readFile(server.file, 'utf8')) as typeof DATA
   assert.match(await refusedStart(t, server), /its state file is missing/)
+  await writeFile(server.file, '{')
+  assert.equal((await runToEnd(t, server.directory, FLAGS)).code, 2, 'an invalid file is not taken for one that fits')
+  await writeFile(server.file, JSON.stringify(data))
 
   const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.deepEqual(await itemsOf(accepted), data.things)
