@@ -1,12 +1,12 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
 import type { Base } from '../commands/difference.ts'
-import { directoryOf, type Files, putInPlace, writeChunks, writeNew } from '../files/files.ts'
+import { directoryOf, type Files, isUnwritable, putInPlace, writeChunks, writeNew } from '../files/files.ts'
 import type { Snapshot } from '../projections/views.ts'
 import { contentOf, withReader } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
 import { DEFAULT_LAYOUT, fileText, type Layout, layoutOf } from './layout.ts'
-import { type ContentMark, isUnwritable, makeTemporaryPath, removeTemporary } from './state-file.ts'
+import { type ContentMark, makeTemporaryPath, removeTemporary } from './state-file.ts'
 
 interface AdapterOptions {
   readonly files: Files

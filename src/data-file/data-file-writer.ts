@@ -1,4 +1,5 @@
 import { Low } from 'lowdb'
+import { isUnwritable } from '../files/files.ts'
 import { LimitedLog } from '../runtime/limited-log.ts'
 import type { Schedule, Semaphore } from '../runtime/turns.ts'
 import { DataFileAdapter } from './adapter.ts'
@@ -6,7 +7,7 @@ import { type DataFileOptions, SMALL_BYTES } from './data-file-options.ts'
 import { contentOf, isJson5 } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import { type ContentMark, isUnwritable, removeTemporary } from './state-file.ts'
+import { type ContentMark, removeTemporary } from './state-file.ts'
 
 interface DataFileWriterOptions
   extends Pick<

@@ -23,7 +23,8 @@ import type { Turn } from '../runtime/turns.ts'
 import type { ReadBytes } from './file-content.ts'
 import { END, JsonScanner } from './json-scanner.ts'
 
-const SCHEMA = '$schema'
+/** A member of the root by which editors find a JSON Schema. A text of this name is no collection. */
+export const SCHEMA = '$schema'
 
 /** Gets the collections of a data file, one after the other. */
 export interface FileVisitor {

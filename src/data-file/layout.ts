@@ -4,6 +4,7 @@ import type { Base, BaseItems } from '../commands/difference.ts'
 import { type JsonChild, type JsonNode, nodeIn } from '../json/nodes.ts'
 import { parseText } from '../json/parse.ts'
 import { isObject, own } from '../json/value.ts'
+import { SCHEMA } from './file-parser.ts'
 
 /** How a data file is laid out: line ends, indentation and, of a file that is kept part by part, its text. */
 export interface Layout {
@@ -21,8 +22,6 @@ export const DEFAULT_LAYOUT: Layout = { eol: '\n', unit: '  ', file: undefined }
 /** From this number of items on, each has a single line: a third of the bytes would be blanks. */
 const MANY_ITEMS = 1000
 
-/** A member of the root by which editors find a JSON Schema. It is no collection. */
-const SCHEMA = '$schema'
 const FIRST_SCHEMA = /^\uFEFF?\s*\{\s*("\$schema"\s*:\s*"(?:[^"\\]|\\.)*")/
 /** File, collections, items. */
 const LEVELS = 2

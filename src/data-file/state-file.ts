@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import type { Position } from '../events/event.ts'
-import { directoryOf, type Files, JsonFile, makeIgnoredDirectory } from '../files/files.ts'
+import { directoryOf, type Files, isUnwritable, JsonFile, makeIgnoredDirectory } from '../files/files.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
 
 /** A content of the data file: the position whose state it shows, and its SHA-256. */
@@ -184,13 +184,6 @@ function parseVersion([position = 0, ...ends]: readonly number[]): FileVersion {
   for (let index = 0; index + 1 < ends.length; index += 2)
     edits.push([ends[index] as number, ends[index + 1] as number])
   return { position, edits }
-}
-
-/** Errors of replacing a mounted file, or in a read-only directory. */
-const UNWRITABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
-
-export function isUnwritable(error: unknown): boolean {
-  return UNWRITABLE.includes((error as NodeJS.ErrnoException).code ?? '')
 }
 
 function inPlacePath(journal: string): string {

@@ -170,6 +170,14 @@ export function isOutOfSpace(error: unknown): boolean {
   return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG'
 }
 
+/** Errors of replacing a mounted file, or in a read-only directory. */
+const UNWRITABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
+
+/** Whether the error says that a file cannot be replaced, or a directory not be written to. */
+export function isUnwritable(error: unknown): boolean {
+  return UNWRITABLE.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '')
+}
+
 /** A small JSON document for lowdb, whose own adapter does not sync. */
 export class JsonFile<Content> implements Adapter<Content> {
   readonly #files: Files

@@ -31,7 +31,7 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
     {
       path: '/api',
       routes: {
-        GET: (request, reply) => names(request, reply, options),
+        GET: (request, reply) => collectionNames(request, reply, options),
         POST: unlessJsonServer((request, reply) => replaceAll(request, reply, options)),
       },
       methodsAt: () => methodsOf('/api', { isJsonServer }),
@@ -71,12 +71,12 @@ export function apiResources(options: ApiOptions): readonly Resource[] {
 }
 
 function refuseWhole({ method, path }: HttpRequest): never {
-  const why = 'json-server has no such request. Without Api.Compatibility it writes all that is there'
+  const why = 'json-server has no such request, and Api.Compatibility is json-server'
   throw new Refusal('NotFound', `There is no ${method} of ${path}: ${why}.`)
 }
 
 /** The names of all collections. */
-async function names(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
+async function collectionNames(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
   const { views, past, limits } = options
   const parameters = parametersOf(request, limits)
   refuseMisspelt(parameters, [AS_OF])

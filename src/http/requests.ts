@@ -5,7 +5,7 @@ import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { momentOf, parseMoment, type Timeline } from '../projections/moment.ts'
-import { DEPENDENT, heeded } from '../query/json-server.ts'
+import { DEPENDENT, effectiveParameters } from '../query/json-server.ts'
 import {
   bytesOfParameters,
   FLAG,
@@ -185,7 +185,7 @@ export function parametersOfRead(
   { limits, isJsonServer }: { readonly limits: HttpQueryLimits; readonly isJsonServer: boolean },
 ): readonly Parameter[] {
   const parameters = parametersOf(request, limits)
-  return isJsonServer ? heeded(parameters) : parameters
+  return isJsonServer ? effectiveParameters(parameters) : parameters
 }
 
 /** Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. */

@@ -95,7 +95,7 @@ interface Comparison {
  * The parameters of a read that json-server itself acts on. It takes those without a value for absent, and a page below the
  * first for the first; `callback` is for JSONP.
  */
-export function heeded(parameters: readonly Parameter[]): readonly Parameter[] {
+export function effectiveParameters(parameters: readonly Parameter[]): readonly Parameter[] {
   const valued = parameters.filter(({ name, value }) => value !== '' || !Object.hasOwn(INSTEAD, name))
   const has = (wanted: string): boolean => valued.some(({ name }) => name === wanted)
   const isIgnored = ({ name, value }: Parameter): boolean =>

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { diskWith, openTestEngine } from '../support/engine.ts'
 import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 
 const SEGMENT = '00000000000000000001.ndjson'
@@ -43,6 +44,14 @@ async function cloned(t: TestContext, server: RunningServer, ...files: readonly 
   return directory
 }
 
+/** A clone that has the segments of the original, and nothing else of its journal. */
+async function copied(t: TestContext): Promise<{ readonly directory: string; readonly original: string }> {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  return { directory, original: server.directory }
+}
+
 async function eventTypes(server: RunningServer): Promise<readonly string[]> {
   const events = (await (await server.fetch('/events')).json()) as { type: string }[]
   return events.map(({ type }) => type)
@@ -68,9 +77,7 @@ test('a committed data file begins a new journal, and one line of the log says s
 })
 
 test('segments that were committed are set aside unchanged in a clone, and a new journal begins', ONE, async (t) => {
-  const server = await served(t)
-  assert.equal(await server.stop(), 0)
-  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const { directory } = await copied(t)
   const committed = await readFile(join(directory, 'db.journal', SEGMENT))
   const clone = await startServer(t, { directory })
   assert.equal((await clone.fetch('/api/posts', json('POST', { title: 'c' }))).status, 201)
@@ -82,9 +89,7 @@ test('segments that were committed are set aside unchanged in a clone, and a new
 })
 
 test('a journal that was set aside is continued as the message says', ONE, async (t) => {
-  const server = await served(t)
-  assert.equal(await server.stop(), 0)
-  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const { directory, original } = await copied(t)
   const clone = await startServer(t, { directory })
   assert.match(clone.stderr(), /stop the server, put it back .* remove \.recollect, and start with --accept-journal/)
   assert.equal(await clone.stop(), 0)
@@ -92,13 +97,11 @@ test('a journal that was set aside is continued as the message says', ONE, async
   await rm(join(directory, '.recollect'), { recursive: true })
   await rename(join(directory, 'db.journal.aside'), join(directory, 'db.journal'))
   const again = await startServer(t, { directory, flags: ['--accept-journal'] })
-  assert.deepEqual(await eventTypes(again), await eventsIn(server.directory))
+  assert.deepEqual(await eventTypes(again), await eventsIn(original))
 })
 
 test('a copy stays where it is while the data file is invalid, and a read-only server uses it', ONE, async (t) => {
-  const server = await served(t)
-  assert.equal(await server.stop(), 0)
-  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const { directory, original } = await copied(t)
   const before = await readFile(join(directory, 'db.json'))
   await writeFile(join(directory, 'db.json'), '<<<<<<< HEAD')
   for (let start = 0; start < 2; start++) {
@@ -108,15 +111,13 @@ test('a copy stays where it is while the data file is invalid, and a read-only s
   }
   await writeFile(join(directory, 'db.json'), before)
   const clone = await startServer(t, { directory, flags: ['--read-only'] })
-  assert.deepEqual(await eventTypes(clone), await eventsIn(server.directory))
+  assert.deepEqual(await eventTypes(clone), await eventsIn(original))
 })
 
 test('--accept-journal continues with segments that were committed', ONE, async (t) => {
-  const server = await served(t)
-  assert.equal(await server.stop(), 0)
-  const directory = await cloned(t, server, 'db.json', join('db.journal', SEGMENT))
+  const { directory, original } = await copied(t)
   const clone = await startServer(t, { directory, flags: ['--accept-journal'] })
-  assert.deepEqual(await eventTypes(clone), await eventsIn(server.directory))
+  assert.deepEqual(await eventTypes(clone), await eventsIn(original))
   assert.ok(!(await readdir(directory)).includes('db.journal.aside'))
 })
 
@@ -187,6 +188,21 @@ test(
   },
 )
 
+test('a later state file of an earlier release takes the place of the present one', ONE, async (t) => {
+  const server = await served(t)
+  assert.equal(await server.stop(), 0)
+  const { directory } = server
+  const path = join(directory, '.recollect', 'db.json.state')
+  const later = await readFile(path, 'utf8')
+  await writeFile(join(directory, '.db.json.recollect'), later)
+  const { journal } = JSON.parse(later) as { journal: string }
+  await writeFile(path, JSON.stringify({ journal, confirmed: { position: 1, hash: 'x' } }))
+  const again = await startServer(t, { directory })
+  assert.equal((await eventTypes(again)).length, 3)
+  assert.deepEqual(JSON.parse(await readFile(path, 'utf8')), JSON.parse(later))
+  assert.ok(!(await readdir(directory)).includes('.db.json.recollect'))
+})
+
 test('a directory that has rules for git keeps them', ONE, async (t) => {
   const directory = await temporaryDirectory(t)
   git(directory, 'init', '--quiet')
@@ -212,4 +228,23 @@ test('an edit without --watch is logged once, with what merges it', ONE, async (
   )
   assert.equal((await server.fetch('/admin/reload', { method: 'POST' })).status, 200)
   assert.equal(logged(), 1)
+})
+
+test('a copy that cannot be set aside is refused at each start, and stays as it is', async () => {
+  const disk = diskWith(DATA)
+  const { engine } = await openTestEngine(disk.files())
+  await engine.close()
+  const journal = '/data/db.journal'
+  for (const name of disk.list(journal)) if (name !== SEGMENT) disk.take(`${journal}/${name}`)
+  disk.take('/data/.recollect/db.json.state')
+  const mounted = disk.files((operation, path) =>
+    operation === 'rename' && path === journal ? { type: 'error', code: 'EBUSY' } : undefined,
+  )
+  for (let start = 0; start < 2; start++) {
+    await assert.rejects(openTestEngine(mounted), /cannot be set aside: .*EBUSY.*--journal/)
+    assert.deepEqual(disk.list(journal), [SEGMENT])
+  }
+  const { engine: again } = await openTestEngine(disk.files())
+  await again.close()
+  assert.deepEqual(disk.list(`${journal}.aside`).includes(SEGMENT), true)
 })
