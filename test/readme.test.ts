@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { basename, delimiter, dirname, join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { commandsWith } from '../src/cli/commands.ts'
 import { CLUSTER } from '../src/cluster/cluster.ts'
 import { KeySet } from '../src/settings/key-set.ts'
-import { DEADLINE_MS, fetch, until } from './support/deadline.ts'
+import { DEADLINE_MS } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
 import { startServer } from './support/server.ts'
@@ -15,7 +15,7 @@ import { startServer } from './support/server.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 const readme = read('README.md')
-const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+const { scripts, version } = JSON.parse(read('package.json')) as { scripts: Record<string, string>; version: string }
 const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter((name) =>
   name.endsWith('.md'),
 )
@@ -41,8 +41,6 @@ function blocksOf(page: string): readonly Block[] {
 }
 
 const DOCUMENTED = 'localhost:57602'
-/** Where README serves the past. */
-const DOCUMENTED_PAST = 'localhost:57603'
 /** The files of a checkout that a session needs, apart from the dependencies. */
 const CHECKOUT = [
   'package.json',
@@ -54,89 +52,67 @@ const CHECKOUT = [
   'scripts',
   'dist',
   'wwwroot',
-  'examples',
 ]
 
-/** One who follows README from top to bottom, in a copy of the project, with a free port for the documented one. */
+/** One who follows README from top to bottom: in a checkout, and in an empty folder in which the package is installed. */
 class Session {
-  readonly directory: string
+  readonly checkout: string
+  readonly folder: string
   readonly #t: Scope
   #server: RunningProcess | undefined
-  #past: RunningProcess | undefined
-  #address = ''
-  #pastAddress = ''
+  #address = DOCUMENTED
 
   constructor(t: Scope, directory: string) {
     this.#t = t
-    this.directory = directory
+    this.checkout = join(directory, 'recollect')
+    this.folder = join(directory, 'project')
     for (const path of CHECKOUT) {
-      cpSync(join(root, path), join(directory, path), { recursive: true, preserveTimestamps: true })
+      cpSync(join(root, path), join(this.checkout, path), { recursive: true, preserveTimestamps: true })
     }
-    symlinkSync(join(root, 'node_modules'), join(directory, 'node_modules'))
+    symlinkSync(join(root, 'node_modules'), join(this.checkout, 'node_modules'))
+    mkdirSync(this.folder)
   }
 
-  /** The same as `npm start`; a server that was started before has been stopped with Ctrl+C. */
-  async start(flags: readonly string[]): Promise<void> {
+  /** The same as `npm install` of the packed checkout. */
+  install(): void {
+    mkdirSync(join(this.folder, 'node_modules', '.bin'), { recursive: true })
+    symlinkSync(this.checkout, join(this.folder, 'node_modules', 'recollect'))
+    symlinkSync(join(this.checkout, 'dist', 'main.js'), join(this.folder, 'node_modules', '.bin', 'recollect'))
+  }
+
+  /** Starts a server on a free port; one that was started before has been stopped with Ctrl+C. */
+  async start(directory: string, command: readonly string[]): Promise<void> {
     await this.stop()
-    const [node, ...script] = (scripts.start ?? '').split(' ')
-    assert.equal(node, 'node')
-    const { server, address } = await this.#serve([...script, ...flags])
+    const server = startProcess(this.#t, [...command, '--urls', 'http://127.0.0.1:0'], { cwd: directory })
+    const [, address] = (await server.printed(/listens on http:\/\/(\S+)\n/)) ?? []
+    assert.ok(address, `${command.join(' ')} ended:\n${server.output()}`)
     this.#server = server
     this.#address = address
   }
 
-  /** In another terminal: a server of the past. */
-  async play(script: readonly string[]): Promise<void> {
-    const { server, address } = await this.#serve(script.filter((flag) => !/^--urls$|57603$/.test(flag)))
-    this.#past = server
-    this.#pastAddress = address
-  }
-
-  async #serve(script: readonly string[]): Promise<{ readonly server: RunningProcess; readonly address: string }> {
-    const server = startProcess(this.#t, [process.execPath, ...script, '--urls', 'http://127.0.0.1:0'], {
-      cwd: this.directory,
-    })
-    const [, address] = (await server.printed(/listens on http:\/\/(\S+)\n/)) ?? []
-    assert.ok(address, `${script.join(' ')} ended:\n${server.output()}`)
-    return { server, address }
-  }
-
   async stop(): Promise<void> {
-    const servers = [this.#server, this.#past]
+    const server = this.#server
     this.#server = undefined
-    this.#past = undefined
-    for (const server of servers) {
-      if (!server) continue
-      server.process.kill('SIGINT')
-      assert.deepEqual(await server.ended(), { code: 0, signal: null }, server.output())
-    }
+    if (!server) return
+    server.process.kill('SIGINT')
+    assert.deepEqual(await server.ended(), { code: 0, signal: null }, server.output())
   }
 
-  save({ file, text }: Block): void {
-    assert.ok(file, 'the block is a file that a command of README runs, so it has a name')
-    writeFileSync(join(this.directory, file), text.replaceAll(DOCUMENTED, this.#address))
+  save(file: string | undefined, text: string): void {
+    assert.ok(file, 'the block is a file of the folder, so it has a name')
+    mkdirSync(dirname(join(this.folder, file)), { recursive: true })
+    writeFileSync(join(this.folder, file), text)
   }
 
   /** A command's standard output, as it would be on the documented port. */
   async run(command: string): Promise<string> {
-    const here = command.replaceAll(DOCUMENTED, this.#address).replaceAll(DOCUMENTED_PAST, this.#pastAddress)
-    const shell = startProcess(this.#t, ['sh', '-c', here], {
-      cwd: this.directory,
-      env: { PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
+    const shell = startProcess(this.#t, ['sh', '-c', command.replaceAll(DOCUMENTED, this.#address)], {
+      cwd: this.folder,
+      env: { PATH: process.env.PATH ?? '' },
     })
     const { code } = await shell.ended()
     assert.equal(code, 0, `$ ${command}\n${shell.output()}`)
-    await this.#settled()
     return shell.stdout().replaceAll(this.#address, DOCUMENTED)
-  }
-
-  /** Whoever types is slower than the data file. */
-  async #settled(): Promise<void> {
-    const isBehind = async () => {
-      const health = (await (await fetch(`http://${this.#address}/health`)).json()) as { dataFile: { state: string } }
-      return health.dataFile.state === 'behind'
-    }
-    await until('the data file catches up', async () => !(await isBehind()))
   }
 }
 
@@ -161,43 +137,35 @@ function lasting(output: string): string {
     .trim()
 }
 
-async function follow(session: Session, block: Block, t: TestContext): Promise<void> {
-  const { language, text } = block
-  switch (language) {
-    case 'sh':
-      for (const command of text.trim().split(/\n| && /)) {
-        const [, npm, flags = ''] = /^npm (\S+)(?: -- (.*))?$/.exec(command) ?? []
-        if (npm === 'ci') assert.ok(existsSync(join(root, 'package-lock.json')))
-        else if (npm === 'start') await session.start(flags.split(' ').filter((flag) => flag !== ''))
-        else if (/ replay --from /.test(command)) await session.play(command.split(' ').slice(1))
-        else if (npm) assert.ok(scripts[npm], `package.json has a script ${npm}`)
-        else await session.run(command.replace(/--seconds \d+/, '--seconds 2'))
-      }
-      return
-    case 'console':
-      if (/\bjq\b/.test(text) && !process.env.JQ && process.env.CI !== 'true') return t.skip('jq is missing')
-      for (const { command, output } of transcript(text)) {
-        assert.equal(lasting(await session.run(command)), lasting(output), `$ ${command}`)
-      }
-      return
-    case 'js':
-      session.save(block)
-      assert.match(readme, new RegExp(`^\\$ node ${block.file}$`, 'm'), 'a transcript runs it')
-      return
-    case 'json': {
-      const value: unknown = JSON.parse(text)
-      if (block.file && existsSync(join(root, block.file))) {
-        assert.deepEqual(value, JSON.parse(read(block.file)), `${block.file} is what README shows`)
-      } else if (block.file) session.save(block)
-      return
+async function follow(session: Session, { language, file, text }: Block): Promise<void> {
+  if (language === 'sh') {
+    for (const command of text.trim().split(/\n| && /)) await followCommand(session, command)
+  } else if (language === 'console') {
+    for (const { command, output } of transcript(text)) {
+      assert.equal(lasting(await session.run(command)), lasting(output), `$ ${command}`)
     }
-    default:
-      assert.fail(`a block of README is sh, console, js or json, so that it can be run, and not ${language || 'plain'}`)
+  } else {
+    assert.ok(['html', 'js', 'json'].includes(language), `a block can be run, or is a file, and not ${language}`)
+    session.save(file, text)
   }
 }
 
-const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version'], { timeout: DEADLINE_MS }).error)
-const without = missing && process.env.CI !== 'true' ? `${missing} is missing` : false
+async function followCommand(session: Session, command: string): Promise<void> {
+  const [program, ...words] = command.split(' ')
+  if (program === 'npx') {
+    const [, name, ...flags] = words
+    await session.start(session.folder, [join(session.folder, 'node_modules', '.bin', name ?? ''), ...flags])
+  } else if (command === 'npm start') await session.start(session.checkout, (scripts.start ?? '').split(' '))
+  else if (command === 'npm ci') assert.ok(existsSync(join(root, 'package-lock.json')))
+  else if (words[0] === 'pack') assert.equal(words[1], '../recollect', 'test/package.long.test.ts packs the checkout')
+  else if (words[0] === 'install') {
+    assert.equal(words[1], `recollect-${version}.tgz`)
+    session.install()
+  } else assert.ok(scripts[words.at(-1) ?? ''], `package.json has a script for ${command}`)
+}
+
+const isWithoutCurl = spawnSync('curl', ['--version'], { timeout: DEADLINE_MS }).error !== undefined
+const without = isWithoutCurl && process.env.CI !== 'true' ? 'curl is missing' : false
 
 test('README runs: every block, from top to bottom', { skip: without }, async (t) => {
   const session = new Session(t, await temporaryDirectory(t))
@@ -208,26 +176,50 @@ test('README runs: every block, from top to bottom', { skip: without }, async (t
 
   for (const block of blocks) {
     const [first = ''] = block.text.split('\n')
-    await t.test(`line ${block.line}: ${first}`, (inner) => follow(session, block, inner))
+    await t.test(`line ${block.line}: ${first}`, () => follow(session, block))
   }
 
-  await t.test('the blocks of README change no file that git tracks', () => {
-    const named = new Set(blocks.map(({ file }) => file))
-    const made = readdirSync(session.directory).filter(
-      (name) => !CHECKOUT.some((path) => path.split('/')[0] === name) && name !== 'node_modules' && !named.has(name),
-    )
-    assert.deepEqual(made, [])
+  await t.test('examples/live has the files that README shows', () => {
+    for (const { file, text } of blocks) if (file) assert.equal(read(join('examples/live', file)), text, file)
+  })
+
+  await t.test('the files of a checkout stay as they were', () => {
     for (const path of ['package.json', 'appsettings.json', 'data/sensors.json']) {
-      assert.equal(readFileSync(join(session.directory, path), 'utf8'), read(path), `${path} is as it was`)
+      assert.equal(readFileSync(join(session.checkout, path), 'utf8'), read(path), `${path} is as it was`)
     }
     const ignored = read('.gitignore').split('\n')
     assert.ok(ignored.includes('/data/*') && ignored.includes('!/data/sensors.json'))
   })
 })
 
+for (const [page, title] of [
+  ['docs/security.md', 'Setting up users'],
+  ['docs/readings.md', 'A sensor backend'],
+] as const) {
+  test(`"${title}" of ${page} runs from top to bottom`, { skip: without }, async (t) => {
+    const session = new Session(t, await temporaryDirectory(t))
+    t.after(() => session.stop())
+    session.install()
+    cpSync(join(root, 'examples/live/db.json'), join(session.folder, 'db.json'))
+    const blocks = blocksOf(sectionOf(read(page), title))
+    assert.ok(blocks.length > 1)
+    for (const block of blocks) await follow(session, block)
+  })
+}
+
+/** From the title of the section to the next title. */
+function sectionOf(page: string, title: string): string {
+  const [, section = ''] = page.split(`## ${title}\n`)
+  return section.split(/^#/m)[0] ?? ''
+}
+
+test('README is a first page of at most 200 lines', () => {
+  assert.ok(readme.trimEnd().split('\n').length <= 200)
+})
+
 test('every example of the query table matches items of the sample', async (t) => {
   const server = await startServer(t, { data: JSON.parse(read('data/sensors.json')) })
-  const examples = [...readme.matchAll(/^\|.*`(\?\S+)` \|$/gm)].map(([, search]) => search as string)
+  const examples = [...read('docs/api.md').matchAll(/^\|.*`(\?\S+)` \|$/gm)].map(([, search]) => search as string)
   assert.ok(examples.length > 5)
   for (const search of examples) {
     const answer = await server.fetch(`/api/sensors${search}`)
@@ -248,16 +240,10 @@ function settingsIn(page: string): readonly string[] {
   )
 }
 
-test('the settings table in docs/api.md equals that of the program, and README has a part of it', () => {
+test('the settings table in docs/api.md equals that of the program', () => {
   const settings = new KeySet(CLUSTER.keys).rows()
   const real = settings.map(([name, , text, initial]) => `${name} | ${text} | ${initial}`)
   assert.deepEqual(settingsIn('docs/api.md'), real)
-  const shown = settingsIn('README.md')
-  assert.ok(shown.length > 5)
-  assert.deepEqual(
-    shown.filter((row) => !real.includes(row)),
-    [],
-  )
 })
 
 test('every command and flag is in docs/api.md', () => {

@@ -29,7 +29,7 @@ const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 /**
  * The settings, without those of a remote journal. `--help`, the checks, the suggestions for misspelt names and the
- * tables in docs/api.md and README.md are generated from here.
+ * table in docs/api.md are generated from here.
  */
 export const KEYS = {
   'Common.EagerDataReload': boolean('merge edits of the data file as soon as it changes, as --watch does'),
@@ -45,7 +45,7 @@ export const KEYS = {
   'DataFile.MaxDelay': integer(
     undefined,
     1,
-    'seconds after which a data file that is behind is written; when not given, in proportion to what changed',
+    'seconds after which a data file that is behind is written, however little has changed',
     SECONDS_A_WEEK,
   ),
   'DataFile.Edits': choice(
