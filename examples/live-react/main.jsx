@@ -43,9 +43,10 @@ function Title({ post, position }) {
     <li>
       <input
         aria-label={`title of post ${post.id}`}
-        value={edit?.title ?? post.title}
+        value={edit?.title ?? post.title ?? ''}
         onFocus={() => setEdit({ title: post.title, position })}
         onChange={({ target }) => setEdit({ ...edit, title: target.value })}
+        onKeyDown={({ key, target }) => key === 'Enter' && target.blur()}
         onBlur={save}
       />
     </li>
@@ -67,14 +68,18 @@ function Chart({ position }) {
   const element = useRef(null)
   const chart = useRef(null)
   useEffect(() => {
-    const views = { label: 'views', stroke: 'teal', fill: 'lightcyan', paths: uPlot.paths.bars() }
-    chart.current = new uPlot({ width: 480, height: 200, series: [{}, views] }, [[], []], element.current)
+    const views = { label: 'views', stroke: 'teal', fill: 'lightcyan' }
+    chart.current = new uPlot(
+      { width: 480, height: 200, scales: { y: { range: [0, null] } }, series: [{}, views] },
+      [[], []],
+      element.current,
+    )
     return () => chart.current.destroy()
   }, [])
   useEffect(() => {
     if (position === 0) return
     const draw = async () => {
-      const { items } = await posts.sort('day').aggregate(['sum(views) as views'], { groupBy: ['day'] })
+      const { items } = await posts.where({ day_exists: true }).aggregate(['sum(views) as views'], { groupBy: ['day'] })
       chart.current.setData([items.map(({ day }) => Date.parse(day) / 1000), items.map(({ views }) => views)])
     }
     draw().catch(() => {})

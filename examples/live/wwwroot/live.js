@@ -24,7 +24,7 @@ list.onChange(({ entered, updated, left }) => {
 })
 
 const inputs = new Map()
-const show = ({ id, title }) => Object.assign(inputs.get(id), { value: title })
+const show = ({ id, title }) => Object.assign(inputs.get(id), { value: title ?? '' })
 function addPost(post) {
   const input = Object.assign(document.createElement('input'), { ariaLabel: `title of post ${post.id}` })
   const seen = {}
@@ -39,9 +39,10 @@ function addPost(post) {
   show(post)
 }
 
-const views = { label: 'views', stroke: 'teal', fill: 'lightcyan', paths: uPlot.paths.bars() }
-const chart = new uPlot({ width: 480, height: 200, series: [{}, views] }, [[], []], element('chart'))
+const views = { label: 'views', stroke: 'teal', fill: 'lightcyan' }
+const scales = { y: { range: [0, null] } }
+const chart = new uPlot({ width: 480, height: 200, scales, series: [{}, views] }, [[], []], element('chart'))
 async function draw() {
-  const { items } = await posts.sort('day').aggregate(['sum(views) as views'], { groupBy: ['day'] })
+  const { items } = await posts.where({ day_exists: true }).aggregate(['sum(views) as views'], { groupBy: ['day'] })
   chart.setData([items.map(({ day }) => Date.parse(day) / 1000), items.map((row) => row.views)])
 }
