@@ -231,7 +231,6 @@ export class Connection {
   }
 
   #refuse(error: Problem): void {
-    this.#refusal = error
     for (const subscriber of this.#subscribers) subscriber.refused(error)
     this.#setState('refused', { error })
   }
@@ -273,8 +272,8 @@ export class Connection {
 
   #setState(state: ConnectionState, details: Omit<StateChange, 'state'> = {}): void {
     if (this.#state === 'closed' || (this.#state === state && details.caughtUp === undefined)) return
-    if (state !== 'refused') this.#refusal = undefined
     this.#state = state
+    this.#refusal = details.error
     this.#onState.call({ state, ...details })
   }
 }

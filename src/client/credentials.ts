@@ -71,11 +71,10 @@ export class Session {
 
   /** The credentials of a new connection. The last connection may have ended with its token. */
   async forConnection(): Promise<SentCredentials> {
-    if (typeof this.#credentials.token === 'function') this.#held = undefined
+    if (typeof this.#credentials.token === 'function') return this.#renew()
     const sent = await this.current()
     // A connection ends with its token, so it waits for a newer one.
-    await this.#renewal?.catch(() => {})
-    return this.#held?.sent ?? sent
+    return this.#renewal?.catch(() => sent) ?? sent
   }
 
   /** The server rejected what was sent. Returns whether `current` provides something else. */
@@ -83,9 +82,13 @@ export class Session {
     if (given(this.#credentials)) return false
     if (this.#held?.sent === sent) this.#held = undefined
     if (sent.password === undefined) return true
-    // The server may issue tokens by now. Why there is none, `current` says.
-    const next = await this.current().catch(() => undefined)
-    return next?.password === undefined
+    // The server may issue tokens by now.
+    try {
+      return (await this.current()).password === undefined
+    } catch (error) {
+      // The next call says why there is none. A wrong password is not sent again, as the server counts them.
+      return !(error instanceof Problem && error.status === 401)
+    }
   }
 
   #renew(): Promise<SentCredentials> {

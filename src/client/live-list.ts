@@ -223,8 +223,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   }
 
   #isWanted(id: string | number): boolean {
-    const { key = String(id) } = this.#options
-    return String(id) === key
+    const { key } = this.#options
+    return key === undefined || String(id) === key
   }
 
   #apply(all: readonly Change[]): void {

@@ -65,14 +65,14 @@ const MOST_UNSEEN = 10
 
 /** Has a live list while somebody is subscribed. */
 class LiveStore<T extends object> {
-  readonly #source: Pick<Source<T>, 'live'>
+  readonly #source: Source<T>
   /** An object of its own, as React ignores a new list that has the state of the last one. */
   #state: LiveItems<T> = { ...NOT_LOADED }
   #isShown = false
   /** The number of lists in a row, before this one, that were loaded and never shown. */
   readonly #unseen: number
 
-  constructor(source: Pick<Source<T>, 'live'>, last: LiveStore<T> | undefined) {
+  constructor(source: Source<T>, last: LiveStore<T> | undefined) {
     this.#source = source
     this.#unseen = last && hasCome(last.#state) && !last.#isShown ? last.#unseen + 1 : 0
     // It is shown at once, as the query would be another one by the next rendering.
@@ -98,30 +98,25 @@ class LiveStore<T extends object> {
       this.#state = state
       changed()
     }
-    const fail = (error: Problem): void => set({ ...this.#state, error })
-    const list = this.#live(fail)
-    list?.ready.catch(fail)
-    const follow = async (live: LiveList<T>): Promise<void> => {
-      for await (const { position } of live) {
-        set({ items: live.items, total: live.total, position, isLoaded: true, error: undefined })
-      }
+    const fail = (error: unknown): void => set({ ...this.#state, error: problemFor(error) })
+    let list: LiveList<T> | undefined
+    // `live` may throw, and an error that is thrown in an effect would take down the whole page.
+    const follow = async (): Promise<void> => {
+      list = this.#source.live()
+      list.ready.catch(fail)
+      for await (const { position } of list)
+        set({ items: list.items, total: list.total, position, isLoaded: true, error: undefined })
     }
-    if (list) follow(list).catch(fail)
+    follow().catch(fail)
     return () => {
       isSubscribed = false
       list?.close()
     }
   }
+}
 
-  /** An error that is thrown in an effect would take down the whole page. */
-  #live(fail: (error: Problem) => void): LiveList<T> | undefined {
-    try {
-      return this.#source.live()
-    } catch (error) {
-      fail(error instanceof Problem ? error : problem('Invalid', 400, (error as Error).message))
-      return undefined
-    }
-  }
+function problemFor(error: unknown): Problem {
+  return error instanceof Problem ? error : problem('Invalid', 400, (error as Error).message)
 }
 
 const UNSTEADY =

@@ -103,8 +103,12 @@ export class Requests {
   async #access(signal: AbortSignal): Promise<Access> {
     for (;;) {
       const { session } = this
-      const sent = await unlessAborted(session.current(), signal)
-      if (session === this.session) return { session, sent }
+      try {
+        const sent = await unlessAborted(session.current(), signal)
+        if (session === this.session) return { session, sent }
+      } catch (error) {
+        if (session === this.session || signal.aborted) throw error
+      }
     }
   }
 

@@ -129,6 +129,40 @@ test('a client with a function for tokens calls it when it needs another one, an
   await until('the new item', () => list.items.length === 2)
 })
 
+test('a function that returns the rejected token again is not called without end', async (t) => {
+  const server = await startGuarded(t, { a: [] }, ['token'])
+  let calls = 0
+  const client = clientOf(t, server.url, { token: () => `wrong ${++calls}` })
+  await assert.rejects(within('the answer', client.collection('a').live().ready), { status: 401 })
+  assert.equal(client.state, 'refused')
+  assert.equal(calls, 2)
+})
+
+test('a token that comes after other credentials were set is not sent', async (t) => {
+  const server = await startGuarded(t, { a: [{ id: 1 }] }, ['token'])
+  const given: ((token: string) => void)[] = []
+  const token = () =>
+    new Promise<string>((resolve) => {
+      given.push(resolve)
+    })
+  const client = clientOf(t, server.url, { token })
+  const states: StateChange[] = []
+  client.onState((change) => states.push(change))
+  const list = client.collection('a').live()
+  await until('the first token to be asked for', () => given.length === 1)
+  client.authenticate({ token })
+  await until('the second token to be asked for', () => given.length === 2)
+  given[0]?.('late and wrong')
+  const other = clientOf(t, server.url, await server.credentialsOf('token', 'reader'))
+  for (let n = 0; n < 20; n++) await other.collections()
+  given[1]?.((await server.credentialsOf('token', 'reader')).token as string)
+  await within('the items of a live list', list.ready)
+  assert.deepEqual(
+    states.map(({ state }) => state),
+    ['connected'],
+  )
+})
+
 test('a list is not ready when the credentials are refused, and is loaded with others', async (t) => {
   const server = await startGuarded(t, { a: [{ id: 1 }] }, ['token'])
   const client = clientOf(t, server.url, { username: 'reader', password: 'wrong' })

@@ -83,6 +83,18 @@ test('Basic credentials are sent only to a server without tokens, and until it h
   assert.match(String((await session.current()).token), /^\d$/)
 })
 
+test('a password that the server does not know any more is sent once for each request', async (t) => {
+  const { session, logins } = startSession(t)
+  logins.failure = problem('NotFound', 404, 'no tokens')
+  const sent = await session.current()
+  logins.failure = problem('Unauthenticated', 401, 'wrong')
+  const before = logins.count
+  assert.equal(await session.rejected(sent), false)
+  assert.equal(logins.count, before + 1)
+  logins.failure = problem('Unavailable', 503, 'not now')
+  assert.equal(await session.rejected(sent), true, 'the next connection says why')
+})
+
 const { fetch } = globalThis
 
 /** Responds to requests in place of a server. */
@@ -113,17 +125,19 @@ test('a request that waits for its token ends with its signal and with the clien
 /** A server that issues tokens when told to, and accepts none of them. */
 function startLogins(t: Pick<TestContext, 'after'>) {
   const paths: string[] = []
+  const tokens: (string | null)[] = []
   let issue = (): void => {}
   const issued = new Promise<void>((resolve) => {
     issue = resolve
   })
   respond(t, async (path, { headers }) => {
     paths.push(path)
-    if (path !== '/token') return new Response(String(new Headers(headers).get('Authorization')), { status: 401 })
+    tokens.push(new Headers(headers).get('Authorization'))
+    if (path !== '/token') return new Response('', { status: 401 })
     await issued
     return Response.json({ access_token: 'late', expires_in: 60 })
   })
-  return { paths, issue }
+  return { paths, tokens, issue }
 }
 
 test('a login that was requested before other credentials were set is not used', async (t) => {
@@ -147,8 +161,29 @@ test('a login that was requested before other credentials were set is not used',
   }
 })
 
+test('a request that waits for a wrong password continues with the credentials that replace it', async (t) => {
+  let reject = (): void => {}
+  const rejected = new Promise<void>((resolve) => {
+    reject = resolve
+  })
+  const sent: unknown[] = []
+  respond(t, async (path, { headers }) => {
+    sent.push(path, new Headers(headers).get('Authorization'))
+    if (path !== '/token') return Response.json([])
+    await rejected
+    return new Response('', { status: 401 })
+  })
+  const client = connect(NOWHERE, ADA)
+  const answered = within('the answer', client.collections())
+  await until('the login', () => sent.length === 2)
+  client.authenticate({ token: 'good' })
+  reject()
+  assert.deepEqual(await answered, [])
+  assert.deepEqual(sent, ['/token', null, '/api', 'Bearer good'])
+})
+
 test('a request during a logout does not log in again', async (t) => {
-  const { paths, issue } = startLogins(t)
+  const { paths, tokens, issue } = startLogins(t)
   const client = connect(NOWHERE, ADA)
   const waiting = assert.rejects(within('the answer', client.collections()), { status: 401 })
   await until('the login', () => paths.length === 1)
@@ -156,6 +191,7 @@ test('a request during a logout does not log in again', async (t) => {
   issue()
   await waiting
   assert.deepEqual(paths, ['/token', '/api'])
+  assert.deepEqual(tokens, [null, null])
 })
 
 test('a request that is rejected after a logout does not log in again', async (t) => {
