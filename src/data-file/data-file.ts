@@ -14,9 +14,9 @@ import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { type ContentMark, mismatchOf } from './state-file.ts'
 
-/** How often to look whether the file was edited, if the edit is merged or its refusal is reported then. */
+/** How often to look for edits that are merged, or whose refusal is logged with its reason. */
 const LOOK_MS = 500
-/** And if an edit is only reported. */
+/** How often to look for edits that are only logged. */
 const REPORT_MS = 2000
 /** Delay before a start retries while the disk is full. */
 const RETRY_MS = 1000
@@ -47,7 +47,7 @@ export class DataFile implements Projection {
       files,
       path,
       schedule,
-      lookMs: this.#isWatched ? LOOK_MS : REPORT_MS,
+      lookMs: this.#readsEdits ? LOOK_MS : REPORT_MS,
       settled: () => this.#importChanged(),
     })
     this.#writer = new DataFileWriter({
@@ -255,13 +255,13 @@ export class DataFile implements Projection {
     }
   }
 
-  /** Imports an edit, or only reports it. A server that is read-only tries, for the reason to be known. */
+  /** Imports an edit, or only logs it. A read-only server tries to import it, so that the log has the reason for the refusal. */
   async #importChanged(): Promise<void> {
     const { log } = this.#options
     try {
       const isToBeRead = (await this.#onDisk.isTouched()) || this.#onDisk.trouble
       if (!isToBeRead || this.#closed) return
-      if (this.#isWatched) await this.reload()
+      if (this.#readsEdits) await this.reload()
       else this.#writer.soon(0)
     } catch (error) {
       // A refusal was logged.
@@ -269,7 +269,7 @@ export class DataFile implements Projection {
     }
   }
 
-  get #isWatched(): boolean {
+  get #readsEdits(): boolean {
     return this.#options.eager || this.#options.readOnly
   }
 

@@ -72,7 +72,7 @@ interface Style {
 export function* fileText(snapshot: Base, layout: Layout, idField: string): Generator<string> {
   const { eol, unit, file, schema } = layout
   const { text, node } = file ?? EMPTY
-  const frame = new Frame(file, styleOf(file, { line: eol, unit, pad: ' ', gap: ' ' }))
+  const frame = new Frame(file, styleOf(file, { line: eol, unit, pad: ' ', gap: ' ' }), 'object')
   const written = new Set<string>()
   yield `${text.slice(0, node.begin)}{`
   if (schema !== undefined) yield frame.before(undefined) + schema
@@ -113,7 +113,7 @@ function* collectionText(
     return
   }
   const text = list?.text ?? ''
-  const frame = new Frame(list, styleOf(list, style))
+  const frame = new Frame(list, styleOf(list, style), 'array')
   const known = new Map(children.map((child) => [keyIn(sliceOf({ text, node: child.value }), idField), child]))
   const sample = children.at(-1)
   const newStyle = styleOf(sample && whole(text.slice(sample.value.begin, sample.value.end)), indented(frame.style))
@@ -122,8 +122,8 @@ function* collectionText(
   for (const item of itemsIn(items)) {
     const child = known.get(item.key)
     yield frame.before(child)
-    if (child) yield itemText(item.text, { text, node: child.value }, newStyle)
-    else yield isLong ? item.text : printed(whole(item.text), newStyle)
+    const kept = child && { text, node: child.value }
+    yield isLong ? item.text : itemText(item.text, kept, newStyle)
   }
   yield `${frame.end()}]`
 }
@@ -136,35 +136,30 @@ function keyIn(text: string, idField: string): string | undefined {
 
 /** The text of an item or object, as far as it did not change; `wanted` is its JSON. */
 function itemText(wanted: string, old: TextNode | undefined, style: Style): string {
-  const value = whole(wanted)
-  if (!old) return printed(value, style)
-  const text = sliceOf(old)
   // Most items did not change.
-  if (JSON.stringify(parseText(text)) === wanted) return text
+  if (old && JSON.stringify(parseText(sliceOf(old))) === wanted) return sliceOf(old)
   const pieces: string[] = []
-  write(pieces, whole(text), value, style)
+  write(pieces, old && whole(sliceOf(old)), whole(wanted), style)
   return pieces.join('')
 }
 
-/** Writes a value in place of an old one, and keeps the text of what is the same in both. */
-function write(pieces: string[], old: TextNode, value: TextNode, outer: Style): void {
+/** Writes a value in place of an old one, if there is one, and keeps the text of what is the same in both. */
+function write(pieces: string[], old: TextNode | undefined, value: TextNode, outer: Style): void {
   const { kind, children } = value.node
-  const isKept = kind === 'other' ? isSame(old, value) : old.node.children.length + children.length === 0
-  if (old.node.kind === kind && isKept) return void pieces.push(sliceOf(old))
   const style = styleOf(old, outer)
-  if (old.node.kind !== kind || kind === 'other') return void pieces.push(printed(value, style))
-  const frame = new Frame(old, style)
-  const members = kind === 'object' && new Map(old.node.children.map((child) => [child.name, child]))
+  const same = old?.node.kind === kind ? old : undefined
+  if (kind === 'other') return void pieces.push(sliceOf(same && isSame(same, value) ? same : value))
+  if ((same?.node.children.length ?? 0) + children.length === 0) return void pieces.push(sliceOf(same ?? value))
+  const frame = new Frame(same, style, kind)
+  const members = kind === 'object' && new Map(same?.node.children.map((child) => [child.name, child]))
   pieces.push(kind === 'array' ? '[' : '{')
   for (const child of children) {
-    const before = members ? members.get(child.name) : old.node.children[child.index]
+    const before = members ? members.get(child.name) : same?.node.children[child.index]
     const inner = { text: value.text, node: child.value }
-    if (before) {
-      pieces.push(frame.before(before), old.text.slice(before.begin, before.value.begin))
-      write(pieces, { text: old.text, node: before.value }, inner, indented(style))
-    } else {
-      pieces.push(frame.before(undefined), members ? frame.head(child.name) : '', printed(inner, indented(style)))
-    }
+    pieces.push(frame.before(before))
+    if (same && before) pieces.push(same.text.slice(before.begin, before.value.begin))
+    else if (members) pieces.push(frame.head(child.name))
+    write(pieces, same && before && { text: same.text, node: before.value }, inner, indented(style))
   }
   pieces.push(frame.end(), kind === 'array' ? ']' : '}')
 }
@@ -194,19 +189,20 @@ class Frame {
   #isEmpty = true
 
   /** `style` is that of the old value, if there is one. */
-  constructor(old: TextNode | undefined, style: Style) {
+  constructor(old: TextNode | undefined, style: Style, kind: 'array' | 'object') {
     const { line, unit, pad, gap } = style
     const { text, node } = old ?? EMPTY
     const { children } = node
-    const [first, last, isArray] = [children[0], children.at(-1), node.kind === 'array']
+    const [first, last] = [children[0], children.at(-1)]
+    const blanks = kind === 'array' ? '' : pad
     this.style = style
     this.#text = text
     this.#old = children
-    this.#opening = first ? text.slice(node.begin + 1, first.begin) : line === '' ? (isArray ? '' : pad) : line + unit
-    this.#closing = last ? text.slice(last.value.end, node.end - 1) : line === '' ? (isArray ? '' : pad) : line
+    this.#opening = first ? text.slice(node.begin + 1, first.begin) : line === '' ? blanks : line + unit
+    this.#closing = last ? text.slice(last.value.end, node.end - 1) : line === '' ? blanks : line
     const separator = last && last.index > 0 ? this.#before(last) : `,${line === '' ? gap : this.#opening}`
     this.#separator = separator.split(',').map(withoutEmptyLines).join(',')
-    this.#colon = first?.name !== undefined && !isArray ? text.slice(first.nameEnd, first.value.begin) : `:${gap}`
+    this.#colon = first && kind === 'object' ? text.slice(first.nameEnd, first.value.begin) : `:${gap}`
   }
 
   /** The text before an old child, or before a new one. */
@@ -263,26 +259,4 @@ const MOST_LOOKED_AT = 200
 /** The style of what is inside a value. */
 function indented(style: Style): Style {
   return style.line === '' ? style : { ...style, line: style.line + style.unit }
-}
-
-function printed({ text, node }: TextNode, style: Style): string {
-  const pieces: string[] = []
-  print(pieces, text, node, style)
-  return pieces.join('')
-}
-
-function print(pieces: string[], text: string, node: JsonNode, style: Style): void {
-  const { kind, children } = node
-  if (children.length === 0) return void pieces.push(text.slice(node.begin, node.end))
-  const { line, unit, gap } = style
-  const isArray = kind === 'array'
-  const pad = isArray ? '' : style.pad
-  const inner = indented(style)
-  pieces.push(isArray ? '[' : '{')
-  for (const { index, begin, nameEnd, value } of children) {
-    pieces.push(index > 0 ? ',' : '', line === '' ? (index > 0 ? gap : pad) : line + unit)
-    if (!isArray) pieces.push(text.slice(begin, nameEnd), line === '' ? `:${gap}` : ': ')
-    print(pieces, text, value, inner)
-  }
-  pieces.push(line === '' ? pad : line, isArray ? ']' : '}')
 }

@@ -127,9 +127,9 @@ export async function replace(files: Files, path: string, bytes: Uint8Array): Pr
   await files.syncDirectory(directoryOf(path))
 }
 
-/** Creates a directory that git ignores, with all that will be in it. */
+/** Creates a directory that git ignores, with all that will be in it. An empty one was not completed by a crash. */
 export async function makeIgnoredDirectory(files: Files, path: string): Promise<void> {
-  if (await files.stat(path)) return
+  if ((await files.list(path)).length > 0) return
   await files.makeDirectory(path)
   await ignoreInGit(files, path)
 }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { until } from '../support/deadline.ts'
+import { sleep, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { diskWith, openTestEngine } from '../support/engine.ts'
 import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
@@ -203,6 +203,14 @@ test('a later state file of an earlier release takes the place of the present on
   assert.ok(!(await readdir(directory)).includes('.db.json.recollect'))
 })
 
+test('a directory that a crash left empty is ignored by git, too', ONE, async (t) => {
+  const directory = await temporaryDirectory(t)
+  git(directory, 'init', '--quiet')
+  await mkdir(join(directory, '.recollect'))
+  await startServer(t, { directory, data: DATA })
+  assert.equal(git(directory, 'status', '--short'), '?? db.json\n')
+})
+
 test('a directory that has rules for git keeps them', ONE, async (t) => {
   const directory = await temporaryDirectory(t)
   git(directory, 'init', '--quiet')
@@ -221,6 +229,8 @@ test('an edit without --watch is logged once, with what merges it', ONE, async (
     await writeFile(server.file, JSON.stringify({ posts: [{ id: 1, title }] }))
     await until('the message', () => logged() > 0)
   }
+  // Longer than until the next look at the file.
+  await sleep(3000)
   assert.equal((await server.fetch('/api/posts/1', json('PATCH', { n: 1 }))).status, 204)
   assert.match(
     server.stderr(),
