@@ -691,7 +691,7 @@ test('a flag that only json-server has is rejected with the one to use instead, 
     ['--ro', '--read-only'],
     ['--no-cors', '--Cors.Origins'],
     ['-q', '--Log.Level'],
-    ['--middlewares=./m.js', 'nothing of that name'],
+    ['--middlewares=./m.js', 'no such flag'],
   ] as const) {
     const found = new RegExp(
       `^${flag.split('=')[0]} is a flag of json-server.* ${here}; see docs/migrate-from-json-server\\.md\\.$`,

@@ -20,7 +20,7 @@ export class Rewriting {
     for (const rule of this.#rules) rule(request)
     const { url = '' } = request
     const [, name = ''] = /^\/([^/?#]+)/.exec(url) ?? []
-    if (name !== '' && !isOwnPath(`/${name}`) && this.#isAtRoot(decoded(name))) request.url = `/api${url}`
+    if (name && !isOwnPath(`/${name}`) && this.#isAtRoot(decoded(name))) request.url = `/api${url}`
   }
 }
 

@@ -34,8 +34,8 @@ export function simulate({ delay, error, seed }: SimulationSettings, wait: Wait 
   }
 }
 
-/** Longer than this, a request is not delayed. */
-const MOST_DELAY_MS = 30_000
+/** The longest delay of a request: with a longer one, a body that is not read yet could exceed Limits.RequestSeconds. */
+export const MOST_DELAY_MS = 30_000
 
 /** The step that delays a request as its parameter `_delay` asks, as json-server 0.17 does. */
 export function delayAsAsked(wait: Wait = pause): Step {

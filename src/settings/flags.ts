@@ -62,28 +62,27 @@ export function parseFlags(
   keys: KeySet,
   mistakes: string[],
 ): ParsedFlags {
-  const found: string[] = []
   const flags = Object.entries(command.flags)
   const valued = flags.flatMap(([flag, { value }]) => (value === undefined ? [] : [flag]))
   const switches = flags.flatMap(([flag, { value }]) => (value === undefined ? [flag] : []))
   const schemas = argv.flatMap((argument) => /^--(Api\.Schemas\.[^=]+)/.exec(argument)?.[1] ?? [])
   const settings = command.takesSettings ? [...keys.names, ...schemas] : []
   const parsed = parse(argv, flags, [...valued, ...settings], switches, (flag) => {
-    found.push(unknownFlag(flag, name, [...valued, ...switches, ...settings]))
+    mistakes.push(unknownFlag(flag, name, [...valued, ...switches, ...settings]))
   })
-  const given = textsOf(settings, parsed, found)
+  const given = textsOf(settings, parsed, mistakes)
   const entries = new Map(given)
-  const texts = textsOf(valued, parsed, found)
+  const texts = textsOf(valued, parsed, mistakes)
   for (const one of switches) {
     const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
-    if (!isBoolean) found.push(`The flag --${one} has no value.`)
+    if (!isBoolean) mistakes.push(`The flag --${one} has no value.`)
   }
   const setBy = new Map<string, string>()
   for (const [one, { sets }] of flags) {
     const value = parsed[one] === true ? 'true' : texts.get(one)
     if (!sets || value === undefined) continue
     for (const [setting, text] of Object.entries(sets(value))) {
-      if (given.has(setting)) found.push(`--${one} stands for --${setting}; give one of them.`)
+      if (given.has(setting)) mistakes.push(`--${one} stands for --${setting}; give one of them.`)
       entries.set(setting, text)
       setBy.set(setting, one)
     }
@@ -91,14 +90,13 @@ export function parseFlags(
   const [file, ...others] = parsed._
   if (file !== undefined && !command.takesFile) others.unshift(file)
   else if (file !== undefined && parsed.file !== undefined) {
-    found.push(`The data file is given twice: ${JSON.stringify(file)}, and --file.`)
+    mistakes.push(`The data file is given twice: ${JSON.stringify(file)}, and --file.`)
   } else if (file !== undefined) texts.set('file', file)
-  for (const other of others) found.push(`Unexpected argument ${JSON.stringify(other)}.`)
+  for (const other of others) mistakes.push(`Unexpected argument ${JSON.stringify(other)}.`)
   const has = (flag: string): boolean => parsed[flag] === true || (valued.includes(flag) && parsed[flag] !== undefined)
   for (const one of command.needs ?? []) {
-    if (!has(one) && !has('help')) found.push(`recollect ${name} needs --${one}.`)
+    if (!has(one) && !has('help')) mistakes.push(`recollect ${name} needs --${one}.`)
   }
-  mistakes.push(...new Set(found))
   const subject = (setting: string): string => `The flag --${setBy.get(setting) ?? setting}`
   return { isText: true, subject, entries, text: (flag) => texts.get(flag), has }
 }
@@ -145,10 +143,10 @@ function parse(
 function unknownFlag(given: string, command: string, names: readonly string[]): string {
   const known = names.map((name) => `--${name}`)
   if (command === '' && Object.hasOwn(JSON_SERVER_FLAGS, given)) {
-    const here = JSON_SERVER_FLAGS[given] ?? 'nothing of that name'
+    const here = JSON_SERVER_FLAGS[given] ?? 'no such flag'
     return `${given} is a flag of json-server. Here there is ${here}; see docs/migrate-from-json-server.md.`
   }
-  const similar = Object.hasOwn(INSTEAD, given) ? INSTEAD[given] : mostSimilar(given, known)
+  const similar = known.find((flag) => flag === INSTEAD[given]) ?? mostSimilar(given, known)
   const hint =
     similar === undefined ? `${`recollect ${command}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
   return `Unknown flag ${given}; ${hint}`

@@ -1,4 +1,5 @@
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
+import { MOST_DELAY_MS } from '../http/simulation.ts'
 import { DEFAULT_ITEM_VALUES } from '../json/parse.ts'
 import type { JsonValue } from '../json/value.ts'
 import { API_KEYS, SCHEME_NAMES, TOKEN_SECRET, USERS } from './authentication.ts'
@@ -21,8 +22,6 @@ import {
   texts,
 } from './kinds.ts'
 
-/** Longer than this, a body that is not read yet could exceed Limits.RequestSeconds. */
-const MOST_DELAY_MS = 30_000
 /** The items of a file of this size are held in memory. */
 const MOST_EDIT_BYTES = 256 * 1024 * 1024
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60

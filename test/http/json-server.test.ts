@@ -259,6 +259,20 @@ test('_delay is no filter', async (t) => {
   assert.equal((await read(server, 'comments/1?_delay=1', { method: 'DELETE' }))[0], 200)
 })
 
+test('a request with _delay is answered after later ones', async (t) => {
+  const server = await serve(t)
+  const leaving = new AbortController()
+  let isAnswered = false
+  const delayed = server.fetch('/api/posts?_delay=30000', { signal: leaving.signal }).then(() => {
+    isAnswered = true
+  })
+  const aborted = assert.rejects(delayed, { name: 'AbortError' })
+  for (let n = 0; n < 20; n++) assert.equal((await read(server, 'posts/1'))[0], 200)
+  assert.equal(isAnswered, false)
+  leaving.abort()
+  await aborted
+})
+
 test('_where selects by conditions and alternatives, also nested ones', async (t) => {
   const server = await startServer(t, {
     data: {
