@@ -272,6 +272,15 @@ test('every link between the documents has a target', () => {
   assert.deepEqual(broken, [])
 })
 
+test('docs/README.md names every other document beside it', () => {
+  const index = read('docs/README.md')
+  const beside = documents.filter((name) => !name.includes('/') && name !== 'README.md')
+  assert.deepEqual(
+    beside.filter((name) => !index.includes(`](${name})`)),
+    [],
+  )
+})
+
 test('every source file that a document names exists', () => {
   const missing = pages.flatMap((page) =>
     [...read(page).matchAll(/`((?:src|test|scripts|bench)\/[\w/.-]+)`/g)]

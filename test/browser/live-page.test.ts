@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdirSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -66,6 +66,18 @@ const titleOf = (page: Page, id: number) => page.getByLabel(`title of post ${id}
 const shows = (page: Page, id: number, title: string) =>
   until(`the title ${title}`, async () => (await titleOf(page, id).inputValue()) === title)
 
+test('examples/live-react asks for the versions that are tested', () => {
+  const [asked, tested] = [packageOf('examples/live-react'), packageOf('.')]
+  const others = Object.entries(asked.dependencies).filter(([name]) => name !== 'recollect')
+  assert.ok(others.length > 0)
+  for (const [name, version] of others)
+    assert.equal(version, tested.dependencies[name] ?? tested.devDependencies[name], name)
+})
+
+function packageOf(directory: string): Record<'dependencies' | 'devDependencies', Record<string, string>> {
+  return JSON.parse(readFileSync(join(root, directory, 'package.json'), 'utf8'))
+}
+
 for (const [name, start] of [
   ['examples/live', startLive],
   ['examples/live-react', startLiveReact],
@@ -76,7 +88,19 @@ for (const [name, start] of [
     await titleOf(one, 2).fill('edited')
     await titleOf(one, 2).press('Tab')
     await shows(other, 2, 'edited')
-    await one.locator('canvas').waitFor()
+  })
+
+  test(`${name} charts the views of each day`, { skip: withoutBrowser }, async (t) => {
+    const { url } = await start(t)
+    const page = await opened(t, url)
+    const chart = page.locator('.u-over')
+    await chart.waitFor()
+    await until('the views of the last day', async () => {
+      // The chart moves as its axes get labels.
+      const { x, y, width } = (await chart.boundingBox()) ?? assert.fail('the chart has no size')
+      await page.mouse.move(x + width - 2, y + 10)
+      return (await page.locator('.u-legend').textContent())?.includes('31')
+    })
   })
 
   test(`an edit in ${name} of what somebody else has changed is refused, and shows the change`, {
