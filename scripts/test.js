@@ -13,8 +13,8 @@ import { CLIENTS, linkClients, provideClients } from './clients.js'
 import { sizesOfAll } from './runs.js'
 import { provideTools } from './tools.js'
 
-/** Most tests wait for time, the disk or another process for a while: some files more than cores keep these busy. */
-const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
+/** A test waits for a timer or the disk now and then: two files more than cores keep these busy. More make each slower. */
+const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 2
 /** Adds network interfaces, at which Chromium aborts what it is loading (ERR_NETWORK_CHANGED): runs after the others. */
 const CHANGES_NETWORK = join('test', 'cluster', 'cuts.long.test.ts')
 

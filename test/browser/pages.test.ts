@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { authentication } from '../support/authentication.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
-import { json, startServer } from '../support/server.ts'
-
-const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
+import { json, SAMPLE, startServer } from '../support/server.ts'
 
 test('each page shows a change live, without an error or a request to another host', {
   skip: withoutBrowser,
@@ -34,111 +30,4 @@ test('the API page shows the operations, without an error or a request to anothe
   const { page, errors, outside } = await openPage(t, `${server.url}/swagger/`)
   await page.locator('.opblock').first().waitFor()
   assert.deepEqual([errors, outside], [[], []])
-})
-
-test('on a read-only server the pages say so and offer no write', { skip: withoutBrowser }, async (t) => {
-  const mac = 'E1:09:5C:D2:77:40'
-  for (const [flags, count] of [
-    [[], 1],
-    [['--read-only', '--Api.UseResultObject', 'true'], 0],
-  ] as const) {
-    const server = await startServer(t, { data: SAMPLE, flags })
-    const { page, errors } = await openPage(t, `${server.url}/?collection=sensors&item=${encodeURIComponent(mac)}`)
-    await page.locator('#state[data-state=live]').waitFor()
-    await page.locator('#item .value').waitFor()
-    await page.locator('#table').getByRole('link', { name: mac }).waitFor()
-    for (const name of ['New item', 'Edit', 'Delete'])
-      assert.equal(await page.getByRole('button', { name, exact: true }).count(), count, name)
-    assert.equal(await page.locator('#who').textContent(), count === 0 ? 'read-only' : '')
-
-    await page.goto(`${server.url}/journal.html?event=37`)
-    await page.getByText('37 events').first().waitFor()
-    await page.getByText('Writes').waitFor()
-    await page.locator('#event h2').waitFor()
-    for (const name of ['Verify the journal', 'Back to this…'])
-      assert.equal(await page.getByRole('button', { name }).count(), count, name)
-    assert.equal(await page.getByText('refused, read-only').count(), 1 - count)
-    assert.deepEqual(errors, [])
-  }
-})
-
-test('the pages use the configured id field', { skip: withoutBrowser }, async (t) => {
-  const sensors = [
-    { key: 'one', mac: 'A1', timestamp: '2026-11-20T12:00:00' },
-    { key: 'two', mac: 'B2' },
-  ]
-  const server = await startServer(t, { data: { sensors }, flags: ['--DataStore.IdField', 'key'] })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=sensors`)
-  await page.locator('#table').getByRole('link', { name: 'one' }).click()
-  await page.locator('#item h2').getByText('one').waitFor()
-  await page.goto(`${server.url}/sensors.html`)
-  await page.getByText('2 sensors').first().waitFor()
-  await page.locator('#state[data-state=live]').waitFor()
-  await server.fetch('/api/sensors/two', { method: 'DELETE' })
-  await page.getByText('1 sensor').first().waitFor()
-  assert.deepEqual(errors, [])
-})
-
-test('on a phone a single object leaves the way to the other collections open', {
-  skip: withoutBrowser,
-}, async (t) => {
-  const server = await startServer(t, { data: { posts: [{ id: 1, title: 'one' }], profile: { name: 'typicode' } } })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=profile`)
-  await page.setViewportSize({ width: 390, height: 800 })
-  await page.getByText('typicode').waitFor()
-  await page.locator('#names').getByText('posts').click()
-  await page.locator('#table').getByText('one').waitFor()
-  assert.deepEqual(errors, [])
-})
-
-test('readings that are few and old are shown over the time that they take', { skip: withoutBrowser }, async (t) => {
-  const mac = 'E1:09:5C:D2:77:40'
-  const first = Date.now() - 3 * 24 * 3_600_000
-  const sensordatas = Array.from({ length: 6 }, (_, id) => {
-    return { id, mac, data: { temperature: id }, timestamp: new Date(first + id * 600_000).toISOString() }
-  })
-  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[5], id: mac }], sensordatas } })
-  const { page } = await openPage(t, `${server.url}/sensors.html`)
-  await page.locator('#ranges [aria-pressed=true]', { hasText: 'All' }).waitFor()
-  await page.getByText('6 readings').waitFor()
-})
-
-test('while the server takes no writes, the pages show its data and say so', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: { things: [{ id: 'one' }] } })
-  const { page } = await openPage(t, 'about:blank')
-  const health = (await (await server.fetch('/health')).json()) as { journal: object }
-  const body = { ...health, status: 'unavailable', journal: { ...health.journal, writable: false } }
-  await page.route('**/health', (route) => route.fulfill({ status: 503, json: body }))
-  await page.goto(`${server.url}/`)
-  await page.locator('#state[data-state=live]').waitFor()
-  await page.locator('#table th').getByText('one').waitFor()
-  await page.goto(`${server.url}/journal.html`)
-  await page.locator('#health').getByText('unavailable').waitFor()
-  await page.locator('#health').getByText('refused').waitFor()
-})
-
-test('a page that opens while /health is busy or out of reach connects later', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: {}, flags: authentication(['token']) })
-  const { page } = await openPage(t, 'about:blank')
-  await page.route('**/health', (route) => route.fulfill({ status: 503, json: {} }), { times: 2 })
-  await page.goto(`${server.url}/`)
-  await page.getByText('Not signed in').waitFor()
-  await page.locator('#account').getByText('Sign in').waitFor()
-
-  await page.route('**/health', (route) => route.abort())
-  await page.reload()
-  await page.getByText('Server gone, trying again…').waitFor()
-  await page.unroute('**/health')
-  await page.getByText('Not signed in').waitFor()
-})
-
-test('on a phone the sign-in dialog shows every scheme', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: {}, flags: authentication(['token', 'basic', 'apikey']) })
-  for (const path of ['/', '/sensors.html', '/journal.html']) {
-    const { page } = await openPage(t, server.url + path, { viewport: { width: 320, height: 640 } })
-    await page.locator('#account').click()
-    const form = page.locator('dialog form')
-    await form.getByRole('button', { name: 'API key' }).waitFor()
-    assert.ok(await form.evaluate((one) => one.scrollWidth <= one.clientWidth), path)
-  }
 })

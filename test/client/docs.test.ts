@@ -7,7 +7,7 @@ import * as client from '../../src/client/index.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startProcess } from '../support/process.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, SAMPLE, startServer } from '../support/server.ts'
 import { NAMES } from './in-browser/run.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -16,8 +16,7 @@ const blocks = [...page.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, text = ''
 
 test('the program in docs/client.md runs from top to bottom, and exits', async (t) => {
   const directory = await temporaryDirectory(t)
-  const data = JSON.parse(readFileSync(join(root, 'data/sensors.json'), 'utf8')) as unknown
-  const server = await startServer(t, { data })
+  const server = await startServer(t, { data: SAMPLE })
   mkdirSync(join(directory, 'node_modules'))
   symlinkSync(root, join(directory, 'node_modules', 'recollect'))
   const program = `${blocks.join('\n').replaceAll('http://localhost:57602', server.url)}\nclient.close()\n`

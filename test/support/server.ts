@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import {
   createServer,
@@ -18,6 +18,11 @@ import { type RunningProcess, startProcess } from './process.ts'
 import { send } from './requests.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+
+/** The collections of the data file with which Recollect starts where there is none. */
+export const SAMPLE: Readonly<Record<string, unknown>> = JSON.parse(
+  readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'),
+)
 
 /** A server in a process of its own, as a user runs it. */
 export interface RunningServer {
