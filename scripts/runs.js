@@ -1,5 +1,5 @@
 // The sizes of tests beyond those of the quick suite, which stand in the test files themselves: `full` is what
-// `npm run torture -- <name>` runs for hours, `all` what `npm run test:all` runs within half an hour. A size is an
+// `npm run torture -- <name>` runs for hours, `all` what `npm run test:all` runs within an hour. A size is an
 // environment variable; one that is set already is kept, so KILLS=100 npm run torture -- kills works too.
 export const RUNS = {
   kills: {

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { until } from './support/deadline.ts'
 import { temporaryDirectory } from './support/directory.ts'
 import { freePort, startProcess } from './support/process.ts'
-import { ofOneServer, type RunningServer, startServer } from './support/server.ts'
+import { ofOneServer, type RunningProgram, startProgram } from './support/server.ts'
 
 const HOME = fileURLToPath(new URL('../examples/home', import.meta.url))
 const options = { skip: ofOneServer('the server is killed and started again') }
@@ -24,7 +24,7 @@ async function home(t: TestContext) {
   cpSync(HOME, directory, { recursive: true })
   const url = `http://127.0.0.1:${await freePort()}`
   const flags = ['--file', 'data.json', '--settings', 'appsettings.json', '--urls', url]
-  const start = () => startServer(t, { directory, isBare: true, flags })
+  const start = () => startProgram(t, { directory, isBare: true, flags })
   return {
     directory,
     first: await start(),
@@ -42,7 +42,7 @@ function runSensors(t: TestContext, directory: string, flags: readonly string[])
   return { child, ended: async () => (await ended()).code, output }
 }
 
-async function stored(server: RunningServer): Promise<readonly Reading[]> {
+async function stored(server: RunningProgram): Promise<readonly Reading[]> {
   const response = await server.fetch('/api/sensordatas?all=true&fields=mac,timestamp')
   return (await response.json()) as Reading[]
 }

@@ -36,7 +36,7 @@ test('a read-only server ignores an edit of the data file, says so, and the next
 
   const running = await startServer(t, { directory: first.directory, flags: ['--read-only', '--watch'] })
   await writeFile(running.file, edited)
-  await until('the log to tell of the edit', () => /read-only[^\n]*not merged/.test(running.stderr()))
+  await until('the log to tell of the edit', () => /read-only[^\n]*not merged/.test(running.log()))
   assert.deepEqual(await (await running.fetch('/api/posts')).json(), DATA.posts)
   const { dataFile } = (await (await running.fetch('/health')).json()) as {
     dataFile: { state: string; detail: string }
@@ -46,7 +46,7 @@ test('a read-only server ignores an edit of the data file, says so, and the next
   assert.equal(await readFile(running.file, 'utf8'), edited)
 
   const again = await startServer(t, { directory: first.directory, flags: ['--read-only'] })
-  assert.match(again.stderr(), /read-only[^\n]*not merged/)
+  assert.match(again.log(), /read-only[^\n]*not merged/)
   assert.deepEqual(await (await again.fetch('/api/posts')).json(), DATA.posts)
   assert.equal(await again.stop(), 0)
   assert.equal(await readFile(again.file, 'utf8'), edited)

@@ -10,7 +10,7 @@ import { KeySet } from '../src/settings/key-set.ts'
 import { DEADLINE_MS } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
-import { SAMPLE, startServer } from './support/server.ts'
+import { SAMPLE, startProgram } from './support/server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
@@ -218,7 +218,7 @@ test('README is a first page of at most 200 lines', () => {
 })
 
 test('every example of the query table matches items of the sample', async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   const examples = [...read('docs/api.md').matchAll(/^\|.*`(\?\S+)` \|$/gm)].map(([, search]) => search as string)
   assert.ok(examples.length > 5)
   for (const search of examples) {

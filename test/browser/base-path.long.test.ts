@@ -7,7 +7,7 @@ import { openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startReverseProxy } from '../support/proxies.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 
@@ -28,7 +28,7 @@ for (const [kind, strips] of [
       join(directory, 'wwwroot', 'js', 'shell.js'),
       'import { connect } from "../client/index.js"\ndocument.title += " has " + (await connect().collections())',
     )
-    const server = await startServer(t, { directory, data: SAMPLE, flags: ['--Http.BasePath', '/deep/path'] })
+    const server = await startProgram(t, { directory, data: SAMPLE, flags: ['--Http.BasePath', '/deep/path'] })
     const url = await startReverseProxy(t, server.url, { prefix: '/deep/path', strips })
     const mine = await openPage(t, `${url}/`)
     await until('the title', async () => (await mine.page.title()) === 'mine has sensors,sensordatas')

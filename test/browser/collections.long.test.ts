@@ -7,7 +7,7 @@ import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const options = { skip: withoutBrowser }
@@ -19,7 +19,7 @@ const line = (name: string): string => `#names a:has(.name:text-is(${JSON.string
 
 for (const { name, ...look } of LOOKS) {
   test(`the collections page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
-    const server = await startServer(t, { data: SAMPLE })
+    const server = await startProgram(t, { data: SAMPLE })
     const { page, errors, outside } = await openPage(t, server.url, look)
     await live(page)
     await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
@@ -49,7 +49,7 @@ for (const { name, ...look } of LOOKS) {
 }
 
 test('a change is shown and marked without a reload', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   const { page, errors } = await openPage(t, server.url)
   await live(page)
   await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
@@ -76,7 +76,7 @@ test('a change is shown and marked without a reload', options, async (t) => {
 })
 
 test('filters, sort, page and selection are in the address, which restores them', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   const { page, errors } = await openPage(t, `${server.url}/?collection=sensordatas`)
   await page.locator(row('29')).waitFor()
 
@@ -122,7 +122,7 @@ test(
     const settings = join(await temporaryDirectory(t), 'settings.json')
     const schema = { type: 'object', properties: { mac: { type: 'string' } }, required: ['mac'] }
     await writeFile(settings, JSON.stringify({ Api: { Schemas: { sensors: schema } } }))
-    const server = await startServer(t, {
+    const server = await startProgram(t, {
       data: { sensors: [] },
       flags: ['--settings', settings],
     })
@@ -176,7 +176,7 @@ test('a field whose name contains a dot can be sorted and filtered by', options,
     { id: 1, 'a.b': 2, a: { b: 8 } },
     { id: 2, 'a.b': 1, a: { b: 9 } },
   ]
-  const server = await startServer(t, { data: { dotted } })
+  const server = await startProgram(t, { data: { dotted } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=dotted`)
   const isShown = (expected: string) => until(expected, async () => (await ids(page)).join(' ') === expected)
   for (const [field, expected] of [
@@ -205,7 +205,7 @@ test('markup in the data is shown as text', options, async (t) => {
     tab: '\u0000',
   }
   const long = { id: 'W'.repeat(300), text: 'x'.repeat(10_240), ['k'.repeat(300)]: 1 }
-  const server = await startServer(t, { data: { [attack]: [hostile, long], '\u202eodd': [] } })
+  const server = await startProgram(t, { data: { [attack]: [hostile, long], '\u202eodd': [] } })
   for (const { name, ...look } of LOOKS.slice(1, 3)) {
     const { page, errors, outside } = await openPage(t, server.url, look)
     await page.locator('#table tbody tr').nth(1).waitFor()
@@ -227,7 +227,7 @@ test('markup in the data is shown as text', options, async (t) => {
 })
 
 test('the page reports a missing collection and an invalid query', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   const { page } = await openPage(t, `${server.url}/?collection=none`)
   await page.getByRole('alert').getByText('none').waitFor()
   await page.goto(`${server.url}/?query=page%3D0`)
@@ -240,7 +240,7 @@ test('the page reports a missing collection and an invalid query', options, asyn
 
 test('a single object is shown, edited and deleted without a table', options, async (t) => {
   const profile = { name: 'typicode', address: { city: 'Oslo' } }
-  const server = await startServer(t, { data: { posts: [{ id: 1, title: 'one' }], profile } })
+  const server = await startProgram(t, { data: { posts: [{ id: 1, title: 'one' }], profile } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=profile`)
   await live(page)
   await page.locator('#item .json:has-text("Oslo")').waitFor()
@@ -278,7 +278,7 @@ test('a single object is shown, edited and deleted without a table', options, as
 
 test('all pages of a query result can be downloaded as CSV and NDJSON', options, async (t) => {
   const things = Array.from({ length: 120 }, (_, n) => ({ id: n, kind: n % 2 === 0 ? 'even' : 'odd' }))
-  const server = await startServer(t, { data: { things } })
+  const server = await startProgram(t, { data: { things } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&query=kind%3Dodd%26page%3D2`)
   const downloaded = async (name: string) => {
     const [download] = await Promise.all([
@@ -308,7 +308,7 @@ test('rows without an id are all shown, and values, too', options, async (t) => 
     { id: 2 * n, kind },
     { id: 2 * n + 1, kind },
   ])
-  const server = await startServer(t, { data: { things } })
+  const server = await startProgram(t, { data: { things } })
   const { page, errors } = await openPage(t, server.url)
   for (const [query, first, count] of [
     ['fields=kind', ['a'], 6],
@@ -326,7 +326,7 @@ test('rows without an id are all shown, and values, too', options, async (t) => 
 })
 
 test('the pager shows and turns the pages of every kind of paging parameters', options, async (t) => {
-  const server = await startServer(t, { data: { things: Array.from({ length: 45 }, (_, id) => ({ id })) } })
+  const server = await startProgram(t, { data: { things: Array.from({ length: 45 }, (_, id) => ({ id })) } })
   const { page, errors } = await openPage(t, server.url)
   const pager = page.locator('#pager > span')
   for (const query of [
@@ -345,7 +345,7 @@ test('the pager shows and turns the pages of every kind of paging parameters', o
 })
 
 test('the first collection is shown when it is created, and the next one when that is removed', options, async (t) => {
-  const server = await startServer(t, { data: {} })
+  const server = await startProgram(t, { data: {} })
   const { page } = await openPage(t, server.url)
   await live(page)
   await page.getByText('There are no collections yet.').waitFor()
@@ -366,7 +366,7 @@ test('the first collection is shown when it is created, and the next one when th
 })
 
 test('a search that is typed and not sent yet survives changes of the items', options, async (t) => {
-  const server = await startServer(t, { data: { things: [{ id: 1, kind: 'odd' }] } })
+  const server = await startProgram(t, { data: { things: [{ id: 1, kind: 'odd' }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things`)
   await live(page)
   const search = page.getByLabel('Search all values')
@@ -390,7 +390,7 @@ test('a search that is typed and not sent yet survives changes of the items', op
 })
 
 test('unsaved input survives other changes of the item and a reload', options, async (t) => {
-  const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
+  const server = await startProgram(t, { data: { things: [{ id: 1, n: 1 }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)
   await live(page)
   const text = page.getByLabel('Item as JSON')

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const options = { skip: withoutBrowser }
 /** The most elements of the page, whatever an item contains. */
@@ -29,7 +29,7 @@ function elements(page: Page): Promise<number> {
 }
 
 test('a large item is shown in part, with more on request', options, async (t) => {
-  const server = await startServer(t, { data: { huge: Object.values(HUGE) } })
+  const server = await startProgram(t, { data: { huge: Object.values(HUGE) } })
   const { page, errors } = await openPage(t, server.url)
   for (const id of Object.keys(HUGE)) {
     await page.goto(`${server.url}/?collection=huge&item=${encodeURIComponent(id)}`)
@@ -49,7 +49,7 @@ test(
   'an item that is too large for the editor can be patched, and its history shows the first differences',
   options,
   async (t) => {
-    const server = await startServer(t, { data: { huge: [{ id: 'texts', a: texts }] } })
+    const server = await startProgram(t, { data: { huge: [{ id: 'texts', a: texts }] } })
     const { page, errors } = await openPage(t, `${server.url}/?collection=huge&item=texts`)
     await page.getByRole('button', { name: 'Edit' }).click()
     await page.getByText('too long to be edited as a whole').waitFor()

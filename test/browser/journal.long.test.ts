@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { until, within } from '../support/deadline.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningProgram, startProgram } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'
@@ -20,20 +20,20 @@ const panel = (page: Page) => page.locator('#event')
 const changed = (page: Page) => panel(page).locator('.diff').first().locator('tr').allInnerTexts()
 
 /** Three changes to one item: events 38 to 40. */
-async function change(server: RunningServer): Promise<void> {
+async function change(server: RunningProgram): Promise<void> {
   await server.fetch(`/api/sensors/${MAC}`, json('PATCH', { data: { humidity: 50, note: 'damp' } }))
   await server.fetch(`/api/sensors/${MAC}`, json('PATCH', { data: { humidity: 60, note: null } }))
   await server.fetch(`/api/sensors/${MAC}`, { method: 'DELETE' })
 }
 
-async function answered(server: RunningServer, path: string): Promise<unknown> {
+async function answered(server: RunningProgram, path: string): Promise<unknown> {
   const answer = await server.fetch(path)
   return answer.ok ? await answer.json() : answer.status
 }
 
 for (const { name, ...look } of LOOKS) {
   test(`the journal page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
-    const server = await startServer(t, { data: SAMPLE })
+    const server = await startProgram(t, { data: SAMPLE })
     await change(server)
     const { page, errors, outside } = await openPage(t, `${server.url}/journal.html`, look)
     await live(page)
@@ -59,7 +59,7 @@ for (const { name, ...look } of LOOKS) {
 
 test('new events appear without moving the event that is being read', options, async (t) => {
   const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
-  const server = await startServer(t, { data: { rows } })
+  const server = await startProgram(t, { data: { rows } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   await live(page)
   await page.locator(line(501)).waitFor()
@@ -79,7 +79,7 @@ test('new events appear without moving the event that is being read', options, a
 
 test('a list stays where it was scrolled to when the browser is slow to announce the scroll', options, async (t) => {
   const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
-  const server = await startServer(t, { data: { rows } })
+  const server = await startProgram(t, { data: { rows } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   await page.locator(line(501)).waitFor()
   // The list settles 150 ms after a scroll: each further scroll is just before that, and announced after it.
@@ -108,7 +108,7 @@ test('a list stays where it was scrolled to when the browser is slow to announce
 })
 
 test('a list stays where it was scrolled to when lines come before the scroll is announced', options, async (t) => {
-  const server = await startServer(t, { data: { rows: [] } })
+  const server = await startProgram(t, { data: { rows: [] } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   const kept = page.evaluate(`(async () => {
     const { virtualList } = await import('/pages/js/virtual-list.js')
@@ -126,7 +126,7 @@ test('a list stays where it was scrolled to when lines come before the scroll is
 
 test('events that could not be read for a while appear when the server sends them', options, async (t) => {
   const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
-  const server = await startServer(t, { data: { rows } })
+  const server = await startProgram(t, { data: { rows } })
   const { page } = await openPage(t, `${server.url}/journal.html`)
   await page.locator(line(501)).waitFor()
   let refused = 0
@@ -142,7 +142,7 @@ test('events that could not be read for a while appear when the server sends the
 })
 
 test('the address contains the filters, which find the same as the API', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   await page.locator(line(40)).waitFor()
@@ -179,7 +179,7 @@ test('the address contains the filters, which find the same as the API', options
 })
 
 test('any two revisions of an item are compared', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=39`)
   await panel(page).locator('.timeline > li').last().getByRole('button', { name: 'Compare with it' }).click()
@@ -192,7 +192,7 @@ test('any two revisions of an item are compared', options, async (t) => {
 })
 
 test('a selected moment of the past ends the list there, and everything can be restored to it', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const then = await answered(server, '/api/sensors?asOf=37')
   const { page, errors } = await openPage(t, `${server.url}/journal.html?at=37`)
@@ -209,7 +209,7 @@ test('a selected moment of the past ends the list there, and everything can be r
 })
 
 test('a restore can be previewed, done and undone', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=38`)
   const dialog = page.getByRole('dialog')
@@ -232,7 +232,7 @@ test('a restore can be previewed, done and undone', options, async (t) => {
 
 test('the page shows the position of the journal, its segments, and whether it is intact', options, async (t) => {
   const rows = Array.from({ length: 300 }, (_, id) => ({ id, text: 'x'.repeat(1000) }))
-  const server = await startServer(t, { data: { rows }, flags: ['--Journal.SegmentBytes', '65536'] })
+  const server = await startProgram(t, { data: { rows }, flags: ['--Journal.SegmentBytes', '65536'] })
   for (let more = 0; more < 100; more++) {
     await server.fetch('/api/rows', json('POST', { text: 'x'.repeat(2000) }))
   }
@@ -250,7 +250,7 @@ test('the page shows the position of the journal, its segments, and whether it i
 })
 
 test('a user who is no admin sees the journal without the actions restore and verify', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE, flags: authentication(['apikey']) })
+  const server = await startProgram(t, { data: SAMPLE, flags: authentication(['apikey']) })
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=3&at=20`)
   await page.locator('#account').click()
   await page.getByLabel('API key').fill(keyOf('writer'))
@@ -264,7 +264,7 @@ test('a user who is no admin sees the journal without the actions restore and ve
 
 test('markup in events is shown as text', options, async (t) => {
   const attack = '<img src="/x" onerror="globalThis.attacked = true">'
-  const server = await startServer(t, {
+  const server = await startProgram(t, {
     data: { [attack]: [{ id: attack, [attack]: attack, text: 'x'.repeat(10_240) }] },
   })
   await server.fetch(
@@ -290,7 +290,7 @@ test('markup in events is shown as text', options, async (t) => {
 
 test(`the list of ${EVENTS} events renders only a few dozen rows, wherever it is scrolled to`, options, async (t) => {
   const rows = Array.from({ length: EVENTS - 1 }, (_, id) => ({ id, n: id % 97 }))
-  const server = await startServer(t, { data: { rows } })
+  const server = await startProgram(t, { data: { rows } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   const grouped = (position: number): string => new Intl.NumberFormat('en-GB').format(position)
   await page.locator(line(grouped(EVENTS))).waitFor()

@@ -9,7 +9,7 @@ import { openPage, withoutBrowser } from '../support/browser.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort, startProcess } from '../support/process.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -25,7 +25,7 @@ async function startLive(t: TestContext, ...flags: readonly string[]): Promise<E
   cpSync(join(root, 'examples/live'), directory, { recursive: true })
   const urls = `http://127.0.0.1:${await freePort()}`
   const start = () =>
-    startServer(t, { directory, isBare: true, flags: ['db.json', '--watch', '--urls', urls, ...flags] })
+    startProgram(t, { directory, isBare: true, flags: ['db.json', '--watch', '--urls', urls, ...flags] })
   let server = await start()
   return {
     url: server.url,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { authentication } from '../support/authentication.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
-import { SAMPLE, startServer } from '../support/server.ts'
+import { SAMPLE, startProgram } from '../support/server.ts'
 
 test('on a read-only server the pages say so and offer no write', { skip: withoutBrowser }, async (t) => {
   const mac = 'E1:09:5C:D2:77:40'
@@ -10,7 +10,7 @@ test('on a read-only server the pages say so and offer no write', { skip: withou
     [[], 1],
     [['--read-only', '--Api.UseResultObject', 'true'], 0],
   ] as const) {
-    const server = await startServer(t, { data: SAMPLE, flags })
+    const server = await startProgram(t, { data: SAMPLE, flags })
     const { page, errors } = await openPage(t, `${server.url}/?collection=sensors&item=${encodeURIComponent(mac)}`)
     await page.locator('#state[data-state=live]').waitFor()
     await page.locator('#item .value').waitFor()
@@ -35,7 +35,7 @@ test('the pages use the configured id field', { skip: withoutBrowser }, async (t
     { key: 'one', mac: 'A1', timestamp: '2026-11-20T12:00:00' },
     { key: 'two', mac: 'B2' },
   ]
-  const server = await startServer(t, { data: { sensors }, flags: ['--DataStore.IdField', 'key'] })
+  const server = await startProgram(t, { data: { sensors }, flags: ['--DataStore.IdField', 'key'] })
   const { page, errors } = await openPage(t, `${server.url}/?collection=sensors`)
   await page.locator('#table').getByRole('link', { name: 'one' }).click()
   await page.locator('#item h2').getByText('one').waitFor()
@@ -50,7 +50,7 @@ test('the pages use the configured id field', { skip: withoutBrowser }, async (t
 test('on a phone a single object leaves the way to the other collections open', {
   skip: withoutBrowser,
 }, async (t) => {
-  const server = await startServer(t, { data: { posts: [{ id: 1, title: 'one' }], profile: { name: 'typicode' } } })
+  const server = await startProgram(t, { data: { posts: [{ id: 1, title: 'one' }], profile: { name: 'typicode' } } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=profile`)
   await page.setViewportSize({ width: 390, height: 800 })
   await page.getByText('typicode').waitFor()
@@ -65,14 +65,14 @@ test('readings that are few and old are shown over the time that they take', { s
   const sensordatas = Array.from({ length: 6 }, (_, id) => {
     return { id, mac, data: { temperature: id }, timestamp: new Date(first + id * 600_000).toISOString() }
   })
-  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[5], id: mac }], sensordatas } })
+  const server = await startProgram(t, { data: { sensors: [{ ...sensordatas[5], id: mac }], sensordatas } })
   const { page } = await openPage(t, `${server.url}/sensors.html`)
   await page.locator('#ranges [aria-pressed=true]', { hasText: 'All' }).waitFor()
   await page.getByText('6 readings').waitFor()
 })
 
 test('while the server takes no writes, the pages show its data and say so', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: { things: [{ id: 'one' }] } })
+  const server = await startProgram(t, { data: { things: [{ id: 'one' }] } })
   const { page } = await openPage(t, 'about:blank')
   const health = (await (await server.fetch('/health')).json()) as { journal: object }
   const body = { ...health, status: 'unavailable', journal: { ...health.journal, writable: false } }
@@ -86,7 +86,7 @@ test('while the server takes no writes, the pages show its data and say so', { s
 })
 
 test('a page that opens while /health is busy or out of reach connects later', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: {}, flags: authentication(['token']) })
+  const server = await startProgram(t, { data: {}, flags: authentication(['token']) })
   const { page } = await openPage(t, 'about:blank')
   await page.route('**/health', (route) => route.fulfill({ status: 503, json: {} }), { times: 2 })
   await page.goto(`${server.url}/`)
@@ -101,7 +101,7 @@ test('a page that opens while /health is busy or out of reach connects later', {
 })
 
 test('on a phone the sign-in dialog shows every scheme', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: {}, flags: authentication(['token', 'basic', 'apikey']) })
+  const server = await startProgram(t, { data: {}, flags: authentication(['token', 'basic', 'apikey']) })
   for (const path of ['/', '/sensors.html', '/journal.html']) {
     const { page } = await openPage(t, server.url + path, { viewport: { width: 320, height: 640 } })
     await page.locator('#account').click()

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { freePort } from '../support/process.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningProgram, startProgram } from '../support/server.ts'
 
 const options = { skip: withoutBrowser }
 const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
@@ -14,18 +14,18 @@ const reading = (temperature: number) => ({ mac: MAC, timestamp: new Date().toIS
 
 /** Kills the server under the pages, lets another write meanwhile, and starts it again. */
 async function away(
-  t: Parameters<typeof startServer>[0],
-  first: RunningServer,
+  t: Parameters<typeof startProgram>[0],
+  first: RunningProgram,
   flags: readonly string[],
   pages: readonly Page[],
-  write: (server: RunningServer) => Promise<unknown>,
+  write: (server: RunningProgram) => Promise<unknown>,
 ): Promise<void> {
   await first.stop('SIGKILL')
   for (const page of pages) await page.getByText('Server gone, trying again…').waitFor()
-  const elsewhere = await startServer(t, { directory: first.directory, flags: TIME })
+  const elsewhere = await startProgram(t, { directory: first.directory, flags: TIME })
   await write(elsewhere)
   await elsewhere.stop()
-  await startServer(t, { directory: first.directory, isBare: true, flags })
+  await startProgram(t, { directory: first.directory, isBare: true, flags })
   for (const page of pages) await live(page)
 }
 
@@ -35,7 +35,7 @@ test(
   async (t) => {
     const flags = ['--file', 'db.json', '--urls', `http://127.0.0.1:${await freePort()}`]
     const data = { things: [{ id: 1, name: 'before' }], profile: { name: 'before' } }
-    const server = await startServer(t, { data, isBare: true, flags })
+    const server = await startProgram(t, { data, isBare: true, flags })
     const pages: Page[] = []
     for (const query of ['collection=things&item=1', 'collection=profile', 'collection=things&item=1']) {
       const { page } = await openPage(t, `${server.url}/?${query}`)
@@ -59,7 +59,7 @@ test(
   async (t) => {
     const flags = ['--file', 'db.json', '--urls', `http://127.0.0.1:${await freePort()}`, ...TIME]
     const sensordatas = [21, 22].map((temperature, id) => ({ id, ...reading(temperature) }))
-    const server = await startServer(t, { data: { sensordatas }, isBare: true, flags })
+    const server = await startProgram(t, { data: { sensordatas }, isBare: true, flags })
     const { page } = await openPage(t, `${server.url}/sensors.html`)
     const state = page.locator('#state-of-series')
     await state.getByText('2 readings', { exact: true }).waitFor()
@@ -73,7 +73,7 @@ test(
 )
 
 test('a filtered journal that could not be read is read when the server is there again', options, async (t) => {
-  const server = await startServer(t, { data: { things: Array.from({ length: 150 }, (_, id) => ({ id })) } })
+  const server = await startProgram(t, { data: { things: Array.from({ length: 150 }, (_, id) => ({ id })) } })
   const { page } = await openPage(t, `${server.url}/journal.html`)
   await live(page)
   await page.route('**/events?*', (route) => route.abort())
@@ -88,7 +88,7 @@ test('a filtered journal that could not be read is read when the server is there
 
 test('a request while the server is gone causes no message beside the state', options, async (t) => {
   const sensors = [1, 2].map((id) => ({ id, mac: `A${id}`, data: { temperature: 20 }, timestamp: new Date() }))
-  const server = await startServer(t, { data: { sensors } })
+  const server = await startProgram(t, { data: { sensors } })
   const [sensorsPage, journalPage] = [
     (await openPage(t, `${server.url}/sensors.html`)).page,
     (await openPage(t, `${server.url}/journal.html`)).page,

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { until, within } from '../support/deadline.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
 const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
@@ -38,7 +38,7 @@ function twoHoursAgo<T extends Record<string, readonly { readonly timestamp: str
 
 for (const { name, ...look } of LOOKS) {
   test(`the sensors page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
-    const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
+    const server = await startProgram(t, { data: SAMPLE, flags: UPSERT })
     const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`, look)
     await live(page)
     await page.getByText('5 sensors').waitFor()
@@ -76,7 +76,7 @@ for (const { name, ...look } of LOOKS) {
 }
 
 test('a new reading appears in the tile and at the right edge of the chart without a reload', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
+  const server = await startProgram(t, { data: SAMPLE, flags: UPSERT })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}`)
   await live(page)
   await page.getByText('6 readings').waitFor()
@@ -98,7 +98,7 @@ test('a new reading appears in the tile and at the right edge of the chart witho
 })
 
 test('without stored readings the chart shows the history of the item', options, async (t) => {
-  const server = await startServer(t, { data: { sensors: [] }, flags: UPSERT })
+  const server = await startProgram(t, { data: { sensors: [] }, flags: UPSERT })
   for (const temperature of [20, 20.5, 21]) {
     await server.fetch(`/api/sensors/${MAC}`, json('PUT', reading(MAC, temperature)))
   }
@@ -121,7 +121,7 @@ test('many readings are shown as averages with minimum and maximum', options, as
   // Nothing came for a while.
   const kept = readings.filter(({ id }) => id < 10_000 || id > 15_000)
   const last = { ...readings.at(-1), id: MAC }
-  const server = await startServer(t, { data: { sensors: [last], sensordatas: kept }, flags: TIME })
+  const server = await startProgram(t, { data: { sensors: [last], sensordatas: kept }, flags: TIME })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&range=all`)
   await page.getByText('24,999 readings, averages', { exact: true }).waitFor()
   const plot = page.locator('.u-over').nth(1)
@@ -160,7 +160,7 @@ test('many readings are shown as averages with minimum and maximum', options, as
 })
 
 test('a selected moment of the past shows the tiles and readings of that time', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
+  const server = await startProgram(t, { data: SAMPLE, flags: UPSERT })
   const at: number[] = []
   for (const temperature of [1, 2, 3]) {
     const now = reading(MAC, temperature)
@@ -203,7 +203,7 @@ test('markup sent by a client is shown as text', options, async (t) => {
     { id: long, mac: long, timestamp: long, data: { [long]: long } },
     { id: 'big', data: { text: 'x'.repeat(10_240) } },
   ]
-  const server = await startServer(t, { data: { sensors: [hostile, ...odd] } })
+  const server = await startProgram(t, { data: { sensors: [hostile, ...odd] } })
   for (const width of [320, 1280]) {
     const { page, errors, outside } = await openPage(
       t,
@@ -224,7 +224,7 @@ test(
   'without sensors the page explains what a sensor is, and shows the first one when it is created',
   options,
   async (t) => {
-    const server = await startServer(t, { data: { rooms: [] } })
+    const server = await startProgram(t, { data: { rooms: [] } })
     const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
     await page.getByText('No sensor has sent a reading yet').waitFor()
     await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
@@ -247,7 +247,7 @@ function fleet(count: number, itemOf: (index: number, latest: ReturnType<typeof 
 }
 
 test('with 5,000 sensors only visible tiles are rendered, and only their readings are fetched', options, async (t) => {
-  const server = await startServer(t, { data: fleet(5000, (_, latest) => latest), flags: TIME })
+  const server = await startProgram(t, { data: fleet(5000, (_, latest) => latest), flags: TIME })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
   const days: string[] = []
   page.on('request', (request) => {
@@ -287,7 +287,7 @@ test('names and units come from the items; low batteries and silent sensors are 
     { ...reading('C', 40) },
   ].map((one, id) => ({ ...one, id }))
   const sensors = [about('A', 'Kitchen'), about('B', 'Cellar')]
-  const server = await startServer(t, { data: { sensors, sensordatas }, flags: TIME })
+  const server = await startProgram(t, { data: { sensors, sensordatas }, flags: TIME })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=A`)
   await page.getByText('3 sensors, 1 silent, 1 with a low battery').waitFor()
   assert.deepEqual(await page.locator('#tiles h2').allTextContents(), ['C', 'Cellar', 'Kitchen'])
@@ -306,7 +306,7 @@ test('names and units come from the items; low batteries and silent sensors are 
 })
 
 test('on a phone a tap on a tile scrolls to its chart, and the close button scrolls back', options, async (t) => {
-  const server = await startServer(t, { data: fleet(60, (_, latest) => latest), flags: TIME })
+  const server = await startProgram(t, { data: fleet(60, (_, latest) => latest), flags: TIME })
   const phone = { viewport: { width: 390, height: 800 }, hasTouch: true, reducedMotion: 'reduce' } as const
   const { page, errors } = await openPage(t, `${server.url}/sensors.html`, phone)
   await page.getByText('60 sensors').waitFor()
@@ -331,7 +331,10 @@ test('on a phone a tap on a tile scrolls to its chart, and the close button scro
 test('a line joins few readings, however far apart they are', options, async (t) => {
   const at = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString()
   const sensordatas = [20, 3, 2.9, 2.8, 0].map((days, id) => ({ ...reading(MAC, 20, at(days)), id }))
-  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[4], id: MAC }], sensordatas }, flags: TIME })
+  const server = await startProgram(t, {
+    data: { sensors: [{ ...sensordatas[4], id: MAC }], sensordatas },
+    flags: TIME,
+  })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?range=30d`)
   await page.getByText('5 readings').waitFor()
   const inked = await page.evaluate(`(() => {
@@ -355,7 +358,10 @@ test('a line joins few readings, however far apart they are', options, async (t)
 test('the readings of the selected time can be downloaded', options, async (t) => {
   const at = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
   const sensordatas = [30, 20, 10].map((hours, id) => ({ ...reading(MAC, id, at(hours)), id }))
-  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[2], id: MAC }], sensordatas }, flags: TIME })
+  const server = await startProgram(t, {
+    data: { sensors: [{ ...sensordatas[2], id: MAC }], sensordatas },
+    flags: TIME,
+  })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}`)
   await page.getByText('2 readings').waitFor()
   for (const [name, ids] of [
@@ -386,7 +392,7 @@ test(
       ...reading(MAC, id, new Date(Date.now() - (700 - id) * 60_000).toISOString()),
       id,
     }))
-    const server = await startServer(t, { data: { sensors: [{ ...sensordatas[699], id: MAC }], sensordatas } })
+    const server = await startProgram(t, { data: { sensors: [{ ...sensordatas[699], id: MAC }], sensordatas } })
     const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
     await page.getByText('The newest 500 of 700 readings').waitFor()
     await value(page, 'temperature').getByText('699', { exact: true }).waitFor()
@@ -404,7 +410,7 @@ test('the event time may be another field, in seconds', options, async (t) => {
     temperature: id,
   }))
   const flags = ['--Collections', '{"sensordatas": {"Time": "time.at"}}']
-  const server = await startServer(t, { data: { sensors: [], sensordatas }, flags })
+  const server = await startProgram(t, { data: { sensors: [], sensordatas }, flags })
   const { page, errors } = await openPage(t, 'about:blank')
   // The range ends at the time of the page, however long the page takes to open.
   await page.clock.setFixedTime(now * 1000)
@@ -419,7 +425,7 @@ test('the event time may be another field, in seconds', options, async (t) => {
 test('the id of sensors may be another field', options, async (t) => {
   const { id: _, ...about } = { ...reading('A', 20), name: 'Kitchen' }
   const data = { sensors: [{ ...about, key: 'A' }], sensordatas: [{ ...about, key: 0 }] }
-  const server = await startServer(t, { data, flags: [...TIME, ...UPSERT, '--DataStore.IdField', 'key'] })
+  const server = await startProgram(t, { data, flags: [...TIME, ...UPSERT, '--DataStore.IdField', 'key'] })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=A`)
   await page.locator(main('Kitchen', '20')).waitFor()
   await page.getByText('1 reading', { exact: true }).waitFor()

@@ -6,7 +6,7 @@ import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { until, within } from '../support/deadline.ts'
 import { freePort } from '../support/process.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
@@ -20,7 +20,7 @@ const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
 test('every page reports that the server was killed, and catches up when it is started again', options, async (t) => {
   const url = `http://127.0.0.1:${await freePort()}`
   const flags = ['--file', 'db.json', '--urls', url]
-  const first = await startServer(t, { data: SAMPLE, isBare: true, flags })
+  const first = await startProgram(t, { data: SAMPLE, isBare: true, flags })
   const opened = [
     { path: '/', before: cell('42.5'), after: cell('7') },
     {
@@ -53,10 +53,10 @@ test('every page reports that the server was killed, and catches up when it is s
     return server.state
   })()`) as Promise<unknown>
   connecting = early.then(() => {})
-  const elsewhere = await startServer(t, { directory: first.directory })
+  const elsewhere = await startProgram(t, { directory: first.directory })
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
-  await startServer(t, { directory: first.directory, isBare: true, flags })
+  await startProgram(t, { directory: first.directory, isBare: true, flags })
   assert.equal(await within('a read before the connection is back', early), 'gone')
   // Each page shows this for only eight seconds.
   await Promise.all(pages.map(({ page }) => page.getByText('Reconnected, 7 changes caught up').waitFor()))
@@ -64,7 +64,7 @@ test('every page reports that the server was killed, and catches up when it is s
 })
 
 test('the slider shows the state of the API at that moment, and returns to live updates', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
   const { page, errors } = await openPage(t, server.url)
   await live(page)
@@ -95,7 +95,7 @@ test('the slider shows the state of the API at that moment, and returns to live 
 })
 
 test('the past is played from the selected moment until now', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
   const { page, errors } = await openPage(t, `${server.url}/?at=37`)
   await page.locator(cell('42.5')).waitFor()
@@ -108,7 +108,7 @@ test('the past is played from the selected moment until now', options, async (t)
 })
 
 test('a moment may be selected by its time, and the other pages show the same one', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   const { time } = (await (await server.fetch('/events/37')).json()) as { time: string }
   const { page, errors } = await openPage(t, `${server.url}/?at=${time}`)
   await page.locator('nav a[href="journal.html?at=37"]').waitFor()
@@ -117,7 +117,7 @@ test('a moment may be selected by its time, and the other pages show the same on
 
 for (const scheme of ['token', 'basic', 'apikey']) {
   test(`a user who signs in by ${scheme} can do what the role allows, until signing out`, options, async (t) => {
-    const server = await startServer(t, { data: SAMPLE, flags: authentication(['token', 'basic', 'apikey']) })
+    const server = await startProgram(t, { data: SAMPLE, flags: authentication(['token', 'basic', 'apikey']) })
     const { page } = await openPage(t, server.url)
     await page.getByText('Not signed in').waitFor()
     assert.equal(await page.locator('#table tbody tr').count(), 0)
@@ -171,7 +171,7 @@ test('the page reports an expired token and offers to sign in again', options, a
 })
 
 test('all controls can be reached with the keyboard alone', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
+  const server = await startProgram(t, { data: SAMPLE })
   const { page } = await openPage(t, server.url)
   await page.locator(cell('42.5')).waitFor()
   const seen = new Set<string>()

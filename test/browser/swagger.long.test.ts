@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { fetch } from '../support/deadline.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const SENSORS = [
   { id: 1, name: 'one' },
@@ -12,7 +12,7 @@ const HOSTILE = '</script><img src=x onerror="document.title=1">{a}\'"&%'
 const DATA = { sensors: SENSORS, [HOSTILE]: [{ id: 1, [HOSTILE]: HOSTILE }], ['__proto__']: [{ id: 1 }] }
 
 test('the description page, in a browser', { skip: withoutBrowser }, async (t) => {
-  const server = await startServer(t, { data: DATA })
+  const server = await startProgram(t, { data: DATA })
   const opened = await openPage(t, `${server.url}/swagger/`)
   const { page } = opened
   const block = (method: string, path: string) =>
@@ -100,7 +100,7 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
 })
 
 test('/swagger leads to /swagger/', async (t) => {
-  const server = await startServer(t, { data: { sensors: SENSORS } })
+  const server = await startProgram(t, { data: { sensors: SENSORS } })
   for (const method of ['GET', 'HEAD']) {
     const answer = await server.fetch('/swagger', { method, redirect: 'manual' })
     assert.equal(answer.status, 301)
@@ -113,7 +113,7 @@ test('/swagger leads to /swagger/', async (t) => {
 })
 
 test('only /swagger/ itself is the page: swagger may be an id or a collection elsewhere', async (t) => {
-  const server = await startServer(t, { data: { sensors: SENSORS }, flags: ['--Api.UpsertOnPut', 'true'] })
+  const server = await startProgram(t, { data: { sensors: SENSORS }, flags: ['--Api.UpsertOnPut', 'true'] })
   for (const path of ['/api/sensors/swagger', '/api/swagger/swagger', '/api/sensors/openapi.json']) {
     const created = await server.fetch(path, json('PUT', { name: 'x' }))
     assert.equal(created.status, 201, path)

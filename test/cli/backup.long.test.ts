@@ -7,17 +7,17 @@ import { History } from '../faults/history.ts'
 import { Load } from '../faults/load.ts'
 import { stateOf, temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 import { readJson, recollect, startWritten } from './recollect.ts'
 
-async function eventsOf(server: RunningServer): Promise<readonly string[]> {
+async function eventsOf(server: RunningProgram): Promise<readonly string[]> {
   const answer = await server.fetch('/events', { headers: { Accept: 'application/x-ndjson' } })
   return (await answer.text()).split('\n').slice(0, -1)
 }
 
 test('a backup of a running server under load opens and is a prefix of the same history', async (t) => {
   const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '20000', '--Journal.Compress', '0']
-  const server = await startServer(t, { data: {}, flags })
+  const server = await startProgram(t, { data: {}, flags })
   const load = new Load(new Random(SEED), 'b')
   const working = load.run(server.url, 8)
   const copies: { readonly directory: string; readonly position: number; readonly least: number }[] = []
@@ -45,7 +45,7 @@ test('a backup of a running server under load opens and is a prefix of the same 
     await recollect(t, server.directory, 'replay', '--to', String(position), '--out', state)
     assert.equal(await readFile(join(directory, 'db.json'), 'utf8'), await readFile(state, 'utf8'))
 
-    const copy = await startServer(t, { directory, flags })
+    const copy = await startProgram(t, { directory, flags })
     assert.deepEqual(await eventsOf(copy), all.slice(0, position), 'opening it adds no event')
     assert.equal((await copy.fetch('/api/a', json('POST', {}))).headers.get('Journal-Position'), String(position + 1))
     assert.equal(await copy.stop(), 0)
@@ -69,7 +69,7 @@ test('a backup of a stopped server leaves it unchanged and omits a torn tail', a
   assert.deepEqual(await stateOf(server.directory), before)
   const verified = await recollect(t, out, 'verify', '--json')
   assert.equal((JSON.parse(verified.stdout) as { unfinishedBytes: number }).unfinishedBytes, 0)
-  const copy = await startServer(t, { directory: out })
+  const copy = await startProgram(t, { directory: out })
   assert.deepEqual(await (await copy.fetch('/api/a')).json(), [{ id: 'x', n: 10 }])
   assert.equal(await copy.stop(), 0)
   assert.deepEqual(await readJson(join(out, 'db.json')), await readJson(server.file))
@@ -131,10 +131,10 @@ test('an older journal below a newer data file is rejected; --accept-journal los
   assert.equal((await recollect(t, server.directory, 'verify')).code, 1)
   assert.deepEqual(await stateOf(server.directory), before)
 
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal(await accepted.stop(), 0)
   assert.deepEqual(await readJson(server.file), newer)
-  const again = await startServer(t, { directory: server.directory })
+  const again = await startProgram(t, { directory: server.directory })
   assert.equal(((await (await again.fetch('/api/b')).json()) as unknown[]).length, 9)
   assert.equal(await again.stop(), 0)
 })

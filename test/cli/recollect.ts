@@ -2,18 +2,18 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { segmentName } from '../../src/events/segment.ts'
 import type { Scope } from '../support/directory.ts'
-import { json, plainSegments, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 
 export const FIRST = { a: [{ id: 'x', n: 0 }], b: [] }
 
 /** A server that has put the item `x` of `a` so many times, and added as many to `b`: `n` is the round. */
-export async function startWritten(t: Scope, rounds: number): Promise<RunningServer> {
-  const server = await startServer(t, { data: FIRST, flags: plainSegments(2000) })
+export async function startWritten(t: Scope, rounds: number): Promise<RunningProgram> {
+  const server = await startProgram(t, { data: FIRST, flags: plainSegments(2000) })
   await write(server, 1, rounds)
   return server
 }
 
-export async function write(server: RunningServer, from: number, to: number): Promise<void> {
+export async function write(server: RunningProgram, from: number, to: number): Promise<void> {
   for (let n = from; n <= to; n++) {
     await accepted(server.fetch('/api/a/x', json('PUT', { n })))
     await accepted(server.fetch('/api/b', json('POST', { n })))

@@ -17,7 +17,7 @@ import { turnsUntil, until, within } from '../support/deadline.ts'
 import { type Scope, stateOf, temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 import { edit, FIRST, readJson, recollect, segmentOf, startWritten, write } from './recollect.ts'
 
 interface Told {
@@ -28,7 +28,7 @@ interface Told {
 const ends: (() => Promise<unknown>)[] = []
 const scope = { after: (end: () => Promise<unknown>) => void ends.unshift(end) }
 /** It runs all the while: a replay only reads. */
-let server: RunningServer
+let server: RunningProgram
 let events: readonly Told[]
 let out: string
 let names = 0
@@ -140,7 +140,7 @@ test('a missing argument exits with 2 and names it; a missing journal exits with
 
 test('a server imports a replayed file as its initial items', async (t) => {
   await recollect(t, server.directory, 'replay', '--to', String(head()), '--out', newOut())
-  const other = await startServer(t, { data: await readJson(out) })
+  const other = await startProgram(t, { data: await readJson(out) })
   assert.deepEqual(await (await other.fetch('/api/b?pageSize=100')).json(), (stateAfter(20) as { b: unknown }).b)
 })
 
@@ -152,16 +152,16 @@ interface Health {
   readonly replay: { readonly speed: number; readonly from: number; readonly until: number; readonly time: string }
 }
 
-function play(t: Scope, directory: string, ...flags: readonly string[]): Promise<RunningServer> {
+function play(t: Scope, directory: string, ...flags: readonly string[]): Promise<RunningProgram> {
   const own = ['replay', '--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0']
-  return startServer(t, { directory, isBare: true, flags: [...own, ...flags] })
+  return startProgram(t, { directory, isBare: true, flags: [...own, ...flags] })
 }
 
-async function healthOf(played: RunningServer): Promise<Health> {
+async function healthOf(played: RunningProgram): Promise<Health> {
   return (await (await played.fetch('/health')).json()) as Health
 }
 
-async function atItsEnd(played: RunningServer): Promise<Health> {
+async function atItsEnd(played: RunningProgram): Promise<Health> {
   return until('the replay to reach its end', async () => {
     const health = await healthOf(played)
     return health.position === health.replay.until && health
@@ -188,11 +188,11 @@ async function recordYesterday(directory: string): Promise<void> {
 
 describe('recollect replay --from, of a journal that a server is writing', () => {
   let directory: string
-  let live: RunningServer
+  let live: RunningProgram
   before(async () => {
     directory = await temporaryDirectory(scope)
     await recordYesterday(directory)
-    live = await startServer(scope, { directory })
+    live = await startProgram(scope, { directory })
   })
 
   test('begins with the earlier state and waits as long as the original pauses', async (t) => {
@@ -238,8 +238,8 @@ describe('recollect replay --from, of a journal that a server is writing', () =>
 })
 
 describe('a server of the past', () => {
-  let ended: RunningServer
-  let played: RunningServer
+  let ended: RunningProgram
+  let played: RunningProgram
   let last: number
 
   before(async () => {
@@ -376,7 +376,7 @@ test('accepts the tokens of the server that writes the journal', async (t) => {
   const flags = authentication(['token'])
   const at = flags.indexOf('--Authentication.Token.Secret')
   const withoutSecret = [...flags.slice(0, at), ...flags.slice(at + 2)]
-  const guarded = await startServer(t, { data: { a: [{ id: 1 }] }, flags: withoutSecret })
+  const guarded = await startProgram(t, { data: { a: [{ id: 1 }] }, flags: withoutSecret })
   const [kept, ended] = await Promise.all(
     [1, 2].map(async () => (await login(guarded.url, 'reader', passwordOf('reader'))).json<{ access_token: string }>()),
   )

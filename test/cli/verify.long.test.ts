@@ -3,7 +3,7 @@ import { cp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/p
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { stateOf, temporaryDirectory } from '../support/directory.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import { edit, recollect, segmentOf, startWritten } from './recollect.ts'
 
 interface Verified {
@@ -217,7 +217,7 @@ test('verify finds damage of a journal or its data file, and changes nothing', a
 })
 
 test('verify checks the journal of a running server during writes', async (t) => {
-  const server = await startServer(t, {
+  const server = await startProgram(t, {
     data: { a: [] },
     flags: ['--Journal.SegmentBytes', '4000', '--Journal.Compress', '0'],
   })

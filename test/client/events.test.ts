@@ -4,10 +4,10 @@ import { eventsOf } from '../../src/client/events.ts'
 import { connect, type RecordedEvent } from '../../src/client/index.ts'
 import type { Requests } from '../../src/client/requests.ts'
 import { each, until, within } from '../support/deadline.ts'
-import { lineTo, startServer } from './host.ts'
+import { lineTo, startProgram, startServer } from './host.ts'
 
 test('a stream of past events ends; a stream that follows continues after lost connections and restarts', async (t) => {
-  let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })
+  let server = await startProgram(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
   t.after(async () => client.close())
@@ -36,8 +36,8 @@ test('a stream of past events ends; a stream that follows continues after lost c
   await line.cut()
   await line.mend()
   await create(3)
-  await server.stop('SIGKILL')
-  server = await startServer(t, { directory: server.directory })
+  await server.kill()
+  server = await startProgram(t, { directory: server.directory })
   await line.aim(server.url)
   await create(4)
   await create(5)

@@ -22,7 +22,12 @@ export interface Server {
   send(method: string, path: string, body?: unknown): Promise<number>
   /** The text that a GET returns. */
   get(path: string): Promise<string>
-  stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<unknown>
+  stop(): Promise<unknown>
+}
+
+/** A server in a process of its own. */
+export interface Program extends Server {
+  kill(): Promise<unknown>
 }
 
 /** Carries connections to a server, until it is cut. */
@@ -43,14 +48,22 @@ export type Scheme = 'token' | 'basic' | 'apikey'
 type Role = Parameters<typeof passwordOf>[0]
 
 export async function startServer(t: Scope, options: process.ServerOptions = {}): Promise<Server> {
-  const server = await process.startServer(t, options)
+  return seenByClients(await process.startServer(t, options))
+}
+
+export async function startProgram(t: Scope, options: process.ServerOptions = {}): Promise<Program> {
+  const program = await process.startProgram(t, options)
+  return { ...seenByClients(program), kill: () => program.stop('SIGKILL') }
+}
+
+function seenByClients(server: process.RunningServer): Server {
   return {
     url: server.url,
     directory: server.directory,
     send: async (method, path, body) =>
       (await server.fetch(path, body === undefined ? { method } : process.json(method, body))).status,
     get: async (path) => (await server.fetch(path)).text(),
-    stop: (signal) => server.stop(signal),
+    stop: () => server.stop(),
   }
 }
 

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { connect, type ListChange, type LiveList, type Recollect } from '../../src/client/index.ts'
 import { sleep, until } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
-import { type Line, lineTo, type Server, startServer } from './host.ts'
+import { type Line, lineTo, type Server, startProgram } from './host.ts'
 
 type Thing = Record<string, unknown>
 
@@ -142,7 +142,7 @@ test('live lists of random queries stay right through random writes, lost connec
     '10000',
   ]
   const data = { a: Array.from({ length: 12 }, (_, id) => ({ id, ...thing(random) })), b: [] }
-  let server = await startServer(t, { data, flags: [...flags, ...limits()] })
+  let server = await startProgram(t, { data, flags: [...flags, ...limits()] })
   const both = await positionOf(server)
   const clients = await Promise.all(Array.from({ length: SIZES.clients }, () => clientBehindALine(t, server.url)))
   const followers: Follower[] = []
@@ -164,8 +164,8 @@ test('live lists of random queries stay right through random writes, lost connec
       open()
     }
     if (random.chance(2.5 / (SIZES.writes / 4))) {
-      await server.stop(random.chance(0.7) ? 'SIGKILL' : 'SIGTERM')
-      server = await startServer(t, { directory: server.directory, flags: [...flags, ...limits()] })
+      await (random.chance(0.7) ? server.kill() : server.stop())
+      server = await startProgram(t, { directory: server.directory, flags: [...flags, ...limits()] })
       for (const { line } of clients) await line.aim(server.url)
     }
     if (random.chance(0.3)) await sleep(random.integer(20))

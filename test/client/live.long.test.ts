@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type ConnectOptions, connect, type Recollect, type StateChange } from '../../src/client/index.ts'
 import { each, until, within } from '../support/deadline.ts'
-import { type Line, lineTo, type Server, startServer } from './host.ts'
+import { type Line, lineTo, type Program, type Server, startProgram, startServer } from './host.ts'
 
 interface Thing {
   readonly id: number
@@ -12,7 +12,7 @@ interface Thing {
 
 interface Place {
   readonly client: Recollect
-  readonly server: Server
+  readonly server: Program
   readonly line: Line
   readonly states: readonly StateChange[]
 }
@@ -26,7 +26,7 @@ async function place(
   flags = UPSERT,
   options: ConnectOptions = {},
 ): Promise<Place> {
-  const server = await startServer(t, { data: { a }, flags })
+  const server = await startProgram(t, { data: { a }, flags })
   const line = await lineTo(t, server.url)
   const client = connect(line.url, options)
   t.after(async () => client.close())
@@ -72,7 +72,7 @@ test('a list continues after the server was killed and restarted', async (t) => 
   })
   await within('the items of a live list', list.ready)
   await put(server, 2, 20)
-  await server.stop('SIGKILL')
+  await server.kill()
   const next = await startServer(t, { directory: server.directory, flags: UPSERT })
   await put(next, 3, 30)
   await line.aim(next.url)

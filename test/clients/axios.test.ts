@@ -5,18 +5,18 @@ import { after, type TestContext, test } from 'node:test'
 import axios, { AxiosError, type AxiosInstance, type AxiosRequestConfig } from 'axios'
 import { authentication, passwordOf } from '../support/authentication.ts'
 import { within } from '../support/deadline.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { BLOG } from './blog.ts'
 import { expectedToFail } from './expected.ts'
 
 const { posts } = BLOG
 const JSON_BODY = { headers: { 'Content-Type': 'application/json' } }
-const shared = await startServer({ after }, { data: BLOG })
+const shared = await startProgram({ after }, { data: BLOG })
 const reader = axios.create({ baseURL: `${shared.url}/api` })
 
 /** An instance for a server of its own, which a test may write to. */
 async function startWriter(t: TestContext, ...flags: readonly string[]): Promise<AxiosInstance> {
-  const { url } = await startServer(t, { data: BLOG, flags })
+  const { url } = await startProgram(t, { data: BLOG, flags })
   return axios.create({ baseURL: `${url}/api` })
 }
 
@@ -230,7 +230,7 @@ test('axios reads a whole collection as a stream, and as CSV', async () => {
 })
 
 test('axios authenticates with auth, and with a token that it got for a password', async (t) => {
-  const { url } = await startServer(t, { data: BLOG, flags: authentication(['token', 'basic']) })
+  const { url } = await startProgram(t, { data: BLOG, flags: authentication(['token', 'basic']) })
   const auth = { username: 'writer', password: passwordOf('writer') }
   assert.deepEqual((await axios.get(`${url}/api/posts/1`, { auth })).data, posts[0])
   const token = (await axios.post(`${url}/token`, new URLSearchParams(auth))).data.access_token

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { type ErrorEvent, EventSource, type EventSourceInit } from 'eventsource'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { fetch, once, until } from '../support/deadline.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import { startRestartable } from './restarts.ts'
 
 /** A client and what its `message` listener was given so far. */
@@ -18,7 +18,7 @@ function follow(t: TestContext, url: string, init: EventSourceInit = {}) {
 }
 
 test('an EventSource gets all events from the first one on, then each new one', async (t) => {
-  const server = await startServer(t, { data: { posts: [{ id: 1 }] } })
+  const server = await startProgram(t, { data: { posts: [{ id: 1 }] } })
   const { es, messages } = follow(t, `${server.url}/events`)
   await until('the events of the data file', () => messages.length >= 2)
   assert.equal(es.readyState, EventSource.OPEN)
@@ -36,7 +36,7 @@ test('an EventSource gets all events from the first one on, then each new one', 
 })
 
 test('an EventSource gets only the events that its address asks for', async (t) => {
-  const server = await startServer(t, { data: { posts: [{ id: 1 }], comments: [{ id: 1 }] } })
+  const server = await startProgram(t, { data: { posts: [{ id: 1 }], comments: [{ id: 1 }] } })
   const { messages } = follow(t, `${server.url}/events?from=5&collection=comments&type=ItemPatched`)
   await server.fetch('/api/posts/1', json('PATCH', { n: 1 }))
   await server.fetch('/api/comments/1', json('PATCH', { n: 1 }))
@@ -69,7 +69,7 @@ test('an EventSource reconnects after restarts of the server, and gets each even
 })
 
 test('an EventSource that is closed gets nothing more and does not reconnect', async (t) => {
-  const server = await startServer(t, { data: { posts: [{ id: 1 }] } })
+  const server = await startProgram(t, { data: { posts: [{ id: 1 }] } })
   const { es, messages } = follow(t, `${server.url}/events`)
   await until('the events of the data file', () => messages.length >= 2)
   es.close()
@@ -81,7 +81,7 @@ test('an EventSource that is closed gets nothing more and does not reconnect', a
 })
 
 test('an EventSource without credentials gets an error with the code 401, and ends', async (t) => {
-  const { url } = await startServer(t, { flags: authentication(['apikey']) })
+  const { url } = await startProgram(t, { flags: authentication(['apikey']) })
   const { es } = follow(t, `${url}/events`)
   const [error] = (await once(es, 'error')) as [ErrorEvent]
   assert.equal(error.code, 401)
@@ -89,7 +89,7 @@ test('an EventSource without credentials gets an error with the code 401, and en
 })
 
 test('an EventSource whose fetch adds a header authenticates', async (t) => {
-  const { url } = await startServer(t, { data: { posts: [] }, flags: authentication(['apikey']) })
+  const { url } = await startProgram(t, { data: { posts: [] }, flags: authentication(['apikey']) })
   const { messages } = follow(t, `${url}/events`, {
     fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, 'X-API-KEY': keyOf('reader') } }),
   })

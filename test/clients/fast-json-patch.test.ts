@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import * as jsonpatch from 'fast-json-patch/index.mjs'
 import { anyObject, Random, SEED } from '../support/random.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const DOCUMENTS = 100
 /** Names and texts that pointers escape, and some that look like indexes. */
 const TEXTS = ['a', 'b', 'a/b', 'm~n', '~1', '', '0', '-', 'ä €', '"\\', 'length']
 
-const { fetch } = await startServer({ after }, { data: { documents: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
+const { fetch } = await startProgram({ after }, { data: { documents: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
 
 async function put(id: number, document: object) {
   const answer = await fetch(`/api/documents/${id}`, json('PUT', document))

@@ -12,7 +12,7 @@ import { generate } from 'orval'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { DEADLINE_MS } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 import { AS_JSON_SERVER, BLOG } from './blog.ts'
 import { ODD } from './odd.ts'
 
@@ -45,16 +45,16 @@ const documents = new Map<string, string>()
 
 before(async () => {
   for (const [name, options] of Object.entries(SERVERS))
-    documents.set(name, await documentOf(await startServer({ after }, options)))
+    documents.set(name, await documentOf(await startProgram({ after }, options)))
   const directory = await temporaryDirectory({ after })
-  const first = await startServer({ after }, { directory, data: BLOG })
+  const first = await startProgram({ after }, { directory, data: BLOG })
   await first.fetch('/api/posts', { method: 'PUT' })
   await first.stop()
   const own = ['replay', '--file', first.file, '--urls', 'http://127.0.0.1:0', '--from', '1']
-  documents.set('replay', await documentOf(await startServer({ after }, { directory, isBare: true, flags: own })))
+  documents.set('replay', await documentOf(await startProgram({ after }, { directory, isBare: true, flags: own })))
 })
 
-async function documentOf(server: Pick<RunningServer, 'fetch'>): Promise<string> {
+async function documentOf(server: Pick<RunningProgram, 'fetch'>): Promise<string> {
   const response = await server.fetch('/openapi.json')
   assert.equal(response.status, 200)
   return response.text()
@@ -113,7 +113,7 @@ test('the clients of every document compile under strict rules', async (t) => {
 test('openapi-fetch and orval work with a blog', async (t) => {
   for (const program of ['blog-fetch', 'blog-orval']) {
     await t.test(program, async (t) => {
-      const server = await startServer(t, { data: BLOG_WITH_PROFILE })
+      const server = await startProgram(t, { data: BLOG_WITH_PROFILE })
       await runProgram(t, await documentOf(server), program, server.url)
     })
   }
@@ -121,7 +121,7 @@ test('openapi-fetch and orval work with a blog', async (t) => {
 
 test('openapi-fetch and orval work with odd names, text ids under another name, and an API key', async (t) => {
   const flags = [...OF_ODD, ...authentication(['token', 'basic', 'apikey'])]
-  const server = await startServer(t, { data: ODD, flags })
+  const server = await startProgram(t, { data: ODD, flags })
   await runProgram(t, await documentOf(server), 'odd', server.url, keyOf('writer'))
 })
 

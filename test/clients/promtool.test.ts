@@ -4,13 +4,13 @@ import { test } from 'node:test'
 import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { unlessThere } from './documented-proxies.ts'
 
 test('promtool accepts the metrics and finds nothing to object to', {
   skip: unlessThere('PROMTOOL', 'prometheus'),
 }, async (t) => {
-  const { url } = await startServer(t, {
+  const { url } = await startProgram(t, {
     data: { things: [{ id: 1, n: 1 }], profile: { a: 1 } },
     flags: ['--Collections', JSON.stringify({ things: { Indexes: ['n'] } })],
   })

@@ -9,7 +9,7 @@ import { once, until } from '../support/deadline.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { startProxy } from '../support/proxies.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import { PROXIES } from './documented-proxies.ts'
 
 /** Long enough for a proxy to compress it. */
@@ -20,7 +20,7 @@ const TRUSTED = ['--Limits.TrustedProxies', '127.0.0.1,::1']
 for (const { name, start, skip } of PROXIES) {
   const through = async (t: TestContext, flags: readonly string[] = []) => {
     const things = [1, 2].map((id) => ({ id, text: TEXT }))
-    const server = await startServer(t, { data: { things }, flags: [...TRUSTED, ...flags] })
+    const server = await startProgram(t, { data: { things }, flags: [...TRUSTED, ...flags] })
     return { server, url: await start(t, server.url) }
   }
 
@@ -145,7 +145,7 @@ for (const { name, start, skip } of PROXIES) {
   })
 
   test(`${name} keeps its connections to the server`, { skip }, async (t) => {
-    const server = await startServer(t, { data: { things: [{ id: 1 }] } })
+    const server = await startProgram(t, { data: { things: [{ id: 1 }] } })
     const counted = await startProxy(t, Number(new URL(server.url).port))
     const url = await start(t, `http://127.0.0.1:${counted.port}`)
     for (let n = 0; n < 50; n++) assert.equal((await sendJson(url, 'POST', '/api/things', { n })).status, 201)

@@ -3,16 +3,16 @@ import { after, type TestContext, test } from 'node:test'
 import { fetchUtils } from 'ra-core'
 import jsonServerProvider from 'ra-data-json-server'
 import { authentication, keyOf } from '../support/authentication.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { AS_JSON_SERVER, BLOG } from './blog.ts'
 
 const { posts, comments } = BLOG
-const shared = await startServer({ after }, { data: BLOG, flags: AS_JSON_SERVER })
+const shared = await startProgram({ after }, { data: BLOG, flags: AS_JSON_SERVER })
 const reader = jsonServerProvider(`${shared.url}/api`)
 
 /** A provider of a server of its own, which a test may write to. */
 async function startWriter(t: TestContext) {
-  const { url } = await startServer(t, { data: BLOG, flags: AS_JSON_SERVER })
+  const { url } = await startProgram(t, { data: BLOG, flags: AS_JSON_SERVER })
   return jsonServerProvider(`${url}/api`)
 }
 
@@ -115,7 +115,7 @@ test('deleteMany of ra-data-json-server deletes items and returns their ids', as
 })
 
 test('a client of ra-data-json-server that adds headers sends them with each request', async (t) => {
-  const { url } = await startServer(t, { data: BLOG, flags: authentication(['apikey'], AS_JSON_SERVER) })
+  const { url } = await startProgram(t, { data: BLOG, flags: authentication(['apikey'], AS_JSON_SERVER) })
   const httpClient = (address: string, options: fetchUtils.Options = {}) => {
     const headers = new Headers(options.headers ?? { Accept: 'application/json' })
     headers.set('X-API-KEY', keyOf('writer'))

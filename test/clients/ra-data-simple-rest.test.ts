@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { fetchUtils } from 'ra-core'
 import simpleRestProvider from 'ra-data-simple-rest'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { AS_JSON_SERVER, BLOG } from './blog.ts'
 import { expectedToFail, type Reason } from './expected.ts'
 
 const { posts, comments } = BLOG
-const shared = await startServer({ after }, { data: BLOG })
+const shared = await startProgram({ after }, { data: BLOG })
 const reader = simpleRestProvider(`${shared.url}/api`)
 
 const FIRST_PAGE = { pagination: { page: 1, perPage: 3 }, sort: { field: 'views', order: 'DESC' }, filter: {} } as const
@@ -24,7 +24,7 @@ const NO_RANGE: Reason = {
 
 /** A provider of a server of its own, which a test may write to. */
 async function startWriter(t: TestContext) {
-  const { url } = await startServer(t, { data: BLOG, flags: AS_JSON_SERVER })
+  const { url } = await startProgram(t, { data: BLOG, flags: AS_JSON_SERVER })
   return simpleRestProvider(`${url}/api`)
 }
 
@@ -117,7 +117,7 @@ test('deleteMany of ra-data-simple-rest deletes items and returns their ids', as
 })
 
 test('a client of ra-data-simple-rest that adds a header gets the item from an update without any setting', async (t) => {
-  const { url } = await startServer(t, { data: BLOG })
+  const { url } = await startProgram(t, { data: BLOG })
   const httpClient: typeof fetchUtils.fetchJson = (address, options = {}) => {
     const headers = new Headers(options.headers ?? { Accept: 'application/json' })
     headers.set('Prefer', 'return=representation')

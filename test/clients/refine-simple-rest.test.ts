@@ -2,18 +2,18 @@ import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { CrudFilters } from '@refinedev/core'
 import dataProvider from '@refinedev/simple-rest'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { AS_JSON_SERVER, BLOG } from './blog.ts'
 import { expectedToFail } from './expected.ts'
 
 const { posts } = BLOG
 const resource = 'posts'
-const shared = await startServer({ after }, { data: BLOG, flags: AS_JSON_SERVER })
+const shared = await startProgram({ after }, { data: BLOG, flags: AS_JSON_SERVER })
 const reader = dataProvider(`${shared.url}/api`)
 
 /** A provider of a server of its own, which a test may write to. */
 async function startWriter(t: TestContext) {
-  const { url } = await startServer(t, { data: BLOG, flags: AS_JSON_SERVER })
+  const { url } = await startProgram(t, { data: BLOG, flags: AS_JSON_SERVER })
   return dataProvider(`${url}/api`)
 }
 
@@ -67,7 +67,7 @@ expectedToFail(
     error: /\b512 !== 600\b/,
   },
   async (t) => {
-    const { url } = await startServer(t, { data: { posts: Array(600).fill({}) }, flags: AS_JSON_SERVER })
+    const { url } = await startProgram(t, { data: { posts: Array(600).fill({}) }, flags: AS_JSON_SERVER })
     const { data, total } = await dataProvider(`${url}/api`).getList({ resource, pagination: { mode: 'off' } })
     assert.equal(total, 600)
     assert.equal(data.length, 600)

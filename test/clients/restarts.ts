@@ -1,6 +1,6 @@
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/process.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 
 /** A server that is stopped and started again at the same address. */
 export interface Restartable {
@@ -13,8 +13,8 @@ export interface Restartable {
 export async function startRestartable(t: Scope, data: unknown): Promise<Restartable> {
   const directory = await temporaryDirectory(t)
   const url = `http://127.0.0.1:${await freePort()}`
-  const start = (): Promise<RunningServer> =>
-    startServer(t, { directory, data, isBare: true, flags: ['--file', 'db.json', '--urls', url] })
+  const start = (): Promise<RunningProgram> =>
+    startProgram(t, { directory, data, isBare: true, flags: ['--file', 'db.json', '--urls', url] })
   let running = await start()
   return {
     url,

@@ -3,7 +3,7 @@ import { after, type TestContext, test } from 'node:test'
 import { io, type ManagerOptions, type Socket, type SocketOptions } from 'socket.io-client'
 import { authentication, basic, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { once, until, within } from '../support/deadline.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import { startRestartable } from './restarts.ts'
 
 type Options = Partial<ManagerOptions & SocketOptions>
@@ -41,7 +41,7 @@ const DATA = {
     { id: 2, battery: 3100 },
   ],
 }
-const shared = await startServer({ after }, { data: DATA })
+const shared = await startProgram({ after }, { data: DATA })
 
 function open(t: TestContext, url: string, options: Options = {}): Socket {
   const socket = io(url, options)
@@ -60,7 +60,7 @@ for (const options of WAYS) {
   const way = options.transports?.join() ?? 'an upgrade'
 
   test(`a Socket.IO client that connects by ${way} is notified of each write`, async (t) => {
-    const { url, fetch } = await startServer(t, { data: DATA })
+    const { url, fetch } = await startProgram(t, { data: DATA })
     const socket = open(t, url, options)
     const told = messagesOf<Updated>(socket, 'updated')
     await once(socket, 'connect')
@@ -81,7 +81,7 @@ for (const options of WAYS) {
   })
 
   test(`a Socket.IO client that connects by ${way} subscribes to the items of a query`, async (t) => {
-    const { url, fetch } = await startServer(t, { data: DATA })
+    const { url, fetch } = await startProgram(t, { data: DATA })
     const socket = open(t, url, options)
     const changes = messagesOf<Change>(socket, 'change')
     const request = { collection: 'sensors', query: 'battery_lt=3000' }
@@ -153,7 +153,7 @@ for (const options of WAYS) {
 }
 
 test('a Socket.IO client that is disconnected by its own will gets nothing more', async (t) => {
-  const { url, fetch } = await startServer(t, { data: DATA })
+  const { url, fetch } = await startProgram(t, { data: DATA })
   const [socket, other] = [open(t, url, { forceNew: true }), open(t, url, { forceNew: true })]
   const [told, toldToOther] = [messagesOf(socket, 'updated'), messagesOf(other, 'updated')]
   await Promise.all([once(socket, 'connect'), once(other, 'connect')])
@@ -165,7 +165,7 @@ test('a Socket.IO client that is disconnected by its own will gets nothing more'
 })
 
 test('a Socket.IO client authenticates with auth, or with headers', async (t) => {
-  const { url } = await startServer(t, { data: DATA, flags: authentication(['apikey', 'basic']) })
+  const { url } = await startProgram(t, { data: DATA, flags: authentication(['apikey', 'basic']) })
   const accepted: readonly Options[] = [
     { auth: { apiKey: keyOf('reader') } },
     { auth: (callback) => callback({ username: 'reader', password: passwordOf('reader') }) },
@@ -180,7 +180,7 @@ test('a Socket.IO client authenticates with auth, or with headers', async (t) =>
 })
 
 test('a Socket.IO client without valid credentials gets connect_error', async (t) => {
-  const { url } = await startServer(t, { data: DATA, flags: authentication(['apikey']) })
+  const { url } = await startProgram(t, { data: DATA, flags: authentication(['apikey']) })
   const socket = open(t, url, { auth: { apiKey: 'wrong' } })
   const [error] = await once(socket, 'connect_error')
   assert.equal(error.message, 'Unauthenticated')
@@ -190,7 +190,7 @@ test('a Socket.IO client without valid credentials gets connect_error', async (t
 for (const transport of ['websocket', 'polling'] as const) {
   test(`a Socket.IO client by ${transport} reconnects by itself when its token has expired, with the next one`, async (t) => {
     const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '1'])
-    const { url } = await startServer(t, { data: DATA, flags })
+    const { url } = await startProgram(t, { data: DATA, flags })
     const ends: string[] = []
     let connections = 0
     const socket = open(t, url, {

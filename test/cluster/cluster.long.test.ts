@@ -9,7 +9,7 @@ import { healthOf, type RunningCluster, rolesOf, startCluster } from '../support
 import { once, until, within } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 
 const skip = withoutNats
 const ends: (() => Promise<unknown>)[] = []
@@ -73,7 +73,7 @@ test('requests that a node forwards together are decided one by one, and counted
 }, async (t) => {
   const { nodes } = await cluster()
   const { leader, followers } = await rolesOf(nodes)
-  const node = followers[0] as RunningServer
+  const node = followers[0] as RunningProgram
   const before = await clusterMetrics(node)
   const made = await node.fetch('/api/moments/one', json('PUT', { n: -1 }))
   const tag = made.headers.get('etag') as string
@@ -116,7 +116,7 @@ test('requests that a node forwards together are decided one by one, and counted
 })
 
 /** By their names without what all of them begin with. */
-async function clusterMetrics(node: RunningServer): Promise<ReadonlyMap<string, number>> {
+async function clusterMetrics(node: RunningProgram): Promise<ReadonlyMap<string, number>> {
   const text = await (await node.fetch('/metrics')).text()
   return new Map(
     Array.from(text.matchAll(/^recollect_cluster_(\S+) (\S+)$/gm), ([, name, value]) => [
@@ -148,7 +148,7 @@ test('a write at any node reaches all others, and its writer can read it at each
 
 test('conditions, refusals and idempotency keys work the same at every node', { skip }, async () => {
   const { nodes } = await cluster()
-  const at = (index: number): RunningServer => nodes[index % nodes.length] as RunningServer
+  const at = (index: number): RunningProgram => nodes[index % nodes.length] as RunningProgram
   for (let index = 0; index < 3; index++) {
     const path = `/api/things/c${index}`
     const put = await at(index).fetch(path, json('PUT', { id: `c${index}`, n: 0 }))
@@ -176,7 +176,7 @@ test('a reset is forwarded to the leader, with the ids', { skip }, async (t) => 
   const data = { things: [{ id: 1, n: 1 }, { n: 2 }] }
   const { nodes } = await startCluster(t, { data, flags: ['--Api.Reset', 'true'] })
   const { leader, followers } = await rolesOf(nodes)
-  const [follower] = followers as [RunningServer]
+  const [follower] = followers as [RunningProgram]
   for (const node of [follower, leader, follower]) {
     const posted = await node.fetch('/api/things', json('POST', { n: 3 }))
     assert.deepEqual(await posted.json(), { id: 3 })
@@ -193,7 +193,7 @@ test('a reset is forwarded to the leader, with the ids', { skip }, async (t) => 
 test('restore, reload and snapshot are forwarded to the leader', { skip }, async () => {
   const { nodes } = await cluster()
   const { leader, followers } = await rolesOf(nodes)
-  const [follower] = followers as [RunningServer]
+  const [follower] = followers as [RunningProgram]
   const before = await positionOf(await follower.fetch('/api/kept', json('POST', { n: 1 })))
   await follower.fetch('/api/kept/0', { method: 'DELETE' })
   const dry = await follower.fetch('/admin/restore', json('POST', { to: before, collection: 'kept', dryRun: true }))
@@ -222,7 +222,7 @@ test('sockets at one node report writes at another, and a subscription continues
   skip,
 }, async (t) => {
   const { nodes } = await cluster()
-  const [first, second, third] = nodes as [RunningServer, RunningServer, RunningServer]
+  const [first, second, third] = nodes as [RunningProgram, RunningProgram, RunningProgram]
   const socket = io(first.url, { transports: ['websocket'], forceNew: true })
   t.after(async () => socket.disconnect())
   await heard(socket, 'connect')
@@ -252,7 +252,7 @@ test('when a leader stops or is killed another one takes over, and no acknowledg
   const { nodes, start } = await cluster()
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const { leader, followers } = await rolesOf(nodes)
-    const [follower] = followers as [RunningServer]
+    const [follower] = followers as [RunningProgram]
     const last = await positionOf(await leader.fetch('/api/failover', json('POST', { signal })))
     await leader.stop(signal)
     nodes.splice(nodes.indexOf(leader), 1)
@@ -301,7 +301,7 @@ test('tokens are valid, and revoked, at every node', { skip }, async (t) => {
       '[{"Username":"miranda","Password":"ceres-station","Role":"admin"}]',
     ],
   })
-  const [first, second] = nodes as [RunningServer, RunningServer]
+  const [first, second] = nodes as [RunningProgram, RunningProgram]
   const credentials = { username: 'miranda', password: 'ceres-station' }
   const answer = await first.fetch('/token', json('POST', credentials))
   const { access_token } = (await answer.json()) as { access_token: string }
@@ -323,7 +323,7 @@ test('a node that starts before NATS waits for it, and logs what it waits for', 
     Number(new URL(server?.url as string).port),
     '127.0.0.1',
   )
-  const starting = startServer(t, { flags, data: { things: [{ id: 1 }] } })
+  const starting = startProgram(t, { flags, data: { things: [{ id: 1 }] } })
   await once(door, 'connection')
   await once(door.close(), 'close')
   server?.start()
@@ -359,7 +359,7 @@ test('a node starts from its store, applies the rest of its copy, and then the r
     flags: ['--Log.Level', 'debug'],
   })
   const { leader, followers } = await rolesOf(nodes)
-  const [follower] = followers as [RunningServer]
+  const [follower] = followers as [RunningProgram]
   const add = async (count: number): Promise<void> => {
     for (let n = 0; n < count; n++) await leader.fetch('/api/things', json('POST', { n }))
   }
@@ -394,13 +394,13 @@ async function startNodes(t: Scope, flags: readonly [readonly string[], readonly
   const nats = await startNats(t)
   const journal = ['--Journal.Type', 'jetstream', '--Journal.Stream', `test-${randomUUID()}`, '--Journal.Replicas', '1']
   const common = [...journal, '--Journal.Servers', nats.map(({ url }) => url).join(','), '--Api.UpsertOnPut', 'true']
-  const first = await startServer(t, { data: DATA, flags: [...common, ...flags[0]] })
+  const first = await startProgram(t, { data: DATA, flags: [...common, ...flags[0]] })
   await rolesOf([first])
-  const second = await startServer(t, { flags: [...common, ...flags[1]] })
+  const second = await startProgram(t, { flags: [...common, ...flags[1]] })
   return [first, second] as const
 }
 
-async function refusesWrites(node: RunningServer): Promise<void> {
+async function refusesWrites(node: RunningProgram): Promise<void> {
   const writes: readonly [string, RequestInit][] = [
     ['/api', json('POST', {})],
     ['/api/things', json('POST', { n: 2 })],

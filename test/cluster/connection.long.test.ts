@@ -13,14 +13,14 @@ import { startCluster } from '../support/cluster.ts'
 import { DEADLINE_MS } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type NatsServer, startNats, withoutNats } from '../support/nats.ts'
-import { json, type RunningServer } from '../support/server.ts'
+import { json, type RunningProgram } from '../support/server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const OPENSSL = process.env.OPENSSL ?? '/usr/bin/openssl'
 const withoutOpenssl = existsSync(OPENSSL) ? false : 'openssl is missing (apt-get install openssl)'
 
 /** A write at one node, read at another. */
-async function works([first, second]: readonly RunningServer[]): Promise<void> {
+async function works([first, second]: readonly RunningProgram[]): Promise<void> {
   const created = await first?.fetch('/api/things', json('POST', { n: 1 }))
   assert.equal(created?.status, 201)
   const position = created?.headers.get('journal-position') as string

@@ -9,7 +9,7 @@ import type { Scope } from '../support/directory.ts'
 import { type NatsServer, startNats, withoutNats } from '../support/nats.ts'
 import { startProxy } from '../support/proxies.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer } from '../support/server.ts'
+import { json, type RunningProgram } from '../support/server.ts'
 
 const skip = withoutNats
 
@@ -19,7 +19,7 @@ async function statusOf(answer: Promise<Response>): Promise<number> {
 }
 
 /** Writes until it is acknowledged. */
-async function written(node: RunningServer, path: string, init: () => RequestInit): Promise<Response> {
+async function written(node: RunningProgram, path: string, init: () => RequestInit): Promise<Response> {
   return until(`${path} is written`, async () => {
     const answer = await node.fetch(path, init())
     return answer.status < 300 && answer
@@ -61,7 +61,7 @@ for (const loss of losses) {
       urls: (node) => [urls[node] as string],
     })
     const { leader, followers } = await rolesOf(nodes)
-    const [follower] = followers as [RunningServer]
+    const [follower] = followers as [RunningProgram]
     await written(leader, '/api/things/old', () => json('PUT', { id: 'old', n: 1 }))
     const tag = (await leader.fetch('/api/things/old')).headers.get('etag') as string
 
@@ -111,7 +111,7 @@ test('a leader that was suspended finds its successor when it wakes up, and answ
 }, async (t) => {
   const { nodes } = await startCluster(t, { servers: 1, data: { things: [{ id: 'old', n: 0 }] } })
   const { leader, followers } = await rolesOf(nodes)
-  const [follower] = followers as [RunningServer]
+  const [follower] = followers as [RunningProgram]
   const tag = (await leader.fetch('/api/things/old')).headers.get('etag') as string
   leader.process.kill('SIGSTOP')
   const stale = leader.fetch('/api/things/old', json('PUT', { id: 'old', by: 'stale' }, { 'If-Match': tag }))
@@ -144,7 +144,7 @@ test('without a majority of NATS servers no write is acknowledged, and reads con
   for (const node of nodes) assert.equal(await statusOf(node.fetch('/health')), 503, 'and says so')
   second?.start()
   third?.start()
-  const [node] = nodes as [RunningServer]
+  const [node] = nodes as [RunningProgram]
   await written(node, '/api/things/back', () => json('PUT', { id: 'back' }))
 })
 
@@ -163,7 +163,7 @@ test('exactly one of many writers with the same entity tag at any nodes succeeds
     const isFailover = round % 3 === 0
     const racing = Promise.all(
       Array.from({ length: RACERS }, async (_, racer) => {
-        const node = [...nodes][racer % nodes.size] as RunningServer
+        const node = [...nodes][racer % nodes.size] as RunningProgram
         const init = json('PUT', { id: 'x', round, racer }, { 'If-Match': tag })
         return node.fetch('/api/things/x', init).then(
           async ({ status, headers }) => ({ racer, status, position: Number(headers.get('journal-position')) }),

@@ -7,7 +7,7 @@ import { until } from '../support/deadline.ts'
 import { fill, mountSmallDisk } from '../support/directory.ts'
 import { withoutNats } from '../support/nats.ts'
 import { assertOnceAMinute } from '../support/process.ts'
-import { json, type RunningServer } from '../support/server.ts'
+import { json, type RunningProgram } from '../support/server.ts'
 
 const KIB = 6000
 
@@ -30,7 +30,7 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   const other = await cluster.start()
   assert.equal((await rolesOf([full, other])).leader, full)
   let written = 0
-  const put = async (node: RunningServer): Promise<number> => {
+  const put = async (node: RunningProgram): Promise<number> => {
     const key = `k${written++}`
     const answer = await node.fetch(`/api/a/${key}`, json('PUT', { text: 'x'.repeat(1000) }))
     await answer.arrayBuffer()
@@ -71,7 +71,7 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
     return status === 'ok' && position === (await healthOf(other)).position
   })
   assert.ok((await put(full)) < 300)
-  const items = async (node: RunningServer): Promise<unknown> => (await node.fetch('/api/a?sort=id')).json()
+  const items = async (node: RunningProgram): Promise<unknown> => (await node.fetch('/api/a?sort=id')).json()
   assert.deepEqual(await items(full), await items(other))
   assert.equal(await other.stop(), 0, other.stderr())
   await until('the node leads', async () => (await healthOf(full)).cluster.role === 'leader')

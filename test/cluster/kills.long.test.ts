@@ -6,7 +6,7 @@ import { healthOf, type RunningCluster, startCluster } from '../support/cluster.
 import { until } from '../support/deadline.ts'
 import { connectTo, type NatsServer, withoutNats } from '../support/nats.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer } from '../support/server.ts'
+import { json, type RunningProgram } from '../support/server.ts'
 
 /** A write that was acknowledged, or is still tried. */
 interface Write {
@@ -30,12 +30,12 @@ class Writers {
   readonly writes: Write[] = []
   /** Answers by status; 0 for none. */
   readonly answers = new Map<number, number>()
-  readonly #nodes: () => readonly RunningServer[]
+  readonly #nodes: () => readonly RunningProgram[]
   readonly #random: Random
   #isEnding = false
   #running: Promise<unknown> = Promise.resolve()
 
-  constructor(nodes: () => readonly RunningServer[], random: Random) {
+  constructor(nodes: () => readonly RunningProgram[], random: Random) {
     this.#nodes = nodes
     this.#random = random
   }
@@ -113,7 +113,7 @@ test('nats-servers and nodes killed at random: no acknowledged write is lost or 
 }, async (t) => {
   const random = new Random(SEED)
   const cluster = await startCluster(t, { data: { posted: [], put: [] } })
-  const alive = new Set<RunningServer>(cluster.nodes)
+  const alive = new Set<RunningProgram>(cluster.nodes)
   const writers = new Writers(() => [...alive], random)
   const reader = readAll(alive)
   writers.start(WRITERS)
@@ -156,7 +156,7 @@ function streamOf({ flags }: RunningCluster): string {
   return flags[flags.indexOf('--Journal.Stream') + 1] as string
 }
 
-async function killNode(cluster: RunningCluster, alive: Set<RunningServer>, random: Random): Promise<void> {
+async function killNode(cluster: RunningCluster, alive: Set<RunningProgram>, random: Random): Promise<void> {
   const node = random.pick([...alive])
   alive.delete(node)
   await node.stop('SIGKILL')
@@ -165,7 +165,7 @@ async function killNode(cluster: RunningCluster, alive: Set<RunningServer>, rand
 }
 
 /** Reads at every node that lives, all the time: each is to be answered, unless the node is killed. */
-function readAll(alive: ReadonlySet<RunningServer>): { end(): Promise<number> } {
+function readAll(alive: ReadonlySet<RunningProgram>): { end(): Promise<number> } {
   let isEnding = false
   let reads = 0
   const running = (async () => {
@@ -198,7 +198,7 @@ interface Stored {
 
 async function check(
   t: TestContext,
-  nodes: readonly RunningServer[],
+  nodes: readonly RunningProgram[],
   { acknowledged, writes }: Writers,
 ): Promise<void> {
   const last = Math.max(...acknowledged.map(({ acknowledged: { position } }) => position))
@@ -220,7 +220,7 @@ async function check(
   t.diagnostic(`${writes.length} writes, ${nodes.length} nodes with the same ${byId.size} items`)
 }
 
-async function stateOf(node: RunningServer, position: number) {
+async function stateOf(node: RunningProgram, position: number) {
   const all = async (collection: string): Promise<readonly Stored[]> => {
     const items: Stored[] = []
     for (let page = 1; ; page++) {

@@ -9,7 +9,7 @@ import { type RunningCluster, rolesOf, startCluster } from '../support/cluster.t
 import { within } from '../support/deadline.ts'
 import { withoutNats } from '../support/nats.ts'
 import { Random, SEED } from '../support/random.ts'
-import type { RunningServer } from '../support/server.ts'
+import type { RunningProgram } from '../support/server.ts'
 
 const COLLECTION = 'things'
 /** Longest time without a leader: much longer than a failover takes on a busy machine. */
@@ -21,7 +21,7 @@ const RESTART_DEADLINE_MS = 8 * 60_000
 class Failovers {
   readonly #cluster: RunningCluster
   readonly #random: Random
-  readonly #alive: Set<RunningServer>
+  readonly #alive: Set<RunningProgram>
   /** The number of requests until the next end. */
   #left = Infinity
   #restarting: Promise<void> = Promise.resolve()
@@ -39,7 +39,7 @@ class Failovers {
   }
 
   /** A node for a request. */
-  next(random: Random): RunningServer {
+  next(random: Random): RunningProgram {
     if (--this.#left <= 0) {
       this.#left = Infinity
       void this.restart()
@@ -120,7 +120,7 @@ class ClusterService implements Service {
     }
   }
 
-  async #send(node: RunningServer, item: string, request: Request, signal: AbortSignal): Promise<Answer> {
+  async #send(node: RunningProgram, item: string, request: Request, signal: AbortSignal): Promise<Answer> {
     const { method, body, ifMatch, ifNoneMatch, key } = request
     const isPost = method === 'POST'
     const text = body && JSON.stringify(isPost ? { id: item, ...body } : body)

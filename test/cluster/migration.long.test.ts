@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
 import { startNats, withoutNats } from '../support/nats.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
 const MESSAGE_BYTES = 16_384
@@ -143,7 +143,7 @@ test('a service moves to three nodes and back with the same events, data file an
 }, async (t) => {
   const nats = await startNats(t, { servers: 3 })
   const urls = nats.map(({ url }) => url).join(',')
-  const single = await startServer(t, { data: { things: [{ id: 1, n: 1 }] }, flags: ['--Api.UpsertOnPut', 'true'] })
+  const single = await startProgram(t, { data: { things: [{ id: 1, n: 1 }] }, flags: ['--Api.UpsertOnPut', 'true'] })
   for (let n = 0; n < 20; n++) await single.fetch(`/api/things/${n % 7}`, json('PUT', { id: n % 7, n }))
   const before = await eventsOf(single)
   await single.stop()
@@ -169,7 +169,7 @@ test('a service moves to three nodes and back with the same events, data file an
   const to = join(copy, 'db.journal')
   const back = await runToEnd(t, copy, ['migrate', '--from', urls, '--to', to, ...flags])
   assert.equal(back.code, 0, back.stderr)
-  const again = await startServer(t, { directory: copy })
+  const again = await startProgram(t, { directory: copy })
   assert.deepEqual(await eventsOf(again), after)
   assert.deepEqual(JSON.parse(await readFile(again.file, 'utf8')), JSON.parse(await readFile(first.file, 'utf8')))
 
@@ -178,6 +178,6 @@ test('a service moves to three nodes and back with the same events, data file an
   assert.match(twice.stderr, /from a directory to nats:/)
 })
 
-async function eventsOf(server: RunningServer): Promise<readonly unknown[]> {
+async function eventsOf(server: RunningProgram): Promise<readonly unknown[]> {
   return (await (await server.fetch('/events?limit=1000')).json()) as readonly unknown[]
 }

@@ -5,7 +5,7 @@ import { after, describe, type TestContext, test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningServer, runToEnd, startProgram, startServer } from '../support/server.ts'
 
 type Data = Record<string, { [name: string]: unknown }[]>
 type Event = DomainEvent & { readonly position: number; readonly actor: string; readonly id?: unknown }
@@ -100,12 +100,12 @@ describe('the initial items', () => {
   })
 
   test('items without an id get the next integers, which the file shows', async (t) => {
-    const server = await startServer(t, { data: { things: [{ n: 1 }, { id: 4 }, { n: 2 }] } })
+    const server = await startProgram(t, { data: { things: [{ n: 1 }, { id: 4 }, { n: 2 }] } })
     const expected = [{ id: 5, n: 1 }, { id: 4 }, { id: 6, n: 2 }]
     assert.deepEqual(await get(server, '/api/things'), expected)
     assert.deepEqual(await written(server), { things: expected })
     await server.stop('SIGKILL')
-    const again = await startServer(t, { directory: server.directory })
+    const again = await startProgram(t, { directory: server.directory })
     assert.equal((await events(again)).length, 4)
   })
 
@@ -188,7 +188,7 @@ describe('an edit during a run, without EagerDataReload', () => {
     for (let n = 5; n < 10; n++) await write(server, 'PUT', '/api/things/1', { ...BOB, n })
     assert.equal(await readFile(server.file, 'utf8'), mine)
     assert.deepEqual(await get(server, '/api/things/0'), ANN)
-    assert.match(server.stderr(), /was edited/)
+    assert.match(server.log(), /was edited/)
 
     const before = (await health(server)).position
     const response = await server.fetch('/admin/reload', { method: 'POST' })
@@ -344,7 +344,7 @@ describe('an edit during a run, without EagerDataReload', () => {
     const again = await startServer(t, { directory: server.directory })
     assert.deepEqual(await get(again, '/api/things'), good.things)
     assert.deepEqual([(await health(again)).status, (await health(again)).dataFile.state], ['degraded', 'invalid'])
-    assert.match(again.stderr(), /line 1, column 13/)
+    assert.match(again.log(), /line 1, column 13/)
     await write(again, 'POST', '/api/things', {})
     assert.equal(await readFile(server.file, 'utf8'), '{"things": [')
     await edit(server.file, { ...good, more: [] })
@@ -391,7 +391,7 @@ describe('an edit during a run, with EagerDataReload', () => {
     await written(server)
     await edit(server.file, '{"things": [')
     await until('health to tell of it', async () => (await health(server)).dataFile.state === 'invalid')
-    await until('the log to tell of it', () => server.stderr().includes('line 1, column 13'))
+    await until('the log to tell of it', () => server.log().includes('line 1, column 13'))
     await edit(server.file, { things: [{ id: 0, name: 'valid again' }] })
     await until(
       'it to be served',

@@ -72,8 +72,8 @@ test('a committed data file begins a new journal, and one line of the log says s
   const clone = await startServer(t, { directory: await cloned(t, server, 'db.json') })
   assert.deepEqual(await (await clone.fetch('/api/posts')).json(), [{ id: 1, title: 'b' }])
   assert.deepEqual(await eventTypes(clone), ['CollectionCreated', 'ItemCreated'])
-  const lines = clone.stderr().split('\n')
-  assert.equal(lines.filter((line) => /new journal/.test(line)).length, 1, clone.stderr())
+  const lines = clone.log().split('\n')
+  assert.equal(lines.filter((line) => /new journal/.test(line)).length, 1, clone.log())
 })
 
 test('segments that were committed are set aside unchanged in a clone, and a new journal begins', ONE, async (t) => {
@@ -81,7 +81,7 @@ test('segments that were committed are set aside unchanged in a clone, and a new
   const committed = await readFile(join(directory, 'db.journal', SEGMENT))
   const clone = await startServer(t, { directory })
   assert.equal((await clone.fetch('/api/posts', json('POST', { title: 'c' }))).status, 201)
-  assert.match(clone.stderr(), /"level":40[^\n]*db\.journal is now \S+db\.journal\.aside, and a new one begins/)
+  assert.match(clone.log(), /"level":40[^\n]*db\.journal is now \S+db\.journal\.aside, and a new one begins/)
   assert.deepEqual(await readFile(join(directory, 'db.journal.aside', SEGMENT)), committed)
   assert.deepEqual(await eventTypes(clone), ['CollectionCreated', 'ItemCreated', 'ItemCreated'])
   assert.equal(await clone.stop(), 0)
@@ -91,7 +91,7 @@ test('segments that were committed are set aside unchanged in a clone, and a new
 test('a journal that was set aside is continued as the message says', ONE, async (t) => {
   const { directory, original } = await copied(t)
   const clone = await startServer(t, { directory })
-  assert.match(clone.stderr(), /stop the server, put it back .* remove \.recollect, and start with --accept-journal/)
+  assert.match(clone.log(), /stop the server, put it back .* remove \.recollect, and start with --accept-journal/)
   assert.equal(await clone.stop(), 0)
   await rm(join(directory, 'db.journal'), { recursive: true })
   await rm(join(directory, '.recollect'), { recursive: true })
@@ -149,7 +149,7 @@ test(
     await until('the branch', async () => (await title()) === 'of the branch')
     const text = await readFile(file, 'utf8')
     await writeFile(file, text.replace(/^.*of the branch.*$/m, '<<<<<<< HEAD\n$&\n=======\n>>>>>>> other'))
-    await until('the message', () => /not imported[^\n]*line \d+/.test(watching.stderr()))
+    await until('the message', () => /not imported[^\n]*line \d+/.test(watching.log()))
     assert.equal(await title(), 'of the branch')
   },
 )
@@ -224,7 +224,7 @@ test('a directory that has rules for git keeps them', ONE, async (t) => {
 test('an edit without --watch is logged once, with what merges it', ONE, async (t) => {
   const server = await served(t)
   await until('the file', () => readFileSync(server.file, 'utf8').includes('"b"'))
-  const logged = (): number => server.stderr().split('db.json was edited').length - 1
+  const logged = (): number => server.log().split('db.json was edited').length - 1
   for (const title of ['edited', 'again']) {
     await writeFile(server.file, JSON.stringify({ posts: [{ id: 1, title }] }))
     await until('the message', () => logged() > 0)
@@ -232,10 +232,7 @@ test('an edit without --watch is logged once, with what merges it', ONE, async (
   // Longer than until the next look at the file.
   await sleep(3000)
   assert.equal((await server.fetch('/api/posts/1', json('PATCH', { n: 1 }))).status, 204)
-  assert.match(
-    server.stderr(),
-    /POST \/admin\/reload or the next start merges the edit, and --watch merges edits at once/,
-  )
+  assert.match(server.log(), /POST \/admin\/reload or the next start merges the edit, and --watch merges edits at once/)
   assert.equal((await server.fetch('/admin/reload', { method: 'POST' })).status, 200)
   assert.equal(logged(), 1)
 })

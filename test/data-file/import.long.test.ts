@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, plainSegments, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 
 const bad: [string, string | Buffer, RegExp][] = [
   ['text that is no JSON', '{"a": [{"id": 1},\n  {"id": 2} {"id": 3}]}', /line 2, column 13/],
@@ -51,7 +51,7 @@ test('large first items without ids are rejected beside the highest integer id, 
   const large = await runToEnd(t, directory, [...flags, '10'])
   assert.notEqual(large.code, 0)
   assert.match(large.stderr, /At \/a: write an "id" in each item/)
-  const server = await startServer(t, { directory })
+  const server = await startProgram(t, { directory })
   const response = await server.fetch('/api/a')
   assert.deepEqual(await response.json(), [...items.slice(0, 2), { id: 2 ** 52 + 2, name: 'no id yet' }])
 })
@@ -67,17 +67,17 @@ interface Event {
   readonly id?: unknown
 }
 
-const journalOf = (server: RunningServer) => join(server.directory, 'db.journal')
+const journalOf = (server: RunningProgram) => join(server.directory, 'db.journal')
 
 /** A server that has written ten items and was stopped: its head is 12. */
-async function stopped(t: TestContext): Promise<RunningServer> {
-  const server = await startServer(t, { data: DATA })
+async function stopped(t: TestContext): Promise<RunningProgram> {
+  const server = await startProgram(t, { data: DATA })
   for (let n = 0; n < 10; n++) assert.equal((await server.fetch('/api/things', json('POST', { n }))).status, 201)
   assert.equal(await server.stop(), 0)
   return server
 }
 
-async function idOf(server: RunningServer): Promise<string> {
+async function idOf(server: RunningProgram): Promise<string> {
   const [header = ''] = (await readFile(join(journalOf(server), SEGMENT), 'utf8')).split('\n')
   return (JSON.parse(header) as { journal: string }).journal
 }
@@ -91,7 +91,7 @@ async function contents(directory: string): Promise<Map<string, string>> {
   return new Map(await Promise.all(paths.map(async (path) => [path, await readFile(path, 'latin1')] as const)))
 }
 
-async function refusedStart(t: TestContext, server: RunningServer): Promise<string> {
+async function refusedStart(t: TestContext, server: RunningProgram): Promise<string> {
   const before = await contents(server.directory)
   const { code, stderr } = await runToEnd(t, server.directory, FLAGS)
   assert.equal(code, 1, stderr)
@@ -101,19 +101,19 @@ async function refusedStart(t: TestContext, server: RunningServer): Promise<stri
   return stderr
 }
 
-async function itemsOf(server: RunningServer): Promise<unknown[]> {
+async function itemsOf(server: RunningProgram): Promise<unknown[]> {
   return (await (await server.fetch('/api/things')).json()) as unknown[]
 }
 
-async function eventsOf(server: RunningServer): Promise<Event[]> {
+async function eventsOf(server: RunningProgram): Promise<Event[]> {
   return (await (await server.fetch('/events?limit=1000')).json()) as Event[]
 }
 
 /** A start without the flag is well again, and makes no event. */
-async function goesOn(t: TestContext, accepted: RunningServer): Promise<void> {
+async function goesOn(t: TestContext, accepted: RunningProgram): Promise<void> {
   const events = await eventsOf(accepted)
   assert.equal(await accepted.stop(), 0)
-  const again = await startServer(t, { directory: accepted.directory })
+  const again = await startProgram(t, { directory: accepted.directory })
   assert.deepEqual(await eventsOf(again), events)
 }
 
@@ -126,7 +126,7 @@ test('a missing journal is rejected by name; --accept-journal starts a new one w
   assert.match(message, /there is no journal/)
   assert.ok(message.includes(id) && message.includes('12'), message)
 
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.deepEqual(await itemsOf(accepted), data.things)
   assert.notEqual(await idOf(accepted), id)
   assert.deepEqual(
@@ -143,7 +143,7 @@ test('an empty journal directory counts as a missing journal', async (t) => {
 })
 
 test('a journal without its first segment is rejected as damaged, with or without --accept-journal', async (t) => {
-  const server = await startServer(t, { data: DATA, flags: plainSegments(1024) })
+  const server = await startProgram(t, { data: DATA, flags: plainSegments(1024) })
   for (let n = 0; n < 20; n++) assert.equal((await server.fetch('/api/things', json('POST', { n }))).status, 201)
   assert.equal(await server.stop(), 0)
   await rm(join(journalOf(server), SEGMENT))
@@ -159,7 +159,7 @@ test('a journal without its first segment is rejected as damaged, with or withou
 
 test('the journal of another file is rejected with both names; --accept-journal sets it aside', async (t) => {
   const server = await stopped(t)
-  const other = await startServer(t, { data: { things: [{ id: 99, name: 'other' }] } })
+  const other = await startProgram(t, { data: { things: [{ id: 99, name: 'other' }] } })
   await other.stop()
   const [own, foreign] = [await idOf(server), await idOf(other)]
   const data = JSON.parse(await readFile(server.file, 'utf8')) as typeof DATA
@@ -169,7 +169,7 @@ test('the journal of another file is rejected with both names; --accept-journal 
   const message = await refusedStart(t, server)
   assert.ok(message.includes(own) && message.includes(foreign), message)
 
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.deepEqual(await itemsOf(accepted), data.things)
   assert.ok(![own, foreign].includes(await idOf(accepted)))
   assert.deepEqual(await readFile(join(server.directory, 'db.journal.aside', SEGMENT)), before)
@@ -188,7 +188,7 @@ test('a journal that lost its end is rejected with what is missing; when accepte
   assert.match(message, /position 12\b/)
   assert.match(message, /events 7 to 12\b/)
 
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.deepEqual(await itemsOf(accepted), data.things)
   assert.deepEqual(
     (await eventsOf(accepted)).slice(6).map(({ actor, type, id }) => [actor, type, id]),
@@ -199,7 +199,7 @@ test('a journal that lost its end is rejected with what is missing; when accepte
 
 test('--accept-journal has no effect on a matching journal', async (t) => {
   const server = await stopped(t)
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal((await eventsOf(accepted)).length, 12)
   assert.equal(await accepted.stop(), 0)
 })
@@ -211,7 +211,7 @@ test('an accepted journal with an invalid file is served, and the file is merged
   await truncate(segment, lines.slice(0, 6).join('\n').length + 1)
   const data = await readFile(server.file, 'utf8')
   await writeFile(server.file, data.slice(0, -20))
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal((await itemsOf(accepted)).length, 5)
   await accepted.fetch('/api/things/0', json('PATCH', { since: true }))
   await writeFile(server.file, data)
@@ -222,19 +222,19 @@ test('an accepted journal with an invalid file is served, and the file is merged
 })
 
 test('a second server on the same file says so and exits, and the first continues', async (t) => {
-  const server = await startServer(t, { data: DATA })
+  const server = await startProgram(t, { data: DATA })
   const { code, stdout, stderr } = await runToEnd(t, server.directory, FLAGS)
   assert.equal(code, 1)
   assert.equal(stdout, '')
   assert.match(stderr, /db\.journal is in use by another process/)
   assert.equal((await server.fetch('/api/things', json('POST', {}))).status, 201)
   await server.stop('SIGKILL')
-  const next = await startServer(t, { directory: server.directory })
+  const next = await startProgram(t, { directory: server.directory })
   await until('the item of before to be served', async () => (await itemsOf(next)).length === 2)
 })
 
 test('a second server on the same file with another journal is rejected, too', async (t) => {
-  const server = await startServer(t, { data: DATA })
+  const server = await startProgram(t, { data: DATA })
   const { code, stderr } = await runToEnd(t, server.directory, [...FLAGS, '--journal', 'other.journal'])
   assert.equal(code, 1, stderr)
   assert.deepEqual((await readdir(server.directory)).sort(), ['.recollect', 'db.journal', 'db.json'])
@@ -243,7 +243,7 @@ test('a second server on the same file with another journal is rejected, too', a
 test('a journal without the state file is accepted if the data file shows its end', async (t) => {
   const server = await stopped(t)
   await rm(join(server.directory, '.recollect', 'db.json.state'))
-  const again = await startServer(t, { directory: server.directory })
+  const again = await startProgram(t, { directory: server.directory })
   assert.equal((await eventsOf(again)).length, 12)
   await goesOn(t, again)
 })
@@ -261,7 +261,7 @@ test('a journal without the state file is rejected if it may have lost its end',
   assert.equal((await runToEnd(t, server.directory, FLAGS)).code, 2, 'an invalid file is not taken for one that fits')
   await writeFile(server.file, JSON.stringify(data))
 
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.deepEqual(await itemsOf(accepted), data.things)
   assert.equal((await eventsOf(accepted)).length, 12)
   await goesOn(t, accepted)

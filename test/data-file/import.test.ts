@@ -8,7 +8,7 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { memoryJournal } from '../support/journal.ts'
-import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
+import { json, ofOneServer, runToEnd, startProgram, startServer } from '../support/server.ts'
 import type { SimulatedDisk } from '../support/simulated-files.ts'
 
 /** A write of this number of events; of the data file if it has a key. */
@@ -119,7 +119,7 @@ test(
     assert.deepEqual((await readdir(directory)).sort(), ['.recollect', 'data.json', 'db.journal'])
 
     await rename(join(directory, 'db.journal'), join(directory, 'data.journal'))
-    const moved = await startServer(t, { directory, isBare: true, flags: [...ANY_PORT, 'data.json'] })
+    const moved = await startProgram(t, { directory, isBare: true, flags: [...ANY_PORT, 'data.json'] })
     assert.deepEqual(await (await moved.fetch('/api/posts/1?asOf=2')).json(), { id: 1, n: 1 })
     assert.equal(((await (await moved.fetch('/events')).json()) as unknown[]).length, 3)
     assert.equal(await moved.stop(), 0)
@@ -127,7 +127,7 @@ test(
     await rename(join(directory, 'data.journal'), join(directory, 'db.journal'))
     await rename(join(directory, 'data.json'), join(directory, 'db.json'))
     await rm(join(directory, '.recollect', 'data.json.state'))
-    const back = await startServer(t, { directory, isBare: true, flags: [...ANY_PORT, 'db.json'] })
+    const back = await startProgram(t, { directory, isBare: true, flags: [...ANY_PORT, 'db.json'] })
     assert.equal(((await (await back.fetch('/events')).json()) as unknown[]).length, 3)
   },
 )
@@ -135,7 +135,7 @@ test(
 test('--accept-journal starts a new journal for a renamed data file', ONE, async (t) => {
   const directory = await renamed(t)
   const flags = [...ANY_PORT, 'data.json', '--accept-journal']
-  const server = await startServer(t, { directory, isBare: true, flags })
+  const server = await startProgram(t, { directory, isBare: true, flags })
   assert.deepEqual(await (await server.fetch('/api/posts/1')).json(), { id: 1, n: 2 })
 })
 
@@ -145,11 +145,11 @@ test(
   async (t) => {
     const directory = await renamed(t)
     await writeFile(join(directory, 'data.json'), '{"posts": []}')
-    const server = await startServer(t, { directory, isBare: true, flags: [...ANY_PORT, 'data.json'] })
+    const server = await startProgram(t, { directory, isBare: true, flags: [...ANY_PORT, 'data.json'] })
     assert.match(server.stderr(), /"level":40[^\n]*db\.journal is missing[^\n]*rename the journal/)
     assert.equal(await server.stop(), 0)
     const other = await startServer(t, { directory: join(directory, 'other'), data: {} })
-    assert.doesNotMatch(other.stderr(), /rename the journal/)
+    assert.doesNotMatch(other.log(), /rename the journal/)
   },
 )
 

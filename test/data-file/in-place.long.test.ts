@@ -9,7 +9,7 @@ import { snapshotOf } from '../support/collections.ts'
 import { DEADLINE_MS, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, diskWith, SETTINGS as ENGINE_SETTINGS, openTestEngine } from '../support/engine.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import type { Fault, Operation, SimulatedDisk } from '../support/simulated-files.ts'
 
 /** The journal is elsewhere, as the data file's directory may not be written to. */
@@ -222,13 +222,13 @@ test('a file that is mounted alone into a namespace is kept up to date, even aft
   await writeFile(join(inner, 'db.json'), '')
   const missing = bind(t, outer, join(inner, 'db.json'))
   if (missing !== undefined) return t.skip(missing)
-  const server = await startServer(t, { directory: inner })
+  const server = await startProgram(t, { directory: inner })
   assert.equal((await server.fetch('/api/things', json('POST', { n: 1 }))).status, 201)
   await until('the file to show it', async () => (await readFile(outer, 'utf8')).includes('"n": 1\n'))
   assert.ok(existsSync(join(inner, 'db.journal', 'data-file.recollect')))
   assert.equal((await server.fetch('/api/things', json('POST', { n: 2 }))).status, 201)
   await server.stop('SIGKILL')
-  const again = await startServer(t, { directory: inner })
+  const again = await startProgram(t, { directory: inner })
   await until('the file to show all', async () => (await readFile(outer, 'utf8')).includes('"n": 2\n'))
   const events = (await (await again.fetch('/events')).json()) as { readonly actor: string }[]
   assert.equal(events.filter(({ actor }) => actor === 'data-file').length, 2)

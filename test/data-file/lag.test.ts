@@ -114,7 +114,7 @@ test('a stop writes a large data file without a warning', { skip }, async (t) =>
   await write(server, 7)
   assert.equal(await server.stop(), 0)
   assert.equal((JSON.parse(await readFile(server.file, 'utf8')) as typeof LARGE).a[1]?.n, 7)
-  assert.doesNotMatch(server.stderr(), /left behind/)
+  assert.doesNotMatch(server.log(), /left behind/)
   const again = await startServer(t, { directory: server.directory })
   await until('the file to be current', async () => (await told(again)).state === 'current')
 })

@@ -12,7 +12,7 @@ import { fetch, turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, spawnServer, startServer } from '../support/server.ts'
+import { json, spawnServer, startProgram } from '../support/server.ts'
 
 const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
 /** Long enough that the files exceed DataFile.EditBytes. */
@@ -62,7 +62,7 @@ test('the first items of an import in parts are there once, after kills at any m
     kills += (await server.ended()).signal === 'SIGKILL' ? 1 : 0
   }
   assert.equal(kills, KILLS)
-  const server = await startServer(t, { directory })
+  const server = await startProgram(t, { directory })
   await until('the import to be complete', async () => (await server.fetch('/api/named')).status === 200)
   const context = `SEED=${SEED}`
   assert.deepEqual(await itemsOf(server.url, 'named'), named, context)
@@ -102,7 +102,7 @@ test('part of the first items is not served when the file is invalid or missing 
   assert.equal((await missing.ended()).code, 1)
   assert.match(missing.stderr(), /db\.json is missing\. The first items of .* are not imported completely/)
   await writeFile(file, text)
-  const again = await startServer(t, { directory })
+  const again = await startProgram(t, { directory })
   await until('the import to be complete', async () => (await again.fetch('/api/things')).status === 200)
   const ids = (await itemsOf(again.url, 'things')).map(({ id }) => id)
   assert.deepEqual(
@@ -119,7 +119,7 @@ async function bytesIn(directory: string): Promise<number> {
 
 test('a large edit is one write, compared with the version written last; its order is not merged', async (t) => {
   const first = rows(60_000, (n) => ({ id: n }))
-  const server = await startServer(t, { data: { things: first }, flags: ['--DataFile.Write', 'never'] })
+  const server = await startProgram(t, { data: { things: first }, flags: ['--DataFile.Write', 'never'] })
   await until('the import to be complete', async () => (await server.fetch('/api/things/0')).status === 200)
   const opened = JSON.parse(await readFile(server.file, 'utf8')) as { things: Row[] }
   // The editor changes all but the first thousand items, deletes one, moves one, and adds one.
@@ -186,7 +186,7 @@ test('a large edit with an item that violates its schema is rejected as a whole'
   const path = join(directory, 'schema.json')
   await writeFile(path, JSON.stringify(schema))
   await writeFile(join(directory, 'db.json'), JSON.stringify({ a: LONG }))
-  const server = await startServer(t, { directory, flags: ['--Api.Schemas.a', path] })
+  const server = await startProgram(t, { directory, flags: ['--Api.Schemas.a', path] })
   const before = (await (await server.fetch('/health')).json()) as { position: number }
   const edited = [...LONG.map((item) => ({ ...item, n: item.id === 299 ? 6 : 1 })), { n: 2 }]
   await writeFile(server.file, JSON.stringify({ a: edited }))

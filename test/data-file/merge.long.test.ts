@@ -11,7 +11,7 @@ import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 type Item = JsonObject & { readonly id?: string | number; readonly v: number }
@@ -175,7 +175,7 @@ test('killed at any moment while the file is written, it merges exactly the edit
   let edits = 0
   let n = 0
   for (let round = 0; round <= ROUNDS; round++) {
-    const server = await startServer(t, { directory, data: INITIAL })
+    const server = await startProgram(t, { directory, data: INITIAL })
     const get = async <T>(path: string) => (await (await server.fetch(path)).json()) as T
     await until('it has merged the edit', async () => (await server.fetch('/api/edited')).status === 200)
     const byHand = await get<{ type: string; id?: string; item?: Numbered }[]>(

@@ -7,7 +7,7 @@ import { snapshotOf } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningProgram, startProgram } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 type Item = JsonObject & { readonly id: string }
@@ -28,21 +28,21 @@ interface Taken {
   readonly conflicts: readonly { readonly collection: string; readonly id: unknown }[]
 }
 
-async function reload(server: RunningServer): Promise<Taken> {
+async function reload(server: RunningProgram): Promise<Taken> {
   const response = await server.fetch('/admin/reload', { method: 'POST' })
   assert.equal(response.status, 200)
   return (await response.json()) as Taken
 }
 
-async function write(server: RunningServer, method: string, path: string, body?: unknown): Promise<void> {
+async function write(server: RunningProgram, method: string, path: string, body?: unknown): Promise<void> {
   const response = await server.fetch(path, body === undefined ? { method } : json(method, body))
   assert.ok(response.ok, `${method} ${path}: ${response.status}`)
 }
 
-const things = async (server: RunningServer) => (await server.fetch('/api/things')).json()
+const things = async (server: RunningProgram) => (await server.fetch('/api/things')).json()
 
 /** The file, once it shows what the service serves. */
-async function written(server: Pick<RunningServer, 'file' | 'fetch'>): Promise<string> {
+async function written(server: Pick<RunningProgram, 'file' | 'fetch'>): Promise<string> {
   assert.equal((await server.fetch('/admin/snapshot', { method: 'POST' })).status, 200)
   await until('the data file to be current', async () => {
     const { position, dataFile } = (await (await server.fetch('/health')).json()) as {
@@ -55,7 +55,7 @@ async function written(server: Pick<RunningServer, 'file' | 'fetch'>): Promise<s
 }
 
 test('an editor that opened the file before other writes reverts none of them; changes on both sides are conflicts', async (t) => {
-  const server = await startServer(t, { data: FIRST })
+  const server = await startProgram(t, { data: FIRST })
   const opened = await readFile(server.file, 'utf8')
   await write(server, 'PUT', '/api/things/1', { name: 'Bill', age: 41 })
   await write(server, 'PATCH', '/api/things/2', { age: 51 })
@@ -80,7 +80,7 @@ test('an editor that opened the file before other writes reverts none of them; c
 })
 
 test('an editor that continues from its own last version reverts nothing, even after a restart', async (t) => {
-  const first = await startServer(t, { data: FIRST })
+  const first = await startProgram(t, { data: FIRST })
   const opened = await readFile(first.file, 'utf8')
   await write(first, 'PATCH', '/api/things/2', { age: 51 })
   await written(first)
@@ -92,7 +92,7 @@ test('an editor that continues from its own last version reverts nothing, even a
   await written(first)
   assert.equal(await first.stop(), 0)
 
-  const server = await startServer(t, { directory: first.directory })
+  const server = await startProgram(t, { directory: first.directory })
   await write(server, 'PATCH', '/api/things/1', { name: 'Bill' })
   await written(server)
   await writeFile(server.file, saved.replace('Eve', 'Eva'))
@@ -107,7 +107,7 @@ test('an editor that continues from its own last version reverts nothing, even a
 })
 
 test('a file that an editor moves away is written again, and its next save reverts nothing', async (t) => {
-  const server = await startServer(t, { data: FIRST })
+  const server = await startProgram(t, { data: FIRST })
   await write(server, 'PATCH', '/api/things/2', { age: 51 })
   const opened = await written(server)
   await rename(server.file, `${server.file}~`)
@@ -128,7 +128,7 @@ test('a file that an editor moves away is written again, and its next save rever
 })
 
 test('restoring an old copy of the file counts as an edit, and the reverted writes are reported', async (t) => {
-  const server = await startServer(t, { data: FIRST })
+  const server = await startProgram(t, { data: FIRST })
   const opened = await readFile(server.file, 'utf8')
   await write(server, 'POST', '/api/things', { name: 'Joe' })
   await written(server)

@@ -13,7 +13,7 @@ import { created, draft } from '../contract/journal.ts'
 import { stateOf, temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
-import { spawnServer, startServer } from '../support/server.ts'
+import { spawnServer, startProgram } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { Load } from './load.ts'
 
@@ -202,7 +202,7 @@ test('records that are doubled, dropped, swapped or moved are rejected with the 
 test('a damaged journal fails the start of the program: the place is named, exit code 1, no byte changes', async (t) => {
   const random = new Random(SEED)
   const whole = await temporaryDirectory(t)
-  const server = await startServer(t, { directory: whole, data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
+  const server = await startProgram(t, { directory: whole, data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
   const load = new Load(random, 'w')
   const working = load.run(server.url, 8)
   await load.reached(RECORDS)
@@ -232,7 +232,7 @@ test('a damaged journal fails the start of the program: the place is named, exit
   }
 
   await writeFile(segment, bytes)
-  const mended = await startServer(t, { directory })
+  const mended = await startProgram(t, { directory })
   assert.equal(await mended.stop(), 0)
   t.diagnostic(`${STARTS} starts refused: ${JSON.stringify(kinds)}`)
 })
@@ -282,7 +282,7 @@ function damage(
 }
 
 test('a journal whose end was cut off cleanly is rejected by the data file, and opens when that is accepted', async (t) => {
-  const server = await startServer(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
+  const server = await startProgram(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
   const load = new Load(new Random(SEED), 'w')
   const working = load.run(server.url, 8)
   await load.reached(50)
@@ -304,7 +304,7 @@ test('a journal whose end was cut off cleanly is rejected by the data file, and 
   )
   assert.deepEqual(await stateOf(server.directory), before)
   const state = await readFile(server.file, 'utf8')
-  const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
+  const accepted = await startProgram(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal(await accepted.stop(), 0)
   assert.deepEqual(JSON.parse(await readFile(server.file, 'utf8')), JSON.parse(state))
   const { next } = await walk(nodeFiles, join(server.directory, 'db.journal'), () => {})

@@ -6,7 +6,7 @@ import { until } from '../support/deadline.ts'
 import { fill, mountSmallDisk, type Scope } from '../support/directory.ts'
 import { assertOnceAMinute } from '../support/process.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 import { History } from './history.ts'
 import { Load } from './load.ts'
 
@@ -36,7 +36,7 @@ async function fillAndFree(t: Scope & { diagnostic(message: string): void }, dir
   const filler = join(directory, 'filler')
   const history = new History()
   let startedMs = performance.now()
-  let server = await startServer(t, { directory, flags: FLAGS, data: { a: [], b: [], c: [] } })
+  let server = await startProgram(t, { directory, flags: FLAGS, data: { a: [], b: [], c: [] } })
   await history.skip(server.url)
   let refused = 0
   let slowestMs = 0
@@ -57,7 +57,7 @@ async function fillAndFree(t: Scope & { diagnostic(message: string): void }, dir
       if (round % 3 === 1) await server.stop('SIGKILL')
       else assert.equal(await server.stop('SIGTERM'), 0, server.stderr())
       startedMs = performance.now()
-      server = await startServer(t, { directory, flags: FLAGS })
+      server = await startProgram(t, { directory, flags: FLAGS })
       const { status } = await server.fetch('/api/a')
       // Writes that fit into the journal, and not into the store, are stored before any request is answered.
       if (status === 503) assert.match((await healthOf(server)).store.state, /full|building/)
@@ -104,7 +104,7 @@ async function fillAndFree(t: Scope & { diagnostic(message: string): void }, dir
 }
 
 /** The promises while there is no space; more writes are accepted when some is freed. */
-async function checkFull(server: RunningServer, filler: string, load: Load): Promise<void> {
+async function checkFull(server: RunningProgram, filler: string, load: Load): Promise<void> {
   const body = { n: 1, text: 'x'.repeat(20_000) }
   let attempts = 0
   const refusal = await until('a write is refused', async () => {
@@ -139,12 +139,12 @@ async function checkFull(server: RunningServer, filler: string, load: Load): Pro
   JSON.parse(await readFile(server.file, 'utf8'))
 }
 
-async function healthOf(server: RunningServer): Promise<Health> {
+async function healthOf(server: RunningProgram): Promise<Health> {
   return (await (await server.fetch('/health')).json()) as Health
 }
 
 /** Reads without a pause; every answer must be 200. */
-function readOn(server: RunningServer): { end(): Promise<number> } {
+function readOn(server: RunningProgram): { end(): Promise<number> } {
   let isEnding = false
   let reads = 0
   const reading = (async () => {

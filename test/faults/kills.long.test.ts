@@ -7,7 +7,7 @@ import type { JsonObject } from '../../src/json/value.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { spawnServer, startServer } from '../support/server.ts'
+import { spawnServer, startProgram } from '../support/server.ts'
 import { History } from './history.ts'
 import { Load } from './load.ts'
 
@@ -36,7 +36,7 @@ test('killed at any moment under load: nothing acknowledged is lost or changed, 
         starting++
         continue
       }
-      const server = await startServer(t, { directory, flags: FLAGS, data: {} })
+      const server = await startProgram(t, { directory, flags: FLAGS, data: {} })
       await history.check(server.url, load)
       if (done % 10 === 0) await history.checkAll(server.url)
       load = new Load(random, `k${done}`)
@@ -49,7 +49,7 @@ test('killed at any moment under load: nothing acknowledged is lost or changed, 
       unanswered += load.unanswered
       assert.deepEqual(statusesBeyond(load), [])
     }
-    const server = await startServer(t, { directory, flags: FLAGS })
+    const server = await startProgram(t, { directory, flags: FLAGS })
     await history.check(server.url, load)
     await history.checkAll(server.url)
     assert.equal(await server.stop(), 0)
@@ -75,7 +75,7 @@ test('SIGTERM under load: accepted writes are answered and stored, unanswered on
   let slowestMs = 0
   for (let round = 0; round < TERMINATIONS; round++) {
     const load = new Load(random, `t${round}`)
-    const server = await startServer(t, { directory, flags: FLAGS, data: {} })
+    const server = await startProgram(t, { directory, flags: FLAGS, data: {} })
     const working = load.run(server.url, WRITERS)
     await sleep(20 + random.integer(400))
     await until('a write is acknowledged', () => load.acknowledged > 0)
@@ -86,7 +86,7 @@ test('SIGTERM under load: accepted writes are answered and stored, unanswered on
     acknowledged += load.acknowledged
     assert.deepEqual(statusesBeyond(load), [])
 
-    const again = await startServer(t, { directory, flags: FLAGS })
+    const again = await startProgram(t, { directory, flags: FLAGS })
     const { unanswered } = await history.check(again.url, load)
     assert.deepEqual(unanswered, [], 'a request that left an event got an answer')
     assert.equal(await again.stop(), 0)
@@ -113,7 +113,7 @@ function statusesBeyond(load: Load): readonly number[] {
 }
 
 test('during shutdown responses have Connection: close, and a request with an incomplete body is still answered', async (t) => {
-  const server = await startServer(t, { data: { a: [] } })
+  const server = await startProgram(t, { data: { a: [] } })
   const open = await openRequest(server.url, '{"n":1}')
   server.process.kill('SIGTERM')
   await until('the server is ending', () => server.stderr().includes('ending'))
@@ -127,18 +127,18 @@ test('during shutdown responses have Connection: close, and a request with an in
 })
 
 test('a request that never completes does not prevent the shutdown', async (t) => {
-  const server = await startServer(t, { data: { a: [] } })
+  const server = await startProgram(t, { data: { a: [] } })
   await openRequest(server.url, '{"n":1}')
   assert.equal(await server.stop('SIGTERM'), 0, server.stderr())
 })
 
 test('a second SIGTERM ends the process at once', async (t) => {
-  const server = await startServer(t, { data: { a: [] } })
+  const server = await startProgram(t, { data: { a: [] } })
   await openRequest(server.url, '{"n":1}')
   server.process.kill('SIGTERM')
   await until('the server is ending', () => server.stderr().includes('ending'))
   assert.equal(await server.stop('SIGTERM'), 1)
-  const again = await startServer(t, { directory: server.directory })
+  const again = await startProgram(t, { directory: server.directory })
   assert.deepEqual(await (await again.fetch('/api/a')).json(), [])
   assert.equal(await again.stop(), 0)
 })

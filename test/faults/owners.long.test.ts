@@ -5,7 +5,7 @@ import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { stateOf, temporaryDirectory } from '../support/directory.ts'
-import { json, spawnServer, startServer } from '../support/server.ts'
+import { json, spawnServer, startProgram } from '../support/server.ts'
 
 const RACES = Number(process.env.RACES ?? 3)
 const RESTARTS = Number(process.env.RESTARTS ?? 2)
@@ -38,7 +38,7 @@ test('two processes start on one journal: one gets it, the other says so and exi
 })
 
 test('a second process leaves the files of the first unchanged', async (t) => {
-  const owner = await startServer(t, { data: { a: [{ id: 1 }] } })
+  const owner = await startProgram(t, { data: { a: [{ id: 1 }] } })
   const isWritten = async () => {
     const { dataFile } = (await (await owner.fetch('/health')).json()) as { dataFile: { state: string } }
     return dataFile.state === 'current'
@@ -55,11 +55,11 @@ test('a second process leaves the files of the first unchanged', async (t) => {
 test('the journal is free at once when its owner is killed', async (t) => {
   const directory = await temporaryDirectory(t)
   for (let restart = 0; restart < RESTARTS; restart++) {
-    const server = await startServer(t, { directory, data: {} })
+    const server = await startProgram(t, { directory, data: {} })
     assert.equal((await server.fetch('/api/a', json('POST', {}))).status, 201)
     await server.stop('SIGKILL')
   }
-  const server = await startServer(t, { directory })
+  const server = await startProgram(t, { directory })
   assert.equal(((await (await server.fetch('/api/a')).json()) as unknown[]).length, RESTARTS)
   t.diagnostic(`${RESTARTS} kills, the journal was free each time`)
 })

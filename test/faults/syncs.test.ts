@@ -10,7 +10,7 @@ import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { within } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
-import { spawnServer, startServer } from '../support/server.ts'
+import { spawnServer, startProgram } from '../support/server.ts'
 import { History } from './history.ts'
 import { Load } from './load.ts'
 
@@ -35,7 +35,7 @@ test('a failed durable write of the journal ends the process, and nothing is ack
   const random = new Random(SEED)
   for (let round = 0; round < SYNCS; round++) {
     const context = `SEED=${SEED}, round ${round}`
-    const first = await startServer(t, { data: {}, flags: FLAGS })
+    const first = await startProgram(t, { data: {}, flags: FLAGS })
     assert.equal(await first.stop(), 0)
     const { directory } = first
     const journal = join(directory, 'db.journal')
@@ -67,7 +67,7 @@ test('a failed durable write of the journal ends the process, and nothing is ack
     }
     assert.ok(load.acknowledged > 0 || nth === 1, context)
 
-    const again = await startServer(t, { directory })
+    const again = await startProgram(t, { directory })
     await new History().check(again.url, load)
     assert.equal(await again.stop(), 0)
   }
@@ -77,7 +77,7 @@ test('a failed durable write of the journal ends the process, and nothing is ack
 test('a write to a segment waits for the disk to sync', {
   skip: platform() === 'linux' ? false : 'O_DSYNC is asked of Linux alone',
 }, async (t) => {
-  const server = await startServer(t, { data: {} })
+  const server = await startProgram(t, { data: {} })
   const segment = await realpath(join(server.directory, 'db.journal', segmentName(1)))
   const descriptors = await readdir(`/proc/${server.process.pid}/fd`)
   const flags: number[] = []
@@ -91,7 +91,7 @@ test('a write to a segment waits for the disk to sync', {
 })
 
 test('the start fails when the first sync, that of opening, fails', { skip: withoutStrace }, async (t) => {
-  const first = await startServer(t, { data: {} })
+  const first = await startProgram(t, { data: {} })
   assert.equal(await first.stop(), 0)
   const segment = join(first.directory, 'db.journal', segmentName(1))
   const server = spawnServer(t, first.directory, failing('fdatasync', segment, 1))

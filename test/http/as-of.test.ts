@@ -5,7 +5,7 @@ import { turnsUntil } from '../support/deadline.ts'
 import { randomItem, randomQuery } from '../support/queries.ts'
 import { Random, SEED } from '../support/random.ts'
 import { headOf, type Reply, send, sendJson } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer, startProgram, startServer } from '../support/server.ts'
 
 async function look(server: RunningServer, path: string): Promise<{ status: number; at: number; body: string }> {
   const answer = await server.fetch(path)
@@ -249,7 +249,7 @@ async function forEach<T>(random: Random, those: readonly T[], work: (one: T) =>
 
 test('past responses equal those of the time, and a restore brings that state back', async (t) => {
   const random = new Random(SEED)
-  let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 'one', n: 1 }] }, flags: FLAGS })
+  let server = await startProgram(t, { data: { a: [{ id: 0 }], b: [{ id: 'one', n: 1 }] }, flags: FLAGS })
   const story = new Story(server, random)
   await story.unfold()
   const { seen } = story
@@ -277,7 +277,7 @@ test('past responses equal those of the time, and a restore brings that state ba
   }
   await forEach(random, seen, check)
   await server.stop(random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
-  server = await startServer(t, { directory: server.directory, flags: FLAGS })
+  server = await startProgram(t, { directory: server.directory, flags: FLAGS })
   await forEach(random, seen.slice(0, QUERIES / 3), check)
 
   /** Nothing is written meanwhile, so that what is now must be what was then. */

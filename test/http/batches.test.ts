@@ -6,13 +6,13 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { temporaryDirectory } from '../support/directory.ts'
 import { longListOf } from '../support/long-json.ts'
 import { type Reply, send } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const directory = await temporaryDirectory({ after })
 const schema = join(directory, 'checked.json')
 await writeFile(schema, JSON.stringify({ type: 'object', properties: { n: { type: 'number' } }, required: ['n'] }))
-const { url, stderr } = await startServer(
+const { url, stderr } = await startProgram(
   { after },
   {
     directory,

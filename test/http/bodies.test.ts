@@ -7,7 +7,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { authentication, passwordOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram, startServer } from '../support/server.ts'
 
 const directory = await temporaryDirectory({ after })
 const schema = join(directory, 'people.schema.json')
@@ -34,7 +34,7 @@ await writeFile(
     properties: { pair: { items: [{ type: 'number' }], additionalItems: false } },
   }),
 )
-const { url, stderr } = await startServer(
+const { url, stderr } = await startProgram(
   { after },
   {
     directory,
@@ -343,7 +343,7 @@ test('names of built-in methods in a value neither bypass nor break a schema', a
 })
 
 test('a body in chunks of a byte each does not use up the memory', async (t) => {
-  const small = await startServer(t, { data: { spaced: [] }, env: { NODE_OPTIONS: '--max-old-space-size=96' } })
+  const small = await startProgram(t, { data: { spaced: [] }, env: { NODE_OPTIONS: '--max-old-space-size=96' } })
   const head = 'POST /api/spaced HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n'
   const body = `1\r\n[\r\n${'1\r\n \r\n'.repeat(1_500_000)}3\r\n{}]\r\n0\r\n\r\n`
   assert.match(await sendBytes(small.url, `${head}Transfer-Encoding: chunked\r\n\r\n${body}`), /^HTTP\/1\.1 20/)

@@ -4,11 +4,11 @@ import { gzipSync } from 'node:zlib'
 import { connect } from '../../src/client/index.ts'
 import { within } from '../support/deadline.ts'
 import { headOf, type Reply, send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const things = Array.from({ length: 10 }, (_, n) => ({ id: n, n, kind: n % 2 === 0 ? 'even' : 'odd' }))
-const { url, stderr } = await startServer({ after }, { data: { things, profile: { n: 1 }, settings: { n: 1 } } })
+const { url, stderr } = await startProgram({ after }, { data: { things, profile: { n: 1 }, settings: { n: 1 } } })
 
 /** A copy of the things. */
 async function copied(name: string): Promise<string> {

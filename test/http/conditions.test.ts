@@ -4,10 +4,10 @@ import { prefers } from '../../src/http/requests.ts'
 import { fetch, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
-const { url } = await startServer(
+const { url } = await startProgram(
   { after },
   {
     data: { things: [{ id: 1, name: 'one', inner: { a: [1] } }], others: [{ id: 1, name: 'one', inner: { a: [1] } }] },
@@ -139,13 +139,13 @@ test('the ETag of /api changes when a collection is created', async () => {
 
 test('ETags stay the same after a kill and a restart', async (t) => {
   const directory = await temporaryDirectory(t)
-  const first = await startServer(t, { directory, data: { things: [{ id: 1, text: '€', n: 1.5e-300 }] } })
+  const first = await startProgram(t, { directory, data: { things: [{ id: 1, text: '€', n: 1.5e-300 }] } })
   await sendJson(first.url, 'POST', '/api/things', { z: 1, a: { c: 1, b: 2 } })
   await sendJson(first.url, 'PATCH', '/api/things/1', { more: [1, { x: null }] })
   const paths = ['/api', '/api/things', '/api/things/1', '/api/things/2', '/api/things/2/a']
   const tags = await Promise.all(paths.map(async (path) => (await send(first.url, 'GET', path)).headers.etag))
   await first.stop('SIGKILL')
-  const second = await startServer(t, { directory })
+  const second = await startProgram(t, { directory })
   for (const [index, path] of paths.entries()) {
     const headers = { 'If-None-Match': String(tags[index]) }
     const { status, headers: answered } = await send(second.url, 'GET', path, { headers })

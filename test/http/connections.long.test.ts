@@ -6,15 +6,15 @@ import { gzipSync } from 'node:zlib'
 import { once, until, within } from '../support/deadline.ts'
 import { openClosing, openRaw, type RawConnection } from '../support/raw.ts'
 import { KOA_LINE, send } from '../support/requests.ts'
-import { ofOneServer, startServer } from '../support/server.ts'
+import { ofOneServer, startProgram } from '../support/server.ts'
 
 /** Pages of them are longer than what the kernel keeps for a reader. */
 const long = Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(300_000) }))
 const things = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
-const { url } = await startServer({ after }, { data: { things, long } })
+const { url } = await startProgram({ after }, { data: { things, long } })
 
 const flags = ['--Http.KeepAliveSeconds', '1', '--Limits.HeaderSeconds', '1']
-const impatient = await startServer({ after }, { data: { posted: [] }, flags })
+const impatient = await startProgram({ after }, { data: { posted: [] }, flags })
 
 const HOST = 'Host: localhost\r\n'
 const OF_KOA = `${HOST}${KOA_LINE}\r\n`
@@ -116,7 +116,7 @@ test('a pipelined write does not pass another whose body is compressed, long or 
     ],
     ['a list', [sent('POST', '/api/passedList', JSON.stringify(list)), removal('/api/passedList/2999')], [201, 204]],
   ]
-  const upsert = await startServer(t, { flags: ['--Api.UpsertOnPut', 'true', '--Api.ClientIdsOnPost', 'true'] })
+  const upsert = await startProgram(t, { flags: ['--Api.UpsertOnPut', 'true', '--Api.ClientIdsOnPost', 'true'] })
   for (const [about, requests, statuses] of rounds) {
     const connection = await openClosing(t, upsert.url)
     connection.socket.write(Buffer.concat(requests))
@@ -280,7 +280,7 @@ for (const [way, headers] of [
 ] as const) {
   test(`a search stops when the client disconnects, ${way}`, { skip }, async (t) => {
     const things = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0 }))
-    const { url } = await startServer(t, { data: { things } })
+    const { url } = await startProgram(t, { data: { things } })
     const type = { 'Content-Type': 'application/json' }
     for (let id = 0; id < CLIENTS; id++) {
       await send(url, 'PUT', `/api/things/${id}`, { headers: type, body: `{"n":${id}}` })
@@ -312,7 +312,7 @@ for (const [way, headers] of [
 
 test('a client that disconnects in the middle of a long response affects nobody', { skip }, async (t) => {
   const long = Array.from({ length: 200 }, (_, id) => ({ id, text: 'x'.repeat(50_000) }))
-  const { url, stderr } = await startServer(t, { data: { long } })
+  const { url, stderr } = await startProgram(t, { data: { long } })
   for (const headers of ['', `${KOA_LINE}\r\n`]) {
     for (let client = 0; client < 10; client++) {
       const socket = connect(Number(new URL(url).port), '127.0.0.1')

@@ -5,7 +5,7 @@ import { after, describe, type TestContext, test } from 'node:test'
 import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer, startProgram, startServer } from '../support/server.ts'
 
 interface Message {
   readonly id: number
@@ -134,12 +134,12 @@ describe('GET /events as text/event-stream', async () => {
   })
 
   test('Last-Event-ID resumes after a position, even after a restart of the server', async (t) => {
-    let server = await startServer(t, { data: { a: [] } })
+    let server = await startProgram(t, { data: { a: [] } })
     for (let n = 0; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))
     const first = await listen(t, server, '/events')
     const seen = positions(await first.take(3))
     await server.stop('SIGKILL')
-    server = await startServer(t, { directory: server.directory })
+    server = await startProgram(t, { directory: server.directory })
     const again = await listen(t, server, '/events', { 'Last-Event-ID': String(seen.at(-1)) })
     await server.fetch('/api/a', json('POST', { n: 5 }))
     assert.deepEqual([...seen, ...positions(await again.take(4))], [1, 2, 3, 4, 5, 6, 7])
@@ -184,7 +184,7 @@ describe('GET /events as text/event-stream', async () => {
     const stream = await listen(t, server, '/events')
     await stream.take(1)
     const rest = stream.take(99)
-    assert.equal(await server.stop('SIGTERM'), 0)
+    assert.equal(await server.stop(), 0)
     assert.deepEqual(await rest, [])
   })
 

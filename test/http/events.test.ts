@@ -287,7 +287,7 @@ describe('a stream of events', () => {
       (await send(server.url, 'HEAD', '/events', { headers: { Accept: 'application/x-ndjson' } })).status,
       200,
     )
-    assert.doesNotMatch(server.stdout(), /"level":[56]0/)
+    assert.doesNotMatch(server.log(), /"level":[56]0/)
   })
 })
 

@@ -40,7 +40,7 @@ test('a filter or sort by a field that no item has gets the usual response with 
   assert.match((await hintOf(server, 'titel=x', { method: 'HEAD' })) ?? '', /titel/)
   assert.match((await hintOf(server, 'titel=x&all=true')) ?? '', /titel/)
   assert.match((await hintOf(server, 'titel=x&dryRun=true', { method: 'DELETE' })) ?? '', /titel/)
-  await until('the log line', () => server.stderr().includes('"didYouMean":['))
+  await until('the log line', () => server.log().includes('"didYouMean":['))
 })
 
 test('a misspelt parameter, which is a filter, gets a hint, too', async (t) => {

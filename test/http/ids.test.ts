@@ -5,7 +5,7 @@ import { connect } from '../../src/client/index.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const HIGHEST = 2 ** 52
@@ -356,7 +356,7 @@ describe('with Api.ClientIdsOnPost', async () => {
 test('ids continue after a kill and a restart, also above deleted items', async (t) => {
   const directory = await temporaryDirectory(t)
   const data = { things: [{ id: 4 }] }
-  const first = await startServer(t, { directory, data })
+  const first = await startProgram(t, { directory, data })
   assert.equal(await posted(first.url, 'things'), 5)
   assert.equal(await posted(first.url, 'things'), 6)
   assert.equal(await posted(first.url, 'others'), 0)
@@ -364,13 +364,13 @@ test('ids continue after a kill and a restart, also above deleted items', async 
     assert.equal((await send(first.url, 'DELETE', path)).status, 204)
   }
   await first.stop('SIGKILL')
-  const second = await startServer(t, { directory })
+  const second = await startProgram(t, { directory })
   assert.deepEqual(await read(second.url, '/api/things'), [])
   assert.equal(await posted(second.url, 'things'), 7)
   assert.equal(await posted(second.url, 'others'), 1)
   assert.equal((await send(second.url, 'DELETE', '/api/things/7')).status, 204)
   await second.stop()
-  const third = await startServer(t, { directory })
+  const third = await startProgram(t, { directory })
   assert.equal(await posted(third.url, 'things'), 8)
 })
 

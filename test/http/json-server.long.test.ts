@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort, startProcess } from '../support/process.ts'
-import { ofOneServer, startServer } from '../support/server.ts'
+import { ofOneServer, startProgram } from '../support/server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const DOCUMENT = readFileSync(join(ROOT, 'docs/migrate-from-json-server.md'), 'utf8')
@@ -50,8 +50,8 @@ async function startAll(t: TestContext): Promise<Servers> {
   const [old, beta, plain, compatible] = await Promise.all([
     startJsonServer(t, '0.17.4'),
     startJsonServer(t, '1.0.0-beta.15'),
-    startServer(t, { data: DATA }),
-    startServer(t, { data: DATA, flags: ['--json-server'] }),
+    startProgram(t, { data: DATA }),
+    startProgram(t, { data: DATA, flags: ['--json-server'] }),
   ])
   return { '0.17.4': old, '1.0.0-beta.15': beta, plain: `${plain.url}/api`, compatible: compatible.url }
 }

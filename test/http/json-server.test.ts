@@ -243,10 +243,10 @@ test('a collection with the name of a path of the server is logged, at the start
   const data = { ...BLOG, events: [{ id: 1 }] }
   await writeFile(server.file, JSON.stringify(data))
   const line = /The collection \\?"events\\?" is served at \/api\/events only/g
-  await until('the warning', async () => server.stderr().match(line)?.length === 1)
+  await until('the warning', async () => server.log().match(line)?.length === 1)
   await server.stop()
   const again = await startServer(t, { directory: server.directory, flags: ['--json-server'] })
-  assert.equal(again.stderr().match(line)?.length, 1)
+  assert.equal(again.log().match(line)?.length, 1)
 })
 
 test('_delay is no filter', async (t) => {

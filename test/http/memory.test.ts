@@ -8,7 +8,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { once, until, within } from '../support/deadline.ts'
 import { socketIo } from '../support/listeners.ts'
 import { send, sendJson, THROUGH_KOA } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const BUDGET = 5_000_000
@@ -17,7 +17,7 @@ const LONG = Array.from({ length: 200 }, (_, id) => ({ id, text: `${id}`.padEnd(
 
 const HUGE = { id: 1, text: 'x'.repeat(1_000_000) }
 
-const { url, stderr } = await startServer(
+const { url, stderr } = await startProgram(
   { after },
   { data: { long: LONG, short: [{ id: 1 }], huge: [HUGE] }, flags: ['--Limits.MemoryBytes', String(BUDGET)] },
 )

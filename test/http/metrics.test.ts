@@ -17,7 +17,7 @@ import { fetch, until, within } from '../support/deadline.ts'
 import { diskWith, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
-import { json, ofOneServer, startServer } from '../support/server.ts'
+import { json, ofOneServer, startProgram, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const DOCUMENT = fileURLToPath(new URL('../../docs/api.md', import.meta.url))
@@ -44,7 +44,7 @@ async function readMetrics(url: string): Promise<ReadonlyMap<string, number>> {
   return samplesOf(text)
 }
 
-/** Without those of /health, which `startServer` sends. */
+/** Without those of /health, which `startProgram` sends. */
 function requests(samples: ReadonlyMap<string, number>): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {}
   for (const [series, value] of samples) {
@@ -59,7 +59,7 @@ function requests(samples: ReadonlyMap<string, number>): Readonly<Record<string,
 const skip = ofOneServer('each node counts for itself, and is asked by itself')
 
 /** The server of all tests that do not write; the first one counts every request. */
-const server = await startServer({ after }, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
+const server = await startProgram({ after }, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
 const { url } = server
 
 test('requests are counted by method, route and status; requests for unknown paths add no series', {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 
-const { url, stderr } = await startServer({ after }, { data: { things: [] } })
+const { url, stderr } = await startProgram({ after }, { data: { things: [] } })
 
 const OPERATIONS = { 'Content-Type': 'application/json-patch+json' }
 const MERGE_TYPES = ['application/merge-patch+json', 'application/json+merge-patch', 'application/json']

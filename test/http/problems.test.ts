@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 
-const server = await startServer({ after }, { data: { things: [{ id: 1, name: 'one' }] } })
+const server = await startProgram({ after }, { data: { things: [{ id: 1, name: 'one' }] } })
 const { url } = server
 
 interface Problem {

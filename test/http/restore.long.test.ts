@@ -3,14 +3,14 @@ import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { headOf } from '../support/requests.ts'
-import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, ofOneServer, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 
 const SMALL_HEAP = { NODE_OPTIONS: '--max-old-space-size=256' }
 /** Together longer than a quarter of this heap, which has the young generation besides. */
 const ITEMS = 110
 const CHARACTERS = 1_000_000
 
-async function textsOf(server: RunningServer, asOf = ''): Promise<readonly string[]> {
+async function textsOf(server: RunningProgram, asOf = ''): Promise<readonly string[]> {
   const texts: string[] = []
   for (let id = 0; id < ITEMS; id++) texts.push(await (await server.fetch(`/api/long/${id}${asOf}`)).text())
   return texts
@@ -20,7 +20,7 @@ test('a restore or an edit of more items than fit into memory is rejected, and i
   skip: ofOneServer('a node sends a restore to the leader, as a message of bounded size'),
 }, async (t) => {
   const flags = ['--DataFile.Write', 'never']
-  const server = await startServer(t, { data: { long: [] }, env: SMALL_HEAP, flags })
+  const server = await startProgram(t, { data: { long: [] }, env: SMALL_HEAP, flags })
   for (let id = 0; id < ITEMS; id++) {
     await server.fetch('/api/long', json('POST', { text: String(id).padEnd(CHARACTERS) }))
   }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { temporaryDirectory } from '../support/directory.ts'
 import { headOf, type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 
 const FLAGS = ['--Api.UpsertOnPut', 'true']
 const directory = await temporaryDirectory({ after })
@@ -11,7 +11,7 @@ const ends: (() => Promise<unknown>)[] = []
 after(() => Promise.all(ends.map((end) => end())))
 /** A server that a test starts again serves the tests after it, too. */
 const scope = { after: (end: () => Promise<unknown>) => void ends.push(end) }
-let server = await startServer(scope, { directory, data: { things: [{ id: 1, n: 0 }] }, flags: FLAGS })
+let server = await startProgram(scope, { directory, data: { things: [{ id: 1, n: 0 }] }, flags: FLAGS })
 
 /** The part of a response that a retry gets again. */
 function answerOf({ status, headers, text }: Reply): object {
@@ -67,7 +67,7 @@ const WRITES: readonly Write[] = [
   { name: 'DELETE', method: 'DELETE', path: '/api/second/7', status: 204 },
 ]
 
-function perform({ method, path, body, headers }: Write, key: string, to: RunningServer = server): Promise<Reply> {
+function perform({ method, path, body, headers }: Write, key: string, to: RunningProgram = server): Promise<Reply> {
   const sent = { ...headers, 'Idempotency-Key': key }
   return body === undefined ? send(to.url, method, path, { headers: sent }) : sendJson(to.url, method, path, body, sent)
 }
@@ -89,10 +89,10 @@ test('a retry with the idempotency key gets the first response and appends nothi
   }
   await t.test('directly after the first request', retryAll)
   await server.stop('SIGKILL')
-  server = await startServer(scope, { directory, flags: FLAGS })
+  server = await startProgram(scope, { directory, flags: FLAGS })
   await t.test('after a kill and a restart', retryAll)
   assert.equal(await server.stop(), 0)
-  server = await startServer(scope, { directory, flags: FLAGS })
+  server = await startProgram(scope, { directory, flags: FLAGS })
   await t.test('after an orderly stop and a restart', retryAll)
 })
 
@@ -181,7 +181,7 @@ test('a key is text of 1 to 255 bytes', async () => {
   const items = async (): Promise<number> => (await send(server.url, 'GET', '/api/keys')).json<unknown[]>().length
   assert.equal(await items(), keys.length)
   await server.stop('SIGKILL')
-  server = await startServer(scope, { directory, flags: FLAGS })
+  server = await startProgram(scope, { directory, flags: FLAGS })
   for (const [key, answer] of answers) assert.deepEqual(answerOf(await perform(write, key)), answer, key)
   for (const key of ['', 'x'.repeat(256), 'é'.repeat(256)]) {
     assert.equal((await perform(write, key)).status, 400, `${key.length} characters`)

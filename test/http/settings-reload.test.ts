@@ -12,7 +12,7 @@ import type { Settings } from '../../src/settings/settings.ts'
 import { SILENT } from '../support/cluster.ts'
 import { fetch, once, until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
-import { json, ofOneServer, startServer } from '../support/server.ts'
+import { json, ofOneServer, startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const ADMIN = { Name: 'admin', Key: 'the key of the admin' }
@@ -40,7 +40,7 @@ async function started(t: Scope, initial: object = { Authentication: AUTHENTICAT
   const change = (settings: object) => writeFile(join(directory, 'settings.json'), JSON.stringify(settings))
   await change(initial)
   const flags = ['--settings', join(directory, 'settings.json'), '--Limits.PageSize', '50']
-  const server = await startServer(t, { directory, data: { things: [{ id: 1 }] }, flags })
+  const server = await startProgram(t, { directory, data: { things: [{ id: 1 }] }, flags })
   const reload = () => server.fetch('/admin/settings/reload', { method: 'POST', headers: key(ADMIN.Key) })
   const status = async (headers: Record<string, string>, path = '/api/things/1') =>
     (await server.fetch(path, { headers })).status

@@ -6,7 +6,7 @@ import { after, test } from 'node:test'
 import { withoutWebFonts } from '../../src/http/docs.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 
 const directory = await temporaryDirectory({ after })
 const root = join(directory, 'wwwroot')
@@ -29,7 +29,7 @@ await symlink(join(outside, 'index.html'), join(root, 'linked-index', 'index.htm
 await symlink(join(directory, 'wwwroot-beside'), join(root, 'beside'))
 await mkdir(join(directory, 'wwwroot-beside'))
 await writeFile(join(directory, 'wwwroot-beside', 'index.html'), 'secret')
-const { url, stderr } = await startServer({ after }, { directory, data: { things: [] } })
+const { url, stderr } = await startProgram({ after }, { directory, data: { things: [] } })
 
 const SERVED: readonly (readonly [string, string, string])[] = [
   ['/', 'text/html; charset=utf-8', '<h1>home</h1>'],
@@ -128,7 +128,7 @@ test('other methods do not find files', async () => {
 })
 
 test("the Swagger page's policy allows its inline script by hash, and no other inline script", async (t) => {
-  const server = await startServer(t, { data: {} })
+  const server = await startProgram(t, { data: {} })
   const reply = await server.fetch('/swagger/')
   const html = await reply.text()
   const [script, ...others] = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, text]) => String(text))
@@ -140,7 +140,7 @@ test("the Swagger page's policy allows its inline script by hash, and no other i
 })
 
 test('the Swagger page has no address of another host', async (t) => {
-  const server = await startServer(t, { data: {} })
+  const server = await startProgram(t, { data: {} })
   const html = await (await server.fetch('/swagger/')).text()
   assert.doesNotMatch(html, /https?:\/\/(?!www\.w3\.org\/)/)
   for (const [, address] of html.matchAll(/(?:src|href)="([^"]+)"/g))

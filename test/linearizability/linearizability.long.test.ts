@@ -15,7 +15,7 @@ import { within } from '../support/deadline.ts'
 import { eventsOf, RULES } from '../support/decider.ts'
 import type { Scope } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 import { check, describe, type Violation } from './checker.ts'
 import { planOf, type Service, work } from './clients.ts'
 import type { Answer, Request } from './history.ts'
@@ -165,11 +165,11 @@ class ServerService implements Service {
   readonly #scope: Scope
   readonly #random: Random
   readonly #agent = new Agent({ keepAlive: true })
-  #server: Promise<RunningServer>
+  #server: Promise<RunningProgram>
   /** The number of requests until the next kill. */
   #left = Infinity
 
-  private constructor(scope: Scope, random: Random, server: RunningServer) {
+  private constructor(scope: Scope, random: Random, server: RunningProgram) {
     this.#scope = scope
     this.#random = random
     this.#server = Promise.resolve(server)
@@ -211,7 +211,12 @@ class ServerService implements Service {
   }
 
   /** Undefined when the connection ends before the answer does. */
-  async #send(server: RunningServer, item: string, request: Request, signal: AbortSignal): Promise<Answer | undefined> {
+  async #send(
+    server: RunningProgram,
+    item: string,
+    request: Request,
+    signal: AbortSignal,
+  ): Promise<Answer | undefined> {
     const { method, body, ifMatch, ifNoneMatch, key } = request
     const isPost = method === 'POST'
     const path = `/api/${COLLECTION}${isPost ? '' : `/${item}`}`
@@ -244,8 +249,8 @@ class ServerService implements Service {
   }
 }
 
-function start(scope: Scope, directory?: string): Promise<RunningServer> {
-  return startServer(scope, {
+function start(scope: Scope, directory?: string): Promise<RunningProgram> {
+  return startProgram(scope, {
     ...(directory === undefined ? {} : { directory }),
     data: { [COLLECTION]: [] },
     flags: ['--Api.UpsertOnPut', 'true', '--Api.ClientIdsOnPost', 'true'],

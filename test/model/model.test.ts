@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { SEED } from '../support/random.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 import {
   type Event,
   type Expected,
@@ -68,7 +68,7 @@ class Run {
   /** The values behind the entity tags seen so far. */
   readonly #meanings = new Map<string, string>()
   #agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  #server: RunningServer | undefined
+  #server: RunningProgram | undefined
   #directory = ''
   #segmentBytes = 65_536
   #compress: Pause['flags']['compress'] = 0
@@ -96,7 +96,7 @@ class Run {
     await this.#checkFile(plans.length)
   }
 
-  get #running(): RunningServer {
+  get #running(): RunningProgram {
     assert.ok(this.#server)
     return this.#server
   }
@@ -112,7 +112,7 @@ class Run {
       'Journal.Compress': this.#compress,
     }
     const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
-    this.#server = await startServer(this.#t, { directory: this.#directory, flags })
+    this.#server = await startProgram(this.#t, { directory: this.#directory, flags })
   }
 
   async #stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {

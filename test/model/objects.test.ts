@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { Random, SEED } from '../support/random.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 
 /** Random requests, edits of the data file, restores and restarts in each run. */
 const STEPS = Number(process.env.OBJECTS_STEPS ?? 120)
@@ -16,7 +16,7 @@ const NAMES = ['a', 'b', 'c']
 
 /** A naive model of single objects beside lists of items of the same names. */
 class Model {
-  server: RunningServer
+  server: RunningProgram
   readonly random: Random
   state: State
   /** Whether a name is that of an object, or was when it was removed. */
@@ -25,7 +25,7 @@ class Model {
   readonly #past: { readonly position: number; readonly state: State }[] = []
   #values = 0
 
-  constructor(server: RunningServer, random: Random, state: State, position: number) {
+  constructor(server: RunningProgram, random: Random, state: State, position: number) {
     this.server = server
     this.random = random
     this.state = state
@@ -147,7 +147,7 @@ class Model {
 test('single objects equal a naive model through requests, file edits, restores and restarts', async (t) => {
   const random = new Random(SEED)
   const data = { a: { n: -1 }, b: [{ id: 5, n: -2 }], marker: {} }
-  const first = await startServer(t, { data })
+  const first = await startProgram(t, { data })
   const { headers } = await send(first.url, 'GET', '/api')
   const model = new Model(first, random, data, Number(headers['journal-position']))
   for (let step = 0; step < STEPS; step++) {
@@ -162,7 +162,7 @@ test('single objects equal a naive model through requests, file edits, restores 
     await model.server.stop(isKilled ? 'SIGKILL' : 'SIGTERM')
     const { directory, file } = model.server
     if (!isKilled) assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), model.state)
-    model.server = await startServer(t, { directory })
+    model.server = await startProgram(t, { directory })
     await model.check()
   }
   await model.check()

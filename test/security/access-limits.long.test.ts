@@ -9,7 +9,7 @@ import { BadSettings } from '../../src/settings/settings.ts'
 import { authentication, basic, keyOf, login, passwordOf, tokenOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { runToEnd, startServer } from '../support/server.ts'
+import { runToEnd, startProgram } from '../support/server.ts'
 
 const ALL = ['token', 'basic', 'apikey'] as const
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
@@ -23,7 +23,7 @@ function assertWaits(reply: Reply): void {
 }
 
 test('after too many failures an address is locked out of password checks; keys, tokens and public paths still work', async (t) => {
-  const { url } = await startServer(t, {
+  const { url } = await startProgram(t, {
     data: { c: [] },
     flags: authentication(ALL, ['--Limits.FailuresPerMinute', '4']),
   })
@@ -55,7 +55,7 @@ test('after too many failures an address is locked out of password checks; keys,
 })
 
 test('concurrent guesses all count', async (t) => {
-  const { url } = await startServer(t, { data: {}, flags: authentication(ALL, ['--Limits.FailuresPerMinute', '5']) })
+  const { url } = await startProgram(t, { data: {}, flags: authentication(ALL, ['--Limits.FailuresPerMinute', '5']) })
   const replies = await Promise.all([
     ...Array.from({ length: 40 }, (_, index) => login(url, 'admin', `guess ${index}`)),
     ...Array.from({ length: 40 }, (_, index) =>
@@ -69,7 +69,7 @@ test('concurrent guesses all count', async (t) => {
 test('X-Forwarded-For counts only from trusted proxies', async (t) => {
   const limit = ['--Limits.FailuresPerMinute', '1']
   const trusting = ['--Limits.TrustedProxies', '127.0.0.1, 10.0.0.0/8']
-  const { url } = await startServer(t, { data: {}, flags: authentication(ALL, [...limit, ...trusting]) })
+  const { url } = await startProgram(t, { data: {}, flags: authentication(ALL, [...limit, ...trusting]) })
   const status = async (forwarded: string, key = 'wrong') =>
     (await send(url, 'GET', '/api', { headers: { ...from(forwarded), 'X-API-KEY': key } })).status
   assert.equal(await status('198.51.100.1'), 401)
@@ -100,7 +100,7 @@ test('X-Forwarded-For counts only from trusted proxies', async (t) => {
     assert.ok([401, 429].includes(await status(odd)), odd.slice(0, 20))
   }
 
-  const other = await startServer(t, { data: {}, flags: authentication(ALL, limit) })
+  const other = await startProgram(t, { data: {}, flags: authentication(ALL, limit) })
   const asked = async (forwarded: string) =>
     (await send(other.url, 'GET', '/api', { headers: { ...from(forwarded), 'X-API-KEY': 'wrong' } })).status
   assert.equal(await asked('198.51.100.1'), 401)
@@ -115,7 +115,7 @@ test('guesses from many addresses do not delay writes', async (t) => {
     ...['--Authentication.Users', JSON.stringify(users), '--Authentication.ApiKeys', JSON.stringify(keys)],
     ...['--Limits.TrustedProxies', '127.0.0.1'],
   ]
-  const { url } = await startServer(t, { data: { c: [] }, flags })
+  const { url } = await startProgram(t, { data: { c: [] }, flags })
   let answered = 0
   // A name that nobody has costs as much as anna's hash.
   const guesses = Array.from({ length: 40 }, async (_, index) => {
@@ -137,7 +137,7 @@ test('a revoked token stays revoked after a restart, others stay valid, and none
   const directory = await temporaryDirectory(t)
   const users = JSON.stringify([{ Username: 'anna', Password: 'hers', Role: 'writer' }])
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.Users', users]
-  const first = await startServer(t, { directory, data: { c: [] }, flags })
+  const first = await startProgram(t, { directory, data: { c: [] }, flags })
   const token = async (url: string) => (await login(url, 'anna', 'hers')).json<{ access_token: string }>().access_token
   const [revoked, kept] = [await token(first.url), await token(first.url)]
   assert.equal((await send(first.url, 'POST', '/logout', { headers: bearer(revoked) })).status, 204)
@@ -148,7 +148,7 @@ test('a revoked token stays revoked after a restart, others stay valid, and none
   for (const name of ['token.secret', 'revoked.json']) {
     assert.equal((await stat(join(journal, name))).mode & 0o777, 0o600, name)
   }
-  const second = await startServer(t, { directory, flags })
+  const second = await startProgram(t, { directory, flags })
   assert.equal((await send(second.url, 'GET', '/api', { headers: bearer(revoked) })).status, 401)
   assert.equal((await send(second.url, 'GET', '/api', { headers: bearer(kept) })).status, 200)
   await second.stop()
@@ -167,12 +167,12 @@ test('a revoked token stays revoked after a restart, others stay valid, and none
   }
   await writeFile(join(journal, 'revoked.json'), '[]')
   await writeFile(join(journal, 'token.secret'), 'another secret, as long as the first one was')
-  const third = await startServer(t, { directory, flags })
+  const third = await startProgram(t, { directory, flags })
   assert.equal((await send(third.url, 'GET', '/api', { headers: bearer(kept) })).status, 401)
 })
 
 test('every event has the authenticated user, which a client cannot choose', async (t) => {
-  const { url } = await startServer(t, {
+  const { url } = await startProgram(t, {
     data: { c: [{ id: 1 }] },
     flags: authentication(ALL, ['--Api.UpsertOnPut', 'true']),
   })
@@ -197,7 +197,7 @@ test('every event has the authenticated user, which a client cannot choose', asy
 })
 
 test('a response to an authenticated request is not stored by shared caches', async (t) => {
-  const { url } = await startServer(t, { data: { c: [{ id: 1 }] }, flags: authentication(ALL) })
+  const { url } = await startProgram(t, { data: { c: [{ id: 1 }] }, flags: authentication(ALL) })
   const headers = { 'X-API-KEY': keyOf('reader') }
   for (const path of ['/api', '/api/c', '/api/c/1', '/events', '/events/1', '/api/nothing', '/admin/reload']) {
     const answered = await send(url, 'GET', path, { headers })
@@ -211,7 +211,7 @@ test('insecure settings are reported at the start and to admins, not to anonymou
     { Username: 'ben', Password: 'in plain text, too', Role: 'reader' },
   ])
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'basic']
-  const server = await startServer(t, { data: {}, flags: [...flags, '--Authentication.Users', users] })
+  const server = await startProgram(t, { data: {}, flags: [...flags, '--Authentication.Users', users] })
   const health = async (Authorization?: string) =>
     (await send(server.url, 'GET', '/health', { headers: Authorization ? { Authorization } : {} })).json<{
       warnings?: string[]
@@ -228,13 +228,13 @@ test('insecure settings are reported at the start and to admins, not to anonymou
   }
 
   const short = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey']
-  const guessable = await startServer(t, { data: {}, flags: [...short, '--Authentication.ApiKey', 'fifteen letters'] })
+  const guessable = await startProgram(t, { data: {}, flags: [...short, '--Authentication.ApiKey', 'fifteen letters'] })
   assert.match(guessable.stderr(), /"level":40.*The API key of apikey has less than 16 bytes/)
   assert.doesNotMatch(guessable.stderr(), /fifteen/)
 
-  const open = await startServer(t, { data: {}, flags: ['--urls', 'http://0.0.0.0:0'], isBare: true })
+  const open = await startProgram(t, { data: {}, flags: ['--urls', 'http://0.0.0.0:0'], isBare: true })
   assert.match(open.stderr(), /"level":40.*Authentication is off/)
-  const local = await startServer(t, { data: {} })
+  const local = await startProgram(t, { data: {} })
   assert.doesNotMatch(local.stderr(), /"level":40/)
 })
 

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, passwordOf, SECRET, tokenOf } from '../support/authentication.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const ALL = ['token', 'basic', 'apikey'] as const
@@ -92,13 +92,17 @@ async function refused(what: string, client: Client): Promise<string> {
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
 /** Writes, and waits until somebody who may know was told: then all were who are told at all. */
-async function write(server: RunningServer, headers: Readonly<Record<string, string>>, witness: Client): Promise<void> {
+async function write(
+  server: RunningProgram,
+  headers: Readonly<Record<string, string>>,
+  witness: Client,
+): Promise<void> {
   const before = witness.told.length
   assert.equal((await sendJson(server.url, 'POST', '/api/sensors', {}, headers)).status, 201)
   await until('the witness to be told', () => witness.told.length > before)
 }
 
-const server = await startServer(
+const server = await startProgram(
   { after },
   { data: { sensors: [] }, flags: authentication(ALL, ['--Limits.FailuresPerMinute', '10000']) },
 )
@@ -267,11 +271,11 @@ test('a socket is closed when its token expires or is revoked', async (t) => {
 
 test('pages of other origins are rejected on every transport; the same origin and the local machine are not', async (t) => {
   const named = ['https://app.example', 'http://app.example:8080']
-  const open = await startServer(t, { data: {} })
-  const strict = await startServer(t, { data: {}, flags: ['--Cors.Origins', named.join(',')] })
-  const every = await startServer(t, { data: {}, flags: ['--Cors.Origins', '*'] })
+  const open = await startProgram(t, { data: {} })
+  const strict = await startProgram(t, { data: {}, flags: ['--Cors.Origins', named.join(',')] })
+  const every = await startProgram(t, { data: {}, flags: ['--Cors.Origins', '*'] })
   const apps = ['capacitor://localhost', 'app://obsidian.md', 'chrome-extension://mhjfbmdgcfjbbpae', 'null']
-  const mobile = await startServer(t, { data: {}, flags: ['--Cors.Origins', apps.join(',')] })
+  const mobile = await startProgram(t, { data: {}, flags: ['--Cors.Origins', apps.join(',')] })
   const host = (url: string) => new URL(url).host
   const evil = [
     ...[
@@ -328,7 +332,7 @@ test('pages of other origins are rejected on every transport; the same origin an
 
 test('the sockets of an address are limited, over all kinds together, and one that closes makes room', async (t) => {
   const flags = authentication(ALL, ['--Limits.SocketsPerAddress', '3', '--Limits.TrustedProxies', '127.0.0.1'])
-  const { url } = await startServer(t, { data: {}, flags })
+  const { url } = await startProgram(t, { data: {}, flags })
   const headers = { 'X-API-KEY': keyOf('reader') }
   const first = await entered('the first', plain(t, url, { headers }))
   const socket = await entered('the second', socketIo(t, url, { headers }))
@@ -357,7 +361,7 @@ test('the sockets of an address are limited, over all kinds together, and one th
 })
 
 test('concurrent sockets with a slow password check are bounded, too', async (t) => {
-  const { url } = await startServer(t, {
+  const { url } = await startProgram(t, {
     data: {},
     flags: authentication(['basic'], ['--Limits.SocketsPerAddress', '5']),
   })

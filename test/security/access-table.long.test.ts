@@ -5,7 +5,7 @@ import type { Scheme } from '../../src/access/access.ts'
 import { includes, type Role } from '../../src/access/roles.ts'
 import { authentication, basic, keyOf, login, passwordOf, ROLES, SECRET, tokenOf } from '../support/authentication.ts'
 import { send, sendBytes } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 import { registeredRoutes } from '../support/service.ts'
 
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -153,7 +153,7 @@ async function tokenVisitors(url: string): Promise<readonly Visitor[]> {
 }
 
 /** All that can be brought where these schemes are in use; what is right for another scheme is wrong. */
-async function everybody(server: RunningServer, schemes: readonly Scheme[]): Promise<readonly Visitor[]> {
+async function everybody(server: RunningProgram, schemes: readonly Scheme[]): Promise<readonly Visitor[]> {
   const all: Visitor[] = [{ what: 'nothing', headers: {}, role: undefined }]
   for (const scheme of ['basic', 'apikey', 'token'] as const) {
     const isUsed = schemes.includes(scheme)
@@ -193,13 +193,13 @@ function otherCase(path: string): string | undefined {
 
 for (const schemes of SCHEMES) {
   describe(`by ${schemes.join(', ')}`, () => {
-    let server: RunningServer
+    let server: RunningProgram
     let all: readonly Visitor[]
     const ends: (() => Promise<unknown>)[] = []
     before(async () => {
       const scope = { after: (end: () => Promise<unknown>) => void ends.push(end) }
       const flags = authentication(schemes, ['--Limits.FailuresPerMinute', '1000000', '--Api.Reset', 'true'])
-      server = await startServer(scope, { data: DATA, flags })
+      server = await startProgram(scope, { data: DATA, flags })
       all = await everybody(server, schemes)
     })
     after(async () => {
@@ -323,7 +323,7 @@ for (const schemes of SCHEMES) {
 }
 
 test('an unknown user is rejected with the same message as a wrong password', async (t) => {
-  const { url } = await startServer(t, { data: DATA, flags: authentication(['token', 'basic']) })
+  const { url } = await startProgram(t, { data: DATA, flags: authentication(['token', 'basic']) })
   const withoutIds = (text: string) => text.replace(/"instance":"[^"]*"/, '')
   const answers = await Promise.all(
     [basic('nobody', passwordOf('admin')), basic('admin', 'wrong'), basic('', ''), basic('__proto__', 'x')].map(
@@ -344,7 +344,7 @@ test('an unknown user is rejected with the same message as a wrong password', as
 })
 
 test('a login by a user of each role gives a token of that role', async (t) => {
-  const { url } = await startServer(t, { data: DATA, flags: authentication(['token']) })
+  const { url } = await startProgram(t, { data: DATA, flags: authentication(['token']) })
   for (const role of ROLES) {
     const reply = await login(url, role, passwordOf(role))
     assert.equal(reply.status, 200)

@@ -4,7 +4,7 @@ import { after, afterEach, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { once, until } from '../support/deadline.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
-import { runToEnd, startServer } from '../support/server.ts'
+import { runToEnd, startProgram } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
 
 const HEADER_BYTES = 8192
@@ -18,7 +18,7 @@ const LIMITS = [
   '--Limits.HeaderBytes',
   `${HEADER_BYTES}`,
 ]
-const server = await startServer({ after }, { data: { things: [{ id: 1 }], hidden: [{ id: 1 }] }, flags: LIMITS })
+const server = await startProgram({ after }, { data: { things: [{ id: 1 }], hidden: [{ id: 1 }] }, flags: LIMITS })
 const { url } = server
 
 afterEach(async () => {

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, login, passwordOf } from '../support/authentication.ts'
 import { within } from '../support/deadline.ts'
 import { send, sendBytes } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }
 /** The headers that a browser sends with a form, or any request without a preflight, from another site. */
@@ -18,14 +18,14 @@ const FOREIGN: readonly Readonly<Record<string, string>>[] = [
 ]
 
 /** Nobody has to say who they are. */
-const open = await startServer({ after }, { data: { c: [{ id: 1 }] } })
+const open = await startProgram({ after }, { data: { c: [{ id: 1 }] } })
 
 function assertRefused({ status, headers, text }: Awaited<ReturnType<typeof send>>, expected: number): void {
   assert.equal(status, expected, text)
   assert.equal(headers['content-type'], 'application/problem+json')
 }
 
-async function headOf({ url }: RunningServer): Promise<number> {
+async function headOf({ url }: RunningProgram): Promise<number> {
   return (await send(url, 'GET', '/events?order=desc&limit=1')).json<{ position: number }[]>()[0]?.position ?? 0
 }
 
@@ -89,19 +89,23 @@ test('the names of the local machine, of --urls and of Http.Hosts are accepted, 
   }
   assert.match(await sendBytes(open.url, 'GET /api HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /)
 
-  const named = await startServer(t, { data: {}, flags: ['--Http.Hosts', 'data.example,10.0.0.5'] })
+  const named = await startProgram(t, { data: {}, flags: ['--Http.Hosts', 'data.example,10.0.0.5'] })
   assert.equal(await status(named.url, 'data.example:8443'), 200)
   assert.equal(await status(named.url, '10.0.0.5'), 200)
   assert.equal(await status(named.url, 'other.example'), 421)
 
-  const guarded = await startServer(t, { data: {}, flags: authentication(['apikey']) })
+  const guarded = await startProgram(t, { data: {}, flags: authentication(['apikey']) })
   assert.equal(await status(guarded.url, 'data.example'), 401, 'credentials are asked for, which no page has')
 
   const everywhere = ['--urls', 'http://0.0.0.0:0']
-  const wide = await startServer(t, { data: {}, flags: everywhere, isBare: true })
+  const wide = await startProgram(t, { data: {}, flags: everywhere, isBare: true })
   const local = `http://127.0.0.1:${new URL(wide.url).port}`
   assert.equal(await status(local, 'data.example'), 200, 'others are meant to reach it, under names of their own')
-  const bound = await startServer(t, { data: {}, flags: [...everywhere, '--Http.Hosts', 'data.example'], isBare: true })
+  const bound = await startProgram(t, {
+    data: {},
+    flags: [...everywhere, '--Http.Hosts', 'data.example'],
+    isBare: true,
+  })
   const bounded = `http://127.0.0.1:${new URL(bound.url).port}`
   assert.equal(await status(bounded, 'data.example'), 200)
   assert.equal(await status(bounded, 'evil.example'), 421)
@@ -151,7 +155,7 @@ test('pages of other origins change nothing when authentication is off, even wit
 
 test('pages of other origins cannot lock out an address, neither by forms to /token nor by tokens in addresses', async (t) => {
   const flags = authentication(['token', 'basic', 'apikey'], ['--Limits.FailuresPerMinute', '3'])
-  const { url } = await startServer(t, { data: {}, flags: [...flags, '--Cors.Origins', 'https://app.example'] })
+  const { url } = await startProgram(t, { data: {}, flags: [...flags, '--Cors.Origins', 'https://app.example'] })
   for (const page of FOREIGN) {
     for (let count = 0; count < 5; count++) {
       const body = 'username=admin&password=wrong'
@@ -173,7 +177,7 @@ test('pages of other origins cannot lock out an address, neither by forms to /to
 
 test('handshakes without credentials do not use up the sockets of authenticated clients', async (t) => {
   const flags = authentication(['apikey'], ['--Limits.SocketsPerAddress', '40'])
-  const { url } = await startServer(t, { data: {}, flags })
+  const { url } = await startProgram(t, { data: {}, flags })
   const handshake = () => send(url, 'GET', '/socket.io/?EIO=4&transport=polling')
   const replies = await Promise.all(Array.from({ length: 100 }, handshake))
   const opened = replies.filter(({ status }) => status === 200)
@@ -185,7 +189,7 @@ test('handshakes without credentials do not use up the sockets of authenticated 
 })
 
 test('handshakes without credentials that end make room for others', async (t) => {
-  const { url } = await startServer(t, { data: {}, flags: authentication(['apikey']) })
+  const { url } = await startProgram(t, { data: {}, flags: authentication(['apikey']) })
   const polling = '/socket.io/?EIO=4&transport=polling'
   for (let round = 0; round < 3; round++) {
     const replies = await Promise.all(Array.from({ length: 32 }, () => send(url, 'GET', polling)))
@@ -204,7 +208,7 @@ test('handshakes without credentials that end make room for others', async (t) =
 })
 
 test('a handshake that fails after it was admitted releases its slot', async (t) => {
-  const { url } = await startServer(t, { data: {}, flags: ['--Limits.SocketsPerAddress', '3'] })
+  const { url } = await startProgram(t, { data: {}, flags: ['--Limits.SocketsPerAddress', '3'] })
   for (let count = 0; count < 10; count++) {
     assert.equal((await send(url, 'GET', '/socket.io/?EIO=3&transport=polling')).status, 400)
     await badUpgrade(url)

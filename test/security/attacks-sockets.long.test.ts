@@ -7,12 +7,12 @@ import { WebSocket } from 'ws'
 import { eventOf, once, until, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { runToEnd, startServer } from '../support/server.ts'
+import { runToEnd, startProgram } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
 
 const MIB = 1024 * 1024
 const limits = ['--Limits.SocketsPerAddress', '5000', '--Limits.HeaderSeconds', '30']
-const server = await startServer(
+const server = await startProgram(
   { after },
   { data: { things: [{ id: 1 }] }, flags: ['--Api.UpsertOnPut', 'true', ...limits] },
 )

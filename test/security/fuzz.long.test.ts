@@ -6,7 +6,7 @@ import { fetch, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { SEED } from '../support/random.ts'
 import { type Reply, send, sendBytes } from '../support/requests.ts'
-import { type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 import { type Attempt, attemptOf, type Keys, type Role } from './attempts.ts'
 import { OpenApiDocument, type Operation } from './document.ts'
 
@@ -65,7 +65,7 @@ function basic(name: string, password: string): string {
   return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`
 }
 
-async function keysFor({ url }: RunningServer): Promise<Keys> {
+async function keysFor({ url }: RunningProgram): Promise<Keys> {
   const tokenOf = async (role: Role): Promise<string> => {
     const body = new URLSearchParams({ username: role, password: `${role}-pässword` })
     const answer = await fetch(`${url}/token`, { method: 'POST', body })
@@ -108,11 +108,11 @@ async function attack(
   t: TestContext,
   seed: number,
   flags: readonly string[],
-  keysOf: (server: RunningServer) => Promise<Keys | undefined>,
+  keysOf: (server: RunningProgram) => Promise<Keys | undefined>,
 ): Promise<void> {
   const directory = await temporaryDirectory(t)
   await writeFile(join(directory, 'schema.json'), JSON.stringify(SCHEMA))
-  const server = await startServer(t, { directory, data: DATA, flags: [...FLAGS, ...flags] })
+  const server = await startProgram(t, { directory, data: DATA, flags: [...FLAGS, ...flags] })
   const document = new OpenApiDocument(await (await server.fetch('/openapi.json')).json())
   const keys = await keysOf(server)
   const statuses = new Map<number, number>()
@@ -156,7 +156,7 @@ async function attack(
 }
 
 /** Undefined when there was none because the request was no whole one. */
-async function answerTo(server: RunningServer, attempt: Attempt, isRetry = false): Promise<Reply | undefined> {
+async function answerTo(server: RunningProgram, attempt: Attempt, isRetry = false): Promise<Reply | undefined> {
   const { method, target, headers, body, bytes } = attempt
   const what = `the answer to ${shown(attempt)}`
   try {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { LONG_VALUES, longObjects } from '../support/long-json.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { queriesOf, storeLong, watchedWrites, workOn } from './long-items.ts'
 
-const server = await startServer({ after }, { data: { c: [] } })
+const server = await startProgram({ after }, { data: { c: [] } })
 
 for (const [shape, item] of Object.entries(longObjects())) {
   test(`an item of the structure "${shape}" can be written, patched, read, imported and restored`, async () => {
@@ -13,7 +13,7 @@ for (const [shape, item] of Object.entries(longObjects())) {
 }
 
 test('every query of huge items of any structure is answered', async (t) => {
-  const { url } = await startServer(t, { data: {} })
+  const { url } = await startProgram(t, { data: {} })
   for (const [what, json] of Object.entries(LONG_VALUES)) {
     await storeLong(url, what, json)
     await (await queriesOf(url, what))()
@@ -21,7 +21,7 @@ test('every query of huge items of any structure is answered', async (t) => {
 })
 
 test('subscribers to a hundred queries are told of a write of a huge item of any structure', async (t) => {
-  const { url } = await startServer(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
+  const { url } = await startProgram(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
   let changes = 0
   for (const [what, json] of Object.entries(LONG_VALUES)) {
     const writes = await watchedWrites(t, url, what, json)

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { headOf, send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
 import { FLAGS } from './memory-server.ts'
 
 /** A directory with a data file and its history, of which each server gets a copy. */
@@ -35,7 +35,7 @@ export async function prepare(t: Scope, part: number): Promise<Prepared> {
     posted: [],
   }).map(([name, list]) => `"${name}": [\n${list.map((item) => JSON.stringify(item)).join(',\n')}\n]`)
   await writeFile(join(directory, 'db.json'), `{${members.join(',')}}\n`)
-  const server = await startServer(t, { directory, flags: FLAGS })
+  const server = await startProgram(t, { directory, flags: FLAGS })
   const { url } = server
   const first = await headOf(url)
   await changeEach(large, (id) =>

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { basic, login } from '../support/authentication.ts'
 import { until } from '../support/deadline.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 
 /** Each stands for something that must not be found where it does not belong. */
 const CANARY = {
@@ -21,7 +21,7 @@ const CANARY = {
   keptBody: 'Canary-keptbody-beef',
 } as const
 
-async function started(t: Parameters<typeof startServer>[0]): Promise<RunningServer> {
+async function started(t: Parameters<typeof startProgram>[0]): Promise<RunningProgram> {
   const settings = {
     Authentication__Enabled: 'true',
     Authentication__AuthenticationType: 'token,basic,apikey',
@@ -32,7 +32,7 @@ async function started(t: Parameters<typeof startServer>[0]): Promise<RunningSer
     Limits__TrustedProxies: '127.0.0.1',
     Log__Level: 'debug',
   }
-  return startServer(t, { data: { things: [{ id: 1, name: CANARY.keptBody }] }, env: settings })
+  return startProgram(t, { data: { things: [{ id: 1, name: CANARY.keptBody }] }, env: settings })
 }
 
 test('no secret that was configured, sent or guessed appears where it does not belong', async (t) => {
@@ -180,7 +180,7 @@ test('no secret that was configured, sent or guessed appears where it does not b
 })
 
 test('each log line is one JSON object, which escapes whatever clients sent', async (t) => {
-  const server = await startServer(t, {
+  const server = await startProgram(t, {
     data: { things: [] },
     flags: ['--Log.Level', 'debug', '--Api.UpsertOnPut', 'true'],
   })

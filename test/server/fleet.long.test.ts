@@ -8,7 +8,7 @@ import { io } from 'socket.io-client'
 import { once } from '../support/deadline.ts'
 import { startProcess } from '../support/process.ts'
 import { headOf } from '../support/requests.ts'
-import { json, plainSegments, type RunningServer, startServer } from '../support/server.ts'
+import { json, plainSegments, type RunningProgram, startProgram } from '../support/server.ts'
 
 /** How long the fleet sends in the long test. */
 const SECONDS = Number(process.env.FLEET_SECONDS ?? 4)
@@ -28,7 +28,7 @@ interface Reading {
 const outlives = 'the readings of a fleet are stored once, notified once, and survive the process and the data file'
 test(outlives, async (t) => {
   const flags = [...UPSERT, ...plainSegments(2 ** 20)]
-  const first = await startServer(t, { data: EMPTY, flags })
+  const first = await startProgram(t, { data: EMPTY, flags })
   const told: number[] = []
   const client = io(first.url, { transports: ['websocket'] })
   t.after(() => client.close())
@@ -76,7 +76,7 @@ test(outlives, async (t) => {
 
   const kept = await everything(first)
   await first.stop('SIGKILL')
-  const second = await startServer(t, { directory: first.directory, flags })
+  const second = await startProgram(t, { directory: first.directory, flags })
   await t.test('after kill -9 and a restart every collection reads the same, and ids continue', async () => {
     assert.deepEqual(await everything(second), kept)
     assert.deepEqual(await post(second), { id: count })
@@ -95,7 +95,7 @@ test(outlives, async (t) => {
   })
 
   rmSync(first.file)
-  const third = await startServer(t, { directory: first.directory, flags })
+  const third = await startProgram(t, { directory: first.directory, flags })
   await t.test('without the data file every collection reads the same, and ids continue', async () => {
     assert.deepEqual(await everything(third), more)
     assert.deepEqual(await post(third), { id: count + 1 })
@@ -122,7 +122,7 @@ test(outlives, async (t) => {
 test('the fleet sends the same readings for the same seed, and other ones for another', async (t) => {
   const sent: Map<string, Reading['data'][]>[] = []
   for (const seed of [7, 7, 8]) {
-    const server = await startServer(t, { data: EMPTY, flags: UPSERT })
+    const server = await startProgram(t, { data: EMPTY, flags: UPSERT })
     const { code, output } = await runFleet(t, server, ['--seed', seed, '--sensors', 5, '--rate', 40, '--seconds', 1])
     assert.equal(code, 0, output)
     const series = new Map<string, Reading['data'][]>()
@@ -141,7 +141,7 @@ test('the fleet sends the same readings for the same seed, and other ones for an
 })
 
 test('the fleet sends readings with the fields of the demo data, which differ by sensor and drift slowly', async (t) => {
-  const server = await startServer(t, { data: EMPTY, flags: UPSERT })
+  const server = await startProgram(t, { data: EMPTY, flags: UPSERT })
   await runFleet(t, server, ['--sensors', 8, '--rate', 25, '--seconds', 2])
   const series = new Map<string, Reading[]>()
   for (const reading of await all<Reading>(server, 'sensordatas')) {
@@ -166,7 +166,7 @@ test('the fleet sends readings with the fields of the demo data, which differ by
 })
 
 test('the fleet reports a server without upsert, and exits with 1', async (t) => {
-  const server = await startServer(t, { data: EMPTY })
+  const server = await startProgram(t, { data: EMPTY })
   const { code, output } = await runFleet(t, server, ['--sensors', 3, '--seconds', 60])
   assert.equal(code, 1)
   assert.match(output, /--Api\.UpsertOnPut true/)
@@ -174,7 +174,7 @@ test('the fleet reports a server without upsert, and exits with 1', async (t) =>
 })
 
 test('the fleet exits with 1 when no server answers, and names the error', async (t) => {
-  const server = await startServer(t, { data: EMPTY })
+  const server = await startProgram(t, { data: EMPTY })
   await server.stop()
   const { code, output } = await runFleet(t, server, ['--sensors', 1, '--seconds', 0.5])
   assert.equal(code, 1)
@@ -182,7 +182,7 @@ test('the fleet exits with 1 when no server answers, and names the error', async
 })
 
 test('an interrupted fleet completes its pending readings and exits with 0', async (t) => {
-  const server = await startServer(t, { data: EMPTY, flags: UPSERT })
+  const server = await startProgram(t, { data: EMPTY, flags: UPSERT })
   const fleet = startFleet(t, server, ['--sensors', 10, '--seconds', 3600])
   await fleet.printed(/./)
   fleet.process.kill('SIGINT')
@@ -193,7 +193,7 @@ test('an interrupted fleet completes its pending readings and exits with 0', asy
 })
 
 test('the fleet exits with 2 for unknown flags', async (t) => {
-  const server = await startServer(t, { data: EMPTY })
+  const server = await startProgram(t, { data: EMPTY })
   for (const flags of [
     ['--rates', '2'],
     ['--rate', '0'],
@@ -239,7 +239,7 @@ function checkReading({ mac, data, timestamp }: Reading): void {
   }
 }
 
-function startFleet(t: TestContext, server: RunningServer, flags: readonly (string | number)[]) {
+function startFleet(t: TestContext, server: RunningProgram, flags: readonly (string | number)[]) {
   const script = fileURLToPath(new URL('../../examples/fleet.js', import.meta.url))
   const run = startProcess(t, [process.execPath, script, '--url', server.url, ...flags.map(String)])
   return {
@@ -249,11 +249,11 @@ function startFleet(t: TestContext, server: RunningServer, flags: readonly (stri
   }
 }
 
-function runFleet(t: TestContext, server: RunningServer, flags: readonly (string | number)[]) {
+function runFleet(t: TestContext, server: RunningProgram, flags: readonly (string | number)[]) {
   return startFleet(t, server, flags).ended()
 }
 
-async function post(server: RunningServer): Promise<unknown> {
+async function post(server: RunningProgram): Promise<unknown> {
   const answer = await server.fetch('/api/sensordatas', json('POST', { mac: 'C0:00:00:00:00:00' }))
   assert.equal(answer.status, 201)
   return answer.json()
@@ -265,7 +265,7 @@ interface Served {
   readonly pages: readonly string[]
 }
 
-async function serve(server: RunningServer, collection: string): Promise<Served> {
+async function serve(server: RunningProgram, collection: string): Promise<Served> {
   const pages: string[] = []
   let tag: string | null = null
   let path: string | undefined = `/api/${collection}?pageSize=5000`
@@ -279,12 +279,12 @@ async function serve(server: RunningServer, collection: string): Promise<Served>
   return { tag, pages }
 }
 
-async function all<T>(server: RunningServer, collection: string): Promise<readonly T[]> {
+async function all<T>(server: RunningProgram, collection: string): Promise<readonly T[]> {
   return (await serve(server, collection)).pages.flatMap((page) => JSON.parse(page) as T[])
 }
 
 /** Every collection, and the entity tags of the sensors and of the last readings. */
-async function everything(server: RunningServer) {
+async function everything(server: RunningProgram) {
   const names = (await (await server.fetch('/api')).json()) as string[]
   const collections = new Map<string, Served>()
   const tags = new Map<string, string | null>()

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { fetch, once, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort } from '../support/process.ts'
-import { json, runToEnd, startServer } from '../support/server.ts'
+import { json, runToEnd, startProgram } from '../support/server.ts'
 
 const packaged = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']
@@ -43,7 +43,7 @@ test('init writes a sample that can be served at once, and overwrites nothing', 
   assert.equal(code, 0)
   assert.match(stdout, /Wrote \S+\/db\.json/)
   const sample = await readFile(join(directory, 'db.json'), 'utf8')
-  const server = await startServer(t, {
+  const server = await startProgram(t, {
     directory,
     isBare: true,
     flags: ['db.json', '-w', '--port', '0', '--host', '127.0.0.1'],
@@ -68,7 +68,7 @@ test('init writes a sample that can be served at once, and overwrites nothing', 
 test('the first log line has the version, the files and the settings that differ from their defaults', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = [...ANY_PORT, 'db.json', '--Limits.PageSize', '7', '--Authentication.ApiKey', 'a secret']
-  const server = await startServer(t, { directory, isBare: true, flags })
+  const server = await startProgram(t, { directory, isBare: true, flags })
   const { version, node, file, journal, settings } = JSON.parse(server.stderr().split('\n')[0] ?? '') as Record<
     string,
     unknown
@@ -80,7 +80,7 @@ test('the first log line has the version, the files and the settings that differ
 })
 
 test('with Log.Format text the log has a line per request, and standard output shows the address of the pages', async (t) => {
-  const server = await startServer(t, { data: { posts: [] }, flags: ['--Log.Format', 'text'] })
+  const server = await startProgram(t, { data: { posts: [] }, flags: ['--Log.Format', 'text'] })
   assert.equal((await server.fetch('/api/posts?secret=1')).status, 200)
   await until('the request to be logged', () => /^\d\d:\d\d:\d\d GET \/api\/posts 200 \d+ ms$/m.test(server.stderr()))
   await until('the pages to be told', () => server.stdout().includes(`Pages    ${server.url}/\n`))
@@ -109,7 +109,7 @@ test('--static must name an existing directory, which is served before the packa
   assert.deepEqual(await readdir(directory), [])
   await mkdir(join(directory, 'public'))
   await writeFile(join(directory, 'public', 'index.html'), '<p>public</p>')
-  const server = await startServer(t, { directory, isBare: true, flags })
+  const server = await startProgram(t, { directory, isBare: true, flags })
   assert.equal(await (await server.fetch('/')).text(), '<p>public</p>')
   assert.equal((await server.fetch('/collections.html')).status, 200)
 })
@@ -129,7 +129,7 @@ test('an invalid schema is reported by name, with exit code 2; nothing is change
 test('a start without arguments copies the packaged sample and serves it as its data file', async (t) => {
   const directory = await temporaryDirectory(t)
   const sample = await readFile(packaged('data/sensors.json'), 'utf8')
-  const serve = () => startServer(t, { directory, isBare: true, flags: ANY_PORT })
+  const serve = () => startProgram(t, { directory, isBare: true, flags: ANY_PORT })
   const server = await serve()
   const file = join(directory, 'data', 'datastore.json')
   assert.equal(await readFile(file, 'utf8'), sample)
@@ -150,7 +150,7 @@ test('a start without arguments copies the packaged sample and serves it as its 
 test('a missing data file begins empty, in directories that are created', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = [...ANY_PORT, '--file', 'a/b/db.json', '--journal', 'c/d']
-  const server = await startServer(t, { directory, isBare: true, flags })
+  const server = await startProgram(t, { directory, isBare: true, flags })
   assert.deepEqual(await (await server.fetch('/api')).json(), [])
   assert.equal(await readFile(join(directory, 'a/b/db.json'), 'utf8'), '{}\n')
   assert.ok((await readdir(join(directory, 'c/d'))).includes('00000000000000000001.ndjson'))
@@ -160,7 +160,7 @@ test('settings come from flag, environment and the file of the working directory
   const directory = await temporaryDirectory(t)
   await writeFile(join(directory, 'appsettings.json'), '{"Api": {"UpsertOnPut": true}, "Limits": {"PageSize": 5}}')
   const env = { Api__ClientIdsOnPost: 'true', Limits__PageSize: '6' }
-  const server = await startServer(t, { directory, env, flags: ['--Limits.PageSize', '7'] })
+  const server = await startProgram(t, { directory, env, flags: ['--Limits.PageSize', '7'] })
   assert.equal((await server.fetch('/api/things/a', json('PUT', {}))).status, 201)
   assert.deepEqual(await (await server.fetch('/api/things', json('POST', { id: 'b' }))).json(), { id: 'b' })
   assert.equal((await server.fetch('/api/things?page=1&pageSize=7')).status, 200)
@@ -168,14 +168,14 @@ test('settings come from flag, environment and the file of the working directory
 })
 
 test('a time for whole requests that is shorter than that for their headers applies to both', async (t) => {
-  const server = await startServer(t, { data: { a: [] }, flags: ['--Limits.RequestSeconds', '10'] })
+  const server = await startProgram(t, { data: { a: [] }, flags: ['--Limits.RequestSeconds', '10'] })
   assert.equal((await server.fetch('/api/a')).status, 200)
 })
 
 test('one line lists the addresses with their ports, and every address serves the same', async (t) => {
   const directory = await temporaryDirectory(t)
   const urls = 'http://127.0.0.1:0;http://127.0.0.2:0;http://*:0'
-  const server = await startServer(t, { directory, isBare: true, flags: ['--file', 'db.json', '--urls', urls] })
+  const server = await startProgram(t, { directory, isBare: true, flags: ['--file', 'db.json', '--urls', urls] })
   const lines = server.stdout().split('\n')
   assert.equal(lines.length, 2)
   const [first = '', second = '', every = '', ...others] = lines[0]?.match(/http:\/\/\S+/g) ?? []
@@ -211,17 +211,17 @@ test('a port in use is reported with exit code 1, and the journal is free again'
   )
   assert.doesNotMatch(stderr, /\n\s+at /)
   assert.deepEqual(await readdir(directory), [], 'neither data file nor journal was begun')
-  const server = await startServer(t, { directory, isBare: true, flags: [...flags, `http://127.0.0.1:${port}`] })
+  const server = await startProgram(t, { directory, isBare: true, flags: [...flags, `http://127.0.0.1:${port}`] })
   assert.equal(server.url, `http://127.0.0.1:${port}`)
 })
 
 test('wwwroot of the working directory is served before the packaged pages', async (t) => {
-  const server = await startServer(t)
+  const server = await startProgram(t)
   assert.equal(await (await server.fetch('/')).text(), await readFile(packaged('wwwroot/collections.html'), 'utf8'))
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'wwwroot'))
   await writeFile(join(directory, 'wwwroot', 'index.html'), '<p>mine</p>')
-  const own = await startServer(t, { directory })
+  const own = await startProgram(t, { directory })
   assert.equal(await (await own.fetch('/')).text(), '<p>mine</p>')
 })
 
@@ -240,7 +240,7 @@ test('a data file that is a dangling symbolic link is created at its target', as
   const directory = await temporaryDirectory(t)
   await symlink('second.json', join(directory, 'db.json'))
   await symlink(join('real', 'target.json'), join(directory, 'second.json'))
-  const server = await startServer(t, { directory })
+  const server = await startProgram(t, { directory })
   assert.equal((await server.fetch('/api/things', json('POST', {}))).status, 201)
   assert.equal(await server.stop(), 0)
   for (const link of ['db.json', 'second.json']) assert.ok((await lstat(join(directory, link))).isSymbolicLink(), link)
@@ -263,7 +263,7 @@ test('created files are readable only by the owner, whatever the umask', async (
   const users = '[{"Username": "anna", "Password": "hers"}]'
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.Users', users]
   const schemes = ['--Authentication.AuthenticationType', 'basic,token']
-  const server = await startServer(t, {
+  const server = await startProgram(t, {
     directory,
     isBare: true,
     flags: [...ANY_PORT, '--file', 'made/db.json', ...flags, ...schemes],

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { once, within } from '../support/deadline.ts'
 import { openClosing, type RawConnection } from '../support/raw.ts'
 import { KOA_LINE } from '../support/requests.ts'
-import { ofOneServer, startServer } from '../support/server.ts'
+import { ofOneServer, startProgram } from '../support/server.ts'
 
 const HOST = 'Host: localhost\r\n'
 const OF_KOA = `${HOST}${KOA_LINE}\r\n`
@@ -46,7 +46,7 @@ const delayedBy = (ms: number) => [
 test('at SIGTERM a request that does not arrive gets 503 and is not executed, and one that has arrived is answered', {
   skip,
 }, async (t) => {
-  const server = await startServer(t, { data: { things: [{ id: 1 }] }, flags: delayedBy(4000) })
+  const server = await startProgram(t, { data: { things: [{ id: 1 }] }, flags: delayedBy(4000) })
   const opened: [string, RawConnection, readonly number[]][] = []
   for (const [name, [sent, ...statuses]] of Object.entries(INCOMPLETE)) {
     const connection = await openClosing(t, server.url)
@@ -85,7 +85,7 @@ test('at SIGTERM a request that does not arrive gets 503 and is not executed, an
 })
 
 test('a response that takes too long does not prevent the end of the server', { skip }, async (t) => {
-  const server = await startServer(t, { data: { things: [{ id: 1 }] }, flags: delayedBy(30_000) })
+  const server = await startProgram(t, { data: { things: [{ id: 1 }] }, flags: delayedBy(30_000) })
   const connection = await openClosing(t, server.url)
   connection.socket.write(get('/api/things/1'))
   assert.equal((await server.fetch('/nothing')).status, 404)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { once, within } from '../support/deadline.ts'
 import { openClosing, type RawConnection } from '../support/raw.ts'
-import { ofOneServer, startServer } from '../support/server.ts'
+import { ofOneServer, startProgram } from '../support/server.ts'
 
 const HOST = 'Host: localhost\r\n'
 const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\r\n`
@@ -13,7 +13,7 @@ const skip = ofOneServer('the connections are those of one server')
 test('at SIGTERM idle connections and event streams end, and half-sent requests may still arrive', {
   skip,
 }, async (t) => {
-  const server = await startServer(t, { data: { things: [] } })
+  const server = await startProgram(t, { data: { things: [] } })
   const open = async (sent: string): Promise<RawConnection> => {
     const connection = await openClosing(t, server.url)
     connection.socket.write(sent)
@@ -59,7 +59,7 @@ test('at SIGTERM idle connections and event streams end, and half-sent requests 
 
 test('responses that a client has not read yet are complete although the server ends', { skip }, async (t) => {
   const text = 'x'.repeat(1_000_000)
-  const server = await startServer(t, { data: { things: [{ id: 1, text }] } })
+  const server = await startProgram(t, { data: { things: [{ id: 1, text }] } })
   const count = 30
   const connection = await openClosing(t, server.url)
   connection.socket.pause()

@@ -6,7 +6,7 @@ import { agree, Follower } from '../support/follower.ts'
 import { randomFilters, randomItem } from '../support/queries.ts'
 import { Random, SEED } from '../support/random.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import { type RunningProgram, startProgram } from '../support/server.ts'
 
 const CLIENTS = Number(process.env.LIST_CLIENTS ?? 20)
 const KILLS = Number(process.env.LIST_KILLS ?? 1)
@@ -17,14 +17,14 @@ const COLLECTIONS = ['a', 'b', 'c']
 const FLAGS = ['--Api.UpsertOnPut', 'true']
 
 class Scene {
-  server: RunningServer
+  server: RunningProgram
   isOver = false
   written = 0
   cuts = 0
   readonly #t: TestContext
   readonly #random: Random
 
-  constructor(t: TestContext, server: RunningServer, random: Random) {
+  constructor(t: TestContext, server: RunningProgram, random: Random) {
     this.#t = t
     this.server = server
     this.#random = random
@@ -86,7 +86,7 @@ class Scene {
 test('live lists stay right while clients are disconnected and the server is killed under load', async (t) => {
   const random = new Random(SEED)
   const data = { a: [{ id: 0, n: 1 }], b: [{ id: 0, n: 2 }], c: [] }
-  const scene = new Scene(t, await startServer(t, { data, flags: FLAGS }), random)
+  const scene = new Scene(t, await startProgram(t, { data, flags: FLAGS }), random)
   const followers = Array.from({ length: CLIENTS }, () => {
     return new Follower({ collection: random.pick(COLLECTIONS), query: randomFilters(random) })
   })
@@ -95,7 +95,7 @@ test('live lists stay right while clients are disconnected and the server is kil
   for (let kills = 0; kills < KILLS; kills++) {
     await scene.goOn(random.integer(1000))
     await scene.server.stop('SIGKILL')
-    scene.server = await startServer(t, { directory: scene.server.directory, flags: FLAGS })
+    scene.server = await startProgram(t, { directory: scene.server.directory, flags: FLAGS })
   }
   await scene.goOn(0)
   scene.isOver = true

@@ -5,7 +5,7 @@ import { after, type TestContext, test } from 'node:test'
 import { until, within } from '../support/deadline.ts'
 import { type Listener, plainSocket, socketIo, type Updated } from '../support/listeners.ts'
 import { headOf } from '../support/requests.ts'
-import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
+import { json, ofOneServer, type RunningServer, startProgram, startServer } from '../support/server.ts'
 
 const MAC = 'F4:A5:74:89:16:57'
 const DATA = {
@@ -17,7 +17,7 @@ const DATA = {
 const FLAGS = ['--Api.UpsertOnPut', 'true']
 
 /** The server of all tests that do not stop it. */
-const server = await startServer({ after }, { data: DATA, flags: FLAGS })
+const server = await startProgram({ after }, { data: DATA, flags: FLAGS })
 
 /** One listener of each kind. */
 async function listened(t: TestContext): Promise<readonly Listener[]> {
@@ -200,7 +200,7 @@ test('notifications of many writers arrive in the order of the journal, none mis
 test('a notified write survives a kill at that moment', {
   skip: ofOneServer('one of three is killed, and another one goes on: see test/cluster/kills.long.test.ts'),
 }, async (t) => {
-  const server = await startServer(t, { data: DATA, flags: FLAGS })
+  const server = await startProgram(t, { data: DATA, flags: FLAGS })
   const listener = await plainSocket(t, server.url)
   let toldLast: Updated | undefined
   listener.onTold((updated) => {
@@ -212,7 +212,7 @@ test('a notified write survives a kill at that moment', {
   const writes = Array.from({ length: 200 }, () => server.fetch('/api/many', json('POST', {})).catch(() => undefined))
   const { position } = await until('the notification of item 20', () => toldLast)
   await Promise.all(writes)
-  const again = await startServer(t, { directory: server.directory, flags: FLAGS })
+  const again = await startProgram(t, { directory: server.directory, flags: FLAGS })
   assert.equal((await again.fetch('/api/many/20')).status, 200)
   const event = (await (await again.fetch(`/events/${position}`)).json()) as { id: number }
   assert.equal(event.id, 20)

@@ -20,7 +20,7 @@ import { agree, Follower, type Item } from '../support/follower.ts'
 import { eachAt } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningProgram, startProgram } from '../support/server.ts'
 
 const QUERIES = [
   '',
@@ -43,7 +43,7 @@ function randomItem(random: Random): Item {
   }
 }
 
-async function write(server: RunningServer, random: Random): Promise<void> {
+async function write(server: RunningProgram, random: Random): Promise<void> {
   const collection = random.pick(['a', 'b'])
   const path = `/api/${collection}/${random.integer(12)}`
   const kind = random.integer(10)
@@ -58,7 +58,7 @@ const ROUNDS = Number(process.env.SUBSCRIPTION_ROUNDS ?? 1)
 
 describe('subscriptions over Socket.IO', async () => {
   /** The server of most tests, each of which has its own collections. */
-  const shared = await startServer(
+  const shared = await startProgram(
     { after },
     {
       data: {
@@ -97,7 +97,7 @@ describe('subscriptions over Socket.IO', async () => {
 
   test('filters of the event time take absolute times only', async (t) => {
     const flags = ['--Collections', '{"readings":{"Time":"at"}}']
-    const server = await startServer(t, { data: { readings: [{ id: 1, at: '2026-01-01' }] }, flags })
+    const server = await startProgram(t, { data: { readings: [{ id: 1, at: '2026-01-01' }] }, flags })
     for (const [query, why] of [
       ['at_gte=now-1h', /no time relative to now/],
       ['at_lt=now', /no time relative to now/],
@@ -117,7 +117,7 @@ describe('subscriptions over Socket.IO', async () => {
   test('lists stay right through writes, lost connections and restarts', async (t) => {
     const random = new Random(SEED)
     const flags = ['--Api.UpsertOnPut', 'true']
-    let server = await startServer(t, { data: { a: [{ id: 0, n: 1 }], b: [] }, flags })
+    let server = await startProgram(t, { data: { a: [{ id: 0, n: 1 }], b: [] }, flags })
     const followers = Array.from({ length: 24 }, (_, index) => {
       return new Follower({ collection: random.pick(['a', 'b']), query: QUERIES[index % QUERIES.length] as string })
     })
@@ -133,7 +133,7 @@ describe('subscriptions over Socket.IO', async () => {
         }
       }
       await server.stop(random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
-      server = await startServer(t, { directory: server.directory, flags })
+      server = await startProgram(t, { directory: server.directory, flags })
       await Promise.all(Array.from({ length: 8 }, () => write(server, random)))
       await Promise.all(followers.map((follower) => follower.connect(t, server.url)))
       for (const follower of followers) await agree(server, follower, `SEED=${SEED}, round ${round}`)
@@ -184,7 +184,7 @@ describe('subscriptions over Socket.IO', async () => {
 
   test('too many items are rejected with the position from which to read pages and resume', async (t) => {
     const data = { a: Array.from({ length: 20 }, (_, id) => ({ id })) }
-    const server = await startServer(t, { data, flags: ['--Limits.SubscriptionItems', '10'] })
+    const server = await startProgram(t, { data, flags: ['--Limits.SubscriptionItems', '10'] })
     const follower = new Follower({ collection: 'a' })
     const answered = await follower.connect(t, server.url)
     assert.ok('error' in answered && answered.error === 'TooLarge')
@@ -203,7 +203,7 @@ describe('subscriptions over Socket.IO', async () => {
 
   test('items of more than 2^22 characters are rejected, as one message would be encoded at once', async (t) => {
     const data = { a: Array.from({ length: 5 }, (_, id) => ({ id, text: 'x'.repeat(1_000_000) })) }
-    const server = await startServer(t, { data })
+    const server = await startProgram(t, { data })
     const all = await new Follower({ collection: 'a' }).connect(t, server.url)
     assert.ok('error' in all && all.error === 'TooLarge' && all.position !== undefined)
     const some = await new Follower({ collection: 'a', query: 'id_lt=4' }).connect(t, server.url)
@@ -212,7 +212,7 @@ describe('subscriptions over Socket.IO', async () => {
 
   test('a client that missed more than ten times the items of a subscription is reset, and never costs more memory', async (t) => {
     const data = { a: [], many: Array.from({ length: 21 }, (_, id) => ({ id })) }
-    const server = await startServer(t, { data, flags: ['--Limits.SubscriptionItems', '2'] })
+    const server = await startProgram(t, { data, flags: ['--Limits.SubscriptionItems', '2'] })
     const { journal } = (await (await server.fetch('/health')).json()) as { journal: { id: string } }
     const many = new Follower({ collection: 'many', after: 1, journal: journal.id })
     const refused = await many.connect(t, server.url)

@@ -6,12 +6,12 @@ import { WebSocket } from 'ws'
 import { each, once, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { headOf } from '../support/requests.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 const DATA = { numbers: [{ id: 7 }] }
 
 /** The server of all tests except those that edit its data file; the last one stops it. */
-const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
+const server = await startProgram({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
 
 test('a WebSocket on another path than /ws and /socket.io/ is rejected, and its connection closed', async (t) => {
   const paths = [
@@ -149,7 +149,7 @@ test('a client that never reads is disconnected, and delays no notification of o
 })
 
 test('an edit of many items reaches all clients, who had no chance to read in between', async (t) => {
-  const server = await startServer(t, { data: { numbers: [] } })
+  const server = await startProgram(t, { data: { numbers: [] } })
   const listeners = [
     await socketIo(t, server.url),
     await socketIo(t, server.url, 'polling'),

@@ -3,7 +3,7 @@ import { cpSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, runToEnd, startServer } from '../support/server.ts'
+import { json, runToEnd, startProgram } from '../support/server.ts'
 import { checkServed } from './service.ts'
 
 const STORE = 'db.journal/store/store.mdb'
@@ -16,7 +16,7 @@ function run(t: TestContext, directory: string, command: string, ...flags: strin
 test('compact shrinks a store that has grown, a server starts with it, and it is rejected while one runs', async (t) => {
   const directory = await temporaryDirectory(t)
   const a = Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(400) }))
-  let server = await startServer(t, { directory, data: { a, b: [] } })
+  let server = await startProgram(t, { directory, data: { a, b: [] } })
   await server.fetch('/api/b', json('POST', {}))
   const refused = await run(t, directory, 'compact')
   assert.equal(refused.code, 1)
@@ -42,7 +42,7 @@ test('compact shrinks a store that has grown, a server starts with it, and it is
 
   const verified = await run(t, directory, 'verify', '--store')
   assert.equal(verified.code, 0, verified.stdout + verified.stderr)
-  server = await startServer(t, { directory })
+  server = await startProgram(t, { directory })
   assert.doesNotMatch(server.stderr(), /built again/)
   assert.deepEqual(await checkServed(server.url, 'after'), expected)
   assert.equal((await server.fetch('/api/b', json('POST', {}))).status, 201)
@@ -50,12 +50,12 @@ test('compact shrinks a store that has grown, a server starts with it, and it is
 
 test('a journal that was set back is rejected with exit code 1, and served when accepted', async (t) => {
   const directory = await temporaryDirectory(t)
-  let server = await startServer(t, { directory, data: { a: [{ id: 0 }] } })
+  let server = await startProgram(t, { directory, data: { a: [{ id: 0 }] } })
   await server.fetch('/api/a', json('POST', { n: 1 }))
   assert.equal(await server.stop(), 0)
   const older = join(await temporaryDirectory(t), 'older')
   cpSync(directory, older, { recursive: true, preserveTimestamps: true })
-  server = await startServer(t, { directory })
+  server = await startProgram(t, { directory })
   for (let n = 2; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))
   assert.equal(await server.stop(), 0)
   const [segment] = readdirSync(join(directory, 'db.journal')).filter((name) => name.endsWith('.ndjson'))
@@ -75,7 +75,7 @@ test('a journal that was set back is rejected with exit code 1, and served when 
   }
   // The data file would be taken in as an edit.
   cpSync(join(older, 'db.json'), join(directory, 'db.json'))
-  server = await startServer(t, { directory, flags: ['--accept-journal'] })
+  server = await startProgram(t, { directory, flags: ['--accept-journal'] })
   const served = await checkServed(server.url, 'accepted')
   assert.equal(served.get('a')?.size, 2)
   assert.equal((await server.fetch('/api/a', json('POST', { n: 9 }))).status, 201)
@@ -86,24 +86,24 @@ test('a journal that was set back is rejected with exit code 1, and served when 
 
 test('a store that was set back to an older copy catches up, and one of another journal is rejected', async (t) => {
   const directory = await temporaryDirectory(t)
-  let server = await startServer(t, { directory, data: { a: [{ id: 0 }] } })
+  let server = await startProgram(t, { directory, data: { a: [{ id: 0 }] } })
   assert.equal(await server.stop(), 0)
   const older = join(await temporaryDirectory(t), 'older')
   cpSync(directory, older, { recursive: true, preserveTimestamps: true })
-  server = await startServer(t, { directory })
+  server = await startProgram(t, { directory })
   for (let n = 1; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))
   assert.equal(await server.stop(), 0)
   cpSync(join(older, 'db.journal/store'), join(directory, 'db.journal/store'), {
     recursive: true,
     preserveTimestamps: true,
   })
-  server = await startServer(t, { directory })
+  server = await startProgram(t, { directory })
   assert.doesNotMatch(server.stderr(), /built again/)
   assert.equal((await checkServed(server.url, 'set back')).get('a')?.size, 5)
   assert.equal(await server.stop(), 0)
 
   const other = await temporaryDirectory(t)
-  server = await startServer(t, { directory: other, data: { a: [{ id: 'other' }] } })
+  server = await startProgram(t, { directory: other, data: { a: [{ id: 'other' }] } })
   assert.equal(await server.stop(), 0)
   cpSync(join(other, 'db.journal/store'), join(directory, 'db.journal/store'), {
     recursive: true,
@@ -112,6 +112,6 @@ test('a store that was set back to an older copy catches up, and one of another 
   const refused = await runToEnd(t, directory, ['--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0'])
   assert.equal(refused.code, 1)
   assert.match(refused.stderr, /was built from the journal .*, and this one is .*--accept-journal/)
-  server = await startServer(t, { directory, flags: ['--accept-journal'] })
+  server = await startProgram(t, { directory, flags: ['--accept-journal'] })
   assert.equal((await checkServed(server.url, 'accepted')).get('a')?.size, 5)
 })

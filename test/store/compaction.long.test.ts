@@ -7,7 +7,7 @@ import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startProbed } from '../support/probe.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
+import { json, ofOneServer, runToEnd, startProgram } from '../support/server.ts'
 import { ALL_DAY, FLAGS, grownStore, isCompacted } from './grown-store.ts'
 import { checkServed } from './service.ts'
 
@@ -72,7 +72,7 @@ test('a store that has grown is compacted under writes', { skip }, async (t) => 
   await until('the server to end', () => server.process.exitCode !== null)
   assert.equal(server.process.exitCode, 0, server.stderr())
   await verify(t, directory, 'compacted')
-  const again = await startServer(t, { directory, flags: FLAGS })
+  const again = await startProgram(t, { directory, flags: FLAGS })
   assert.doesNotMatch(again.stderr(), /built again/)
   assert.deepEqual(await checkServed(again.url, 'started again'), expected)
   assert.equal(await again.stop(), 0, again.stderr())
@@ -88,7 +88,7 @@ test('killed during a compaction of the store, it starts with the store as it is
     const context = `SEED=${SEED}, kill ${kill}`
     const directory = join(await temporaryDirectory(t), 'killed')
     cpSync(template, directory, { recursive: true, preserveTimestamps: true })
-    const server = await startServer(t, { directory, flags: [...FLAGS, ...ALL_DAY] })
+    const server = await startProgram(t, { directory, flags: [...FLAGS, ...ALL_DAY] })
     const writers = keys()
     const writing = writers.map((own) => write(server.url, own, random, () => false))
     await until('the compaction to begin', () => existsSync(join(directory, COMPACT)) || isCompacted(server.stderr()))
@@ -97,7 +97,7 @@ test('killed during a compaction of the store, it starts with the store as it is
     await server.stop('SIGKILL')
     await Promise.all(writing)
 
-    const again = await startServer(t, { directory, flags: FLAGS })
+    const again = await startProgram(t, { directory, flags: FLAGS })
     assert.doesNotMatch(again.stderr(), /built again/, context)
     const { a } = Object.fromEntries(await checkServed(again.url, context))
     for (const [key, n] of writers.flatMap(({ acknowledged }) => [...acknowledged])) {

@@ -6,7 +6,8 @@ import { recollect } from '../cli/recollect.ts'
 import { fetch } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, spawnServer, startServer, storeBuilt } from '../support/server.ts'
+import { json, spawnServer, startProgram } from '../support/server.ts'
+import { storeBuilt } from '../support/store-built.ts'
 import { checkServed, type Items } from './service.ts'
 
 const DAMAGES = Number(process.env.STORE_DAMAGES ?? 8)
@@ -25,7 +26,7 @@ async function lived(t: TestContext): Promise<{ readonly directory: string; read
   const directory = await temporaryDirectory(t)
   const a = Array.from({ length: ITEMS }, (_, id) => ({ id, n: id % 100, text: 'x'.repeat(id % 300) }))
   const b = Array.from({ length: NAMED }, (_, id) => ({ id: `k${id}`, n: id }))
-  const server = await startServer(t, { directory, flags: FLAGS, data: { a, b } })
+  const server = await startProgram(t, { directory, flags: FLAGS, data: { a, b } })
   for (let write = 0; write < 100; write++) {
     const path = `/api/a/${(write * 13) % ITEMS}`
     await server.fetch(path, write % 5 === 0 ? { method: 'DELETE' } : json('PUT', { n: write }))

@@ -14,7 +14,8 @@ import { until } from '../support/deadline.ts'
 import { fill, mountSmallDisk } from '../support/directory.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, ofOneServer, type RunningServer, startServer, storeBuilt } from '../support/server.ts'
+import { json, ofOneServer, type RunningProgram, startProgram } from '../support/server.ts'
+import { storeBuilt } from '../support/store-built.ts'
 
 const ROUNDS = Number(process.env.STORE_DISK_ROUNDS ?? 2)
 const KIB = 8000
@@ -151,7 +152,7 @@ interface OnSmallDisk {
   readonly directory: string
   readonly store: string
   readonly file: string
-  start(): Promise<RunningServer>
+  start(): Promise<RunningProgram>
   fillDisk(): Promise<void>
   freeDisk(): Promise<void>
 }
@@ -167,7 +168,7 @@ async function onSmallDisk(t: TestContext, work: (disk: OnSmallDisk) => Promise<
       directory,
       store: join(directory, 'db.journal', 'store'),
       file: join(directory, 'db.json'),
-      start: () => startServer(t, { directory, data }),
+      start: () => startProgram(t, { directory, data }),
       fillDisk: () => fill(filler),
       freeDisk: () => rm(filler),
     })
@@ -176,15 +177,15 @@ async function onSmallDisk(t: TestContext, work: (disk: OnSmallDisk) => Promise<
   }
 }
 
-async function healthOf(server: RunningServer): Promise<Health> {
+async function healthOf(server: RunningProgram): Promise<Health> {
   return (await (await server.fetch('/health')).json()) as Health
 }
 
-async function post(server: RunningServer): Promise<number> {
+async function post(server: RunningProgram): Promise<number> {
   return (await server.fetch('/api/a', json('POST', { n: 1 }))).status
 }
 
-async function countOf(server: RunningServer): Promise<number> {
+async function countOf(server: RunningProgram): Promise<number> {
   const answer = await server.fetch('/api/a?take=1')
   assert.equal(answer.status, 200)
   await answer.arrayBuffer()
@@ -192,7 +193,7 @@ async function countOf(server: RunningServer): Promise<number> {
 }
 
 /** The promises while the store has no space for the records of the journal. */
-async function checkFull(server: RunningServer): Promise<void> {
+async function checkFull(server: RunningProgram): Promise<void> {
   const health = await until('the store to be full', async () => {
     const found = await healthOf(server)
     return found.store.state === 'full' && found
@@ -201,7 +202,7 @@ async function checkFull(server: RunningServer): Promise<void> {
   assert.deepEqual([api.status, events.status, health.status], [503, 200, 'unavailable'])
 }
 
-async function allIsWell(server: RunningServer, items: number): Promise<void> {
+async function allIsWell(server: RunningProgram, items: number): Promise<void> {
   await until('all to be well', async () => (await healthOf(server)).status === 'ok')
   assert.equal(await countOf(server), items)
   assert.equal(await post(server), 201)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, startProgram } from '../support/server.ts'
 
 export const FLAGS = ['--Api.UpsertOnPut', 'true']
 export const ALL_DAY = ['--Store.CompactAt', '00:00-24:00']
@@ -11,7 +11,7 @@ const REMOVED = 40
 export async function grownStore(t: Scope, items: number): Promise<string> {
   const directory = await temporaryDirectory(t)
   const a = Array.from({ length: items }, (_, id) => ({ id, n: 0, text: 'x'.repeat(id % 300) }))
-  const server = await startServer(t, { directory, flags: FLAGS, data: { a, b: [] } })
+  const server = await startProgram(t, { directory, flags: FLAGS, data: { a, b: [] } })
   const long = 'x'.repeat(1_000_000)
   for (let key = 0; key < REMOVED; key++) await server.fetch(`/api/b/k${key}`, json('PUT', { long }))
   for (let key = 0; key < REMOVED; key++) await server.fetch(`/api/b/k${key}`, { method: 'DELETE' })

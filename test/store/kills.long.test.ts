@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, type RunningServer, runToEnd, spawnServer, startServer } from '../support/server.ts'
+import { json, type RunningProgram, runToEnd, spawnServer, startProgram } from '../support/server.ts'
 import { checkServed, type Items } from './service.ts'
 
 const KILLS = Number(process.env.STORE_KILLS ?? 3)
@@ -65,7 +65,7 @@ test('killed while a large edit is stored, it serves all of the edit or nothing,
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const states = new Set<string>()
-  let server = await startServer(t, { directory, flags: FLAGS, data: first() })
+  let server = await startProgram(t, { directory, flags: FLAGS, data: first() })
   await built(server)
   let whole = 0
   for (let kill = 0; kill < KILLS; kill++) {
@@ -81,7 +81,7 @@ test('killed while a large edit is stored, it serves all of the edit or nothing,
     await Promise.all([writing, reload])
     if (random.chance(0.7)) await verify(t, directory, context)
 
-    server = await startServer(t, { directory, flags: FLAGS })
+    server = await startProgram(t, { directory, flags: FLAGS })
     await built(server)
     const after = await checkServed(server.url, context)
     const wanted = itemsOf(edited.a ?? [])
@@ -104,7 +104,7 @@ test('killed while a large edit is stored, it serves all of the edit or nothing,
 test('killed while the store is built, it continues the build from there, with the right result', async (t) => {
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
-  let server = await startServer(t, { directory, flags: FLAGS, data: first() })
+  let server = await startProgram(t, { directory, flags: FLAGS, data: first() })
   await built(server)
   for (let time = 0; time < 3; time++) {
     await editedFile(server, random)
@@ -122,7 +122,7 @@ test('killed while the store is built, it continues the build from there, with t
       begun.process.kill('SIGKILL')
       assert.equal((await begun.ended()).signal, 'SIGKILL', begun.stderr())
     }
-    server = await startServer(t, { directory, flags: FLAGS })
+    server = await startProgram(t, { directory, flags: FLAGS })
     await built(server)
     const after = await checkServed(server.url, context)
     assert.equal(jsonOf(after), jsonOf(expected), context)
@@ -131,12 +131,12 @@ test('killed while the store is built, it continues the build from there, with t
   }
 })
 
-async function built(server: RunningServer): Promise<void> {
+async function built(server: RunningProgram): Promise<void> {
   await until('the store to be built', async () => (await server.fetch('/api/a?skip=0&take=1')).status === 200)
 }
 
 /** Resolves when some of a large write, at least so many events or all, is in the store. */
-async function untilStoreMoves(server: RunningServer, events: number): Promise<void> {
+async function untilStoreMoves(server: RunningProgram, events: number): Promise<void> {
   const position = async (): Promise<number> =>
     ((await (await server.fetch('/health')).json()) as { store: { position: number } }).store.position
   const before = await position()
@@ -145,7 +145,7 @@ async function untilStoreMoves(server: RunningServer, events: number): Promise<v
 }
 
 /** Edits the data file after it was written; resolves with what it holds then. */
-async function editedFile(server: RunningServer, random: Random): Promise<Edited> {
+async function editedFile(server: RunningProgram, random: Random): Promise<Edited> {
   await until('the data file to be written', async () => {
     return (await server.fetch('/admin/snapshot', { method: 'POST' })).ok
   })

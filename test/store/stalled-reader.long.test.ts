@@ -4,7 +4,7 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { once, within } from '../support/deadline.ts'
-import { ofOneServer, type RunningServer, startServer } from '../support/server.ts'
+import { ofOneServer, type RunningProgram, startProgram } from '../support/server.ts'
 
 const ITEMS = 2500
 const BYTES = 12_000
@@ -24,7 +24,7 @@ async function read(answer: IncomingMessage): Promise<string> {
   return Buffer.concat(await within('the end of a response', answer.toArray())).toString()
 }
 
-async function changeAll(server: RunningServer, agent: Agent, n: number): Promise<void> {
+async function changeAll(server: RunningProgram, agent: Agent, n: number): Promise<void> {
   const keys = Array.from({ length: ITEMS }, (_, key) => key)
   const body = JSON.stringify({ n, text: 'x'.repeat(BYTES) })
   const headers = { 'Content-Type': 'application/json' }
@@ -44,7 +44,7 @@ test('clients that do not read large responses do not make the store grow while 
   skip: ofOneServer('it is about the store of one process'),
 }, async (t) => {
   const a = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(BYTES) }))
-  const server = await startServer(t, { flags: FLAGS, data: { a } })
+  const server = await startProgram(t, { flags: FLAGS, data: { a } })
   const agent = new Agent({ keepAlive: true })
   t.after(() => agent.destroy())
   const bytes = (): number => statSync(join(server.directory, 'db.journal/store/store.mdb')).size

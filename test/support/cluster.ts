@@ -9,7 +9,7 @@ import type { Files } from '../../src/files/files.ts'
 import { until } from './deadline.ts'
 import type { Scope } from './directory.ts'
 import { type NatsServer, startNats } from './nats.ts'
-import { type RunningServer, startServer } from './server.ts'
+import { type RunningProgram, startProgram } from './server.ts'
 
 export const SILENT = pino({ level: 'silent' })
 
@@ -58,10 +58,10 @@ export async function openClusterJournal(
 
 export interface RunningCluster {
   readonly nats: readonly NatsServer[]
-  readonly nodes: RunningServer[]
+  readonly nodes: RunningProgram[]
   readonly flags: readonly string[]
   /** Starts a node on a directory of its own, or on one that a node had before. */
-  start(directory?: string): Promise<RunningServer>
+  start(directory?: string): Promise<RunningProgram>
 }
 
 export interface ClusterOptions {
@@ -94,11 +94,11 @@ export async function startCluster(t: Scope, options: ClusterOptions = {}): Prom
     '120',
     ...(options.flags ?? []),
   ]
-  const started: RunningServer[] = []
+  const started: RunningProgram[] = []
   let count = 0
-  const start = async (directory?: string): Promise<RunningServer> => {
+  const start = async (directory?: string): Promise<RunningProgram> => {
     const urls = options.urls?.(count++) ?? nats.map(({ url }) => url)
-    const server = await startServer(t, {
+    const server = await startProgram(t, {
       ...(directory === undefined ? {} : { directory }),
       ...(started.length === 0 && data !== undefined ? { data } : {}),
       ...(options.env && { env: options.env }),
@@ -127,14 +127,14 @@ export interface ClusterHealth {
   readonly store?: { readonly state: string; readonly position: number }
 }
 
-export async function healthOf(server: RunningServer): Promise<ClusterHealth> {
+export async function healthOf(server: RunningProgram): Promise<ClusterHealth> {
   return (await (await server.fetch('/health')).json()) as ClusterHealth
 }
 
 /** The leader, and the others. */
 export async function rolesOf(
-  nodes: readonly RunningServer[],
-): Promise<{ readonly leader: RunningServer; readonly followers: readonly RunningServer[] }> {
+  nodes: readonly RunningProgram[],
+): Promise<{ readonly leader: RunningProgram; readonly followers: readonly RunningProgram[] }> {
   return until('a node leads', async () => {
     // A connection that was kept alive may have come to its end just now.
     const healths = await Promise.all(nodes.map((node) => healthOf(node).catch(() => undefined)))

@@ -16,6 +16,8 @@ import { fetch, once, until } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { type RunningProcess, startProcess } from './process.ts'
 import { send } from './requests.ts'
+import { startHere } from './service.ts'
+import { storeBuilt } from './store-built.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
@@ -24,16 +26,24 @@ export const SAMPLE: Readonly<Record<string, unknown>> = JSON.parse(
   readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'),
 )
 
-/** A server in a process of its own, as a user runs it. */
+/** A server, as its clients see it. */
 export interface RunningServer {
   readonly url: string
   readonly directory: string
   /** The data file. */
   readonly file: string
+  /** The lines of its log. */
+  readonly log: () => string
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  /** Ends it as SIGTERM does, and waits for its end. Resolves with the exit code. */
+  stop(): Promise<number | null>
+}
+
+/** A server in a process of its own, as a user runs it. */
+export interface RunningProgram extends RunningServer {
   readonly process: ChildProcess
   readonly stdout: () => string
   readonly stderr: () => string
-  fetch(path: string, init?: RequestInit): Promise<Response>
   /** Ends the process with a signal and waits for its end. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
@@ -44,16 +54,29 @@ export interface ServerOptions {
   /** Written to the data file unless that exists. */
   readonly data?: unknown
   readonly flags?: readonly string[]
+}
+
+interface ProgramOptions extends ServerOptions {
   /** No flags but the given ones; the data file and the address are the program's own choice. */
   readonly isBare?: boolean
   readonly env?: NodeJS.ProcessEnv
 }
 
 /**
+ * Starts the service on a free port, in the test's own process: that takes a tenth of the time of the program. It ends
+ * with the test. Where TEST_CLUSTER names NATS servers, the program is started on them as by `startProgram`.
+ */
+export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {
+  if (process.env.TEST_CLUSTER !== undefined) return startProgram(t, options)
+  const { log, ...server } = await startHere(t, options)
+  return { ...server, log: () => log.join('') }
+}
+
+/**
  * Starts the built program on a free port; it ends with the test. Where TEST_CLUSTER names NATS servers, what is
  * started is three nodes on them, which look like one server.
  */
-export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {
+export async function startProgram(t: Scope, options: ProgramOptions = {}): Promise<RunningProgram> {
   const directory = options.directory ?? (await temporaryDirectory(t))
   const { TEST_CLUSTER: servers } = process.env
   if (servers === undefined) return startOne(t, { ...options, directory })
@@ -65,7 +88,7 @@ export function ofOneServer(why: string): string | false {
   return process.env.TEST_CLUSTER === undefined ? false : why
 }
 
-async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer> {
+async function startOne(t: Scope, options: ProgramOptions): Promise<RunningProgram> {
   const directory = options.directory ?? (await temporaryDirectory(t))
   await mkdir(directory, { recursive: true })
   const file = join(directory, 'db.json')
@@ -82,6 +105,7 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
     process,
     stdout,
     stderr,
+    log: stderr,
     fetch: (path, init) => fetch(url + path, init),
     async stop(signal = 'SIGTERM') {
       process.kill(signal)
@@ -90,26 +114,13 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
   }
 }
 
-/** Waits until the server has started, or ended: it may listen before, and answers 503 until then. */
-export async function storeBuilt(url: string): Promise<void> {
-  await until(`the store of ${url}`, async () => {
-    const health = await fetch(`${url}/health`).then(
-      (response) => response.text(),
-      () => '',
-    )
-    // After the store, the data file is imported. On a full disk the start waits, and tests of that go on.
-    const isStarting = health.includes('"status":"unavailable"') && health.includes('"writable":true')
-    return !health.includes('"state":"building"') && (!isStarting || health.includes('"state":"full"'))
-  })
-}
-
 /** A server that may end at any moment, even before it listens. */
 export interface SpawnedServer extends RunningProcess {
   /** Waits for its address; undefined when it ends before it listens. */
   listening(): Promise<string | undefined>
 }
 
-interface SpawnOptions extends Pick<ServerOptions, 'flags' | 'isBare' | 'env'> {
+interface SpawnOptions extends Pick<ProgramOptions, 'flags' | 'isBare' | 'env'> {
   /** A command that runs Node, such as strace with its flags. */
   readonly under?: readonly string[]
   /** Whether the test writes to its standard input. */
@@ -155,7 +166,7 @@ export function json(method: string, body: unknown, headers: Record<string, stri
 const OTHERS = ['second', 'third']
 
 /** A cluster that looks like one server, so that any test can run against it. */
-type StartOne = (t: Scope, options: ServerOptions) => Promise<RunningServer>
+type StartOne = (t: Scope, options: ProgramOptions) => Promise<RunningProgram>
 
 /**
  * Three nodes on the NATS servers that the environment names, and in front of them something that sends each request
@@ -163,10 +174,10 @@ type StartOne = (t: Scope, options: ServerOptions) => Promise<RunningServer>
  */
 async function startClusterServer(
   t: Scope,
-  options: ServerOptions & { readonly directory: string },
+  options: ProgramOptions & { readonly directory: string },
   servers: string,
   startOne: StartOne,
-): Promise<RunningServer> {
+): Promise<RunningProgram> {
   const { directory } = options
   const stream = `test-${createHash('sha256').update(directory).digest('hex').slice(0, 16)}`
   const flags = [
@@ -191,10 +202,12 @@ async function startClusterServer(
   )
   const nodes = [first, ...others]
   const front = await startFront(t, nodes)
+  const logs = (): string => nodes.map((node) => node.stderr()).join('')
   return {
     ...first,
     url: front.url,
-    stderr: () => nodes.map((node) => node.stderr()).join(''),
+    stderr: logs,
+    log: logs,
     fetch: (path, init) => fetch(front.url + path, init),
     async stop(signal) {
       // The others first: none of them is to take over.
@@ -213,7 +226,7 @@ async function deployTo(directory: string, from: string): Promise<void> {
   if (existsSync(own) && !existsSync(its)) await symlink(own, its)
 }
 
-function envOf({ env }: ServerOptions): Pick<ServerOptions, 'env'> {
+function envOf({ env }: ProgramOptions): Pick<ProgramOptions, 'env'> {
   return env === undefined ? {} : { env }
 }
 

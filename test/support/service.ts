@@ -1,9 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { mock } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import type Router from '@koa/router'
 import type { Middleware } from 'koa'
 import Koa from 'koa'
@@ -12,15 +10,13 @@ import { parseInvocation } from '../../src/cli/invocation.ts'
 import { CLUSTER } from '../../src/cluster/cluster.ts'
 import type { RemoteJournal } from '../../src/engine/remote-journal.ts'
 import type { Files } from '../../src/files/files.ts'
-import { nodeFiles } from '../../src/files/node-files.ts'
 import { MemoryBudget } from '../../src/runtime/memory.ts'
+import { packaged, platformDependencies, staticFilesOf } from '../../src/server/platform.ts'
 import { start } from '../../src/server/service.ts'
 import { authentication } from './authentication.ts'
-import { within } from './deadline.ts'
+import { fetch, within } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
-import { storeBuilt } from './server.ts'
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+import { storeBuilt } from './store-built.ts'
 
 /** The whole service within the test's own process, where what it does to the language itself can be seen. */
 export interface OwnService {
@@ -32,6 +28,9 @@ export interface OwnService {
   readonly log: readonly string[]
   /** The errors that would have ended the process. */
   readonly failures: readonly unknown[]
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  /** Ends it as SIGTERM does. Resolves with the exit code that the program would have. */
+  stop(): Promise<0>
 }
 
 export interface OwnServiceOptions {
@@ -43,7 +42,7 @@ export interface OwnServiceOptions {
   readonly elapsedMs?: () => number
   /** Its file system; default: the machine's. */
   readonly files?: Files
-  /** Its `wwwroot`; default: none. */
+  /** Its static files; default: those that the flags or its directory have. */
   readonly wwwroot?: string
   /** Default: none. */
   readonly middleware?: readonly Middleware[]
@@ -61,15 +60,16 @@ export interface OwnServiceOptions {
 export async function startHere(t: Scope, options: OwnServiceOptions = {}): Promise<OwnService> {
   const ends: (() => Promise<unknown>)[] = []
   const directory = options.directory ?? (await temporaryDirectory({ after: (end) => void ends.push(end) }))
+  await mkdir(directory, { recursive: true })
   const file = join(directory, 'db.json')
-  if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
+  if (options.data !== undefined && !existsSync(file)) await writeFile(file, JSON.stringify(options.data))
   const { remoteJournal = CLUSTER } = options
   const readSettings = () => {
     const invoked = parseInvocation({
       argv: ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
       env: {},
       absolute: (path) => resolve(directory, path),
-      packagedSettings: 'none',
+      packagedSettings: packaged('appsettings.json'),
       remoteJournal,
       readText: (path) => (existsSync(path) ? readFileSync(path, 'utf8') : undefined),
     })
@@ -79,36 +79,34 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const settings = readSettings()
   const log: string[] = []
   const failures: unknown[] = []
-  const service = await start(settings, {
+  const platform = platformDependencies({
+    log: pino({ level: settings.log.level, base: null }, { write: (line) => log.push(line) }),
     remoteJournal,
     readSettings,
-    files: options.files ?? nodeFiles,
-    now: options.now ?? (() => new Date()),
-    newId: randomUUID,
-    schedule: (work, delayMs) => {
-      const timer = setTimeout(work, options.delay?.(delayMs) ?? delayMs).unref()
-      return { cancel: () => clearTimeout(timer) }
-    },
-    elapsedMs: options.elapsedMs ?? (() => performance.now()),
-    log: pino({ level: settings.log.level, base: null }, { write: (line) => log.push(line) }),
-    version: '0',
+    wwwroot: options.wwwroot ?? staticFilesOf(settings) ?? join(directory, settings.staticDefault),
     memory: new MemoryBudget(settings.limits.memoryBytes),
-    sampleFile: join(ROOT, 'data/sensors.json'),
-    wwwroot: options.wwwroot,
-    pages: join(ROOT, 'wwwroot'),
-    builtPages: join(ROOT, 'dist/pages'),
-    descriptors: 1024,
     ownsProcess: false,
     middleware: options.middleware ?? [],
     failed: (error) => failures.push(error),
   })
+  const { files = platform.files, now = platform.now, elapsedMs = platform.elapsedMs, delay } = options
+  const schedule: typeof platform.schedule = delay
+    ? (work, delayMs) => platform.schedule(work, delay(delayMs))
+    : platform.schedule
+  const service = await start(settings, { ...platform, files, now, elapsedMs, schedule })
+  let ending: Promise<0> | undefined
+  const stop = (): Promise<0> => {
+    ending ??= within('the end of the service', service.close()).then(() => 0)
+    return ending
+  }
   t.after(async () => {
-    await within('the end of the service', service.close())
+    // Its directory may have gone before it.
+    await stop().catch((error) => existsSync(directory) && Promise.reject(error))
     for (const end of ends) await end()
   })
   const url = service.urls[0] as string
   if (options.waitsForStore !== false) await storeBuilt(url)
-  return { url, directory, file, log, failures }
+  return { url, directory, file, log, failures, stop, fetch: (path, init) => fetch(url + path, init) }
 }
 
 /** The paths that a service in which all schemes are in use has registered with Koa, with their methods. */

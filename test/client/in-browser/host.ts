@@ -11,6 +11,7 @@ globalThis.fetch = fetch as typeof globalThis.fetch
 declare const callHost: (call: Call) => Promise<Answer>
 
 export const startServer = functionOf('startServer')
+export const startProgram = functionOf('startProgram')
 export const startGuarded = functionOf('startGuarded')
 export const startProxy = functionOf('startProxy')
 export const lineTo = functionOf('lineTo')
