@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { until } from './support/deadline.ts'
-import { json, ofOneServer, startServer } from './support/server.ts'
+import { json, ofOneServer } from './support/server.ts'
+import { startServer } from './support/service.ts'
 
 const DATA = { posts: [{ id: 1, title: 'first' }] }
 const ONE = { skip: ofOneServer('the data file of one node is edited') }

@@ -5,7 +5,8 @@ import { test } from 'node:test'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, startServer } from '../support/server.ts'
+import { json } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const options = { skip: withoutBrowser }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openPage, withoutBrowser } from '../support/browser.ts'
-import { json, SAMPLE, startServer } from '../support/server.ts'
+import { json, SAMPLE } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 test('each page shows a change live, without an error or a request to another host', {
   skip: withoutBrowser,

@@ -9,7 +9,8 @@ import { authentication, passwordOf } from '../support/authentication.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 declare global {
   /** The client of the page. */

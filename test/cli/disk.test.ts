@@ -9,7 +9,8 @@ import { lockDirectory } from '../../src/events/directory.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { created, draft } from '../contract/journal.ts'
 import { openJournal } from '../support/journal.ts'
-import { runToEnd, startServer } from '../support/server.ts'
+import { runToEnd } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 test('a journal whose directory cannot be created is reported with the flag that names another one', async () => {

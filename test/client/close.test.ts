@@ -4,7 +4,7 @@ import { connect } from '../../src/client/index.ts'
 import { until, within } from '../support/deadline.ts'
 import { lineTo } from '../support/listeners.ts'
 import { startProcess } from '../support/process.ts'
-import { startServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const CLIENT = new URL('../../dist/client/index.js', import.meta.url).href
 

@@ -7,7 +7,8 @@ import * as client from '../../src/client/index.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startProcess } from '../support/process.ts'
-import { json, SAMPLE, startServer } from '../support/server.ts'
+import { json, SAMPLE } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 import { NAMES } from './in-browser/run.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -6,7 +6,7 @@ import type { Scope } from '../support/directory.ts'
 import * as line from '../support/listeners.ts'
 import { startReverseProxy } from '../support/proxies.ts'
 import * as process from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import * as service from '../support/service.ts'
 
 // Servers and connections for the client's tests. The tests run in Node and in a page. The page's `in-browser/host.ts`
 // sends each call to this module: arguments and results are JSON, or objects of asynchronous methods.
@@ -48,7 +48,7 @@ export type Scheme = 'token' | 'basic' | 'apikey'
 type Role = Parameters<typeof passwordOf>[0]
 
 export async function startServer(t: Scope, options: process.ServerOptions = {}): Promise<Server> {
-  return seenByClients(await process.startServer(t, options))
+  return seenByClients(await service.startServer(t, options))
 }
 
 export async function startProgram(t: Scope, options: process.ServerOptions = {}): Promise<Program> {
@@ -99,7 +99,7 @@ export async function startGuarded(
   flags: readonly string[] = [],
 ): Promise<GuardedServer> {
   let passedMs = 0
-  const { url } = await startHere(t, {
+  const { url } = await service.startHere(t, {
     data,
     flags: authentication(schemes, flags),
     now: () => new Date(Date.now() + passedMs),

@@ -5,7 +5,8 @@ import { after, describe, type TestContext, test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
-import { json, type RunningServer, runToEnd, startProgram, startServer } from '../support/server.ts'
+import { json, type RunningServer, runToEnd, startProgram } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 type Data = Record<string, { [name: string]: unknown }[]>
 type Event = DomainEvent & { readonly position: number; readonly actor: string; readonly id?: unknown }

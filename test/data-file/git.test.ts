@@ -7,7 +7,8 @@ import { type TestContext, test } from 'node:test'
 import { sleep, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { diskWith, openTestEngine } from '../support/engine.ts'
-import { json, ofOneServer, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, ofOneServer, type RunningServer, runToEnd } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const SEGMENT = '00000000000000000001.ndjson'
 const DATA = { posts: [{ id: 1, title: 'a' }] }

@@ -8,7 +8,8 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { memoryJournal } from '../support/journal.ts'
-import { json, ofOneServer, runToEnd, startProgram, startServer } from '../support/server.ts'
+import { json, ofOneServer, runToEnd, startProgram } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 import type { SimulatedDisk } from '../support/simulated-files.ts'
 
 /** A write of this number of events; of the data file if it has a key. */

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, ofOneServer, runToEnd, spawnServer, startServer } from '../support/server.ts'
-import { storeBuilt } from '../support/store-built.ts'
+import { json, ofOneServer, runToEnd, spawnServer, storeBuilt } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const TEXT = `// The first posts.
 {

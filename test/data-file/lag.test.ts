@@ -3,7 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { LARGE } from '../support/engine.ts'
-import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
+import { json, ofOneServer, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const skip = ofOneServer('each node tells of its own data file')
 

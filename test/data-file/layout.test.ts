@@ -9,7 +9,8 @@ import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { baseOf } from '../support/engine.ts'
 import { Random } from '../support/random.ts'
-import { json, ofOneServer, startServer } from '../support/server.ts'
+import { json, ofOneServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 type State = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
 

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const REPLACE = ['--DataFile.Edits', 'replace']
 const ANN = { id: 0, name: 'Ann', age: 30 }

@@ -7,8 +7,8 @@ import { SimulatedClock, turns } from '../support/clock.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { headOf, send, sendJson } from '../support/requests.ts'
-import { json, plainSegments, type RunningServer, startServer } from '../support/server.ts'
-import { type OwnService, startHere } from '../support/service.ts'
+import { json, plainSegments, type RunningServer } from '../support/server.ts'
+import { type OwnService, startHere, startServer } from '../support/service.ts'
 
 const ANN = { id: 0, name: 'Ann' }
 const BOB = { id: 1, name: 'Bob' }

@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { within } from '../support/deadline.ts'
-import { json, startServer } from '../support/server.ts'
+import { json } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 interface Reading {
   readonly id: number

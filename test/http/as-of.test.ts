@@ -5,7 +5,8 @@ import { turnsUntil } from '../support/deadline.ts'
 import { randomItem, randomQuery } from '../support/queries.ts'
 import { Random, SEED } from '../support/random.ts'
 import { headOf, type Reply, send, sendJson } from '../support/requests.ts'
-import { json, type RunningServer, startProgram, startServer } from '../support/server.ts'
+import { json, type RunningServer, startProgram } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 async function look(server: RunningServer, path: string): Promise<{ status: number; at: number; body: string }> {
   const answer = await server.fetch(path)

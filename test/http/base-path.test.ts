@@ -9,7 +9,8 @@ import { fetch, once, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startReverseProxy } from '../support/proxies.ts'
 import { send } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const DATA = { things: [{ id: 1 }, { id: 2 }, { id: 3 }] }
 const TRUSTING = ['--Limits.TrustedProxies', '127.0.0.1']

@@ -7,7 +7,8 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { authentication, passwordOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
-import { startProgram, startServer } from '../support/server.ts'
+import { startProgram } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const directory = await temporaryDirectory({ after })
 const schema = join(directory, 'people.schema.json')

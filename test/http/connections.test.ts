@@ -15,8 +15,7 @@ import { authentication, keyOf } from '../support/authentication.ts'
 import { once, until } from '../support/deadline.ts'
 import { openClosing, type RawResponse } from '../support/raw.ts'
 import { KOA_LINE } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import { startHere, startServer } from '../support/service.ts'
 
 const data = { things: [{ id: 1 }] }
 const limits = ['--Limits.BodyBytes', '1000', '--Limits.BatchBytes', '5000']

@@ -5,7 +5,8 @@ import { after, describe, type TestContext, test } from 'node:test'
 import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, startProgram, startServer } from '../support/server.ts'
+import { json, type RunningServer, startProgram } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 interface Message {
   readonly id: number

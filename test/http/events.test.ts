@@ -5,7 +5,8 @@ import { before, describe, type TestContext, test } from 'node:test'
 import type { JsonObject } from '../../src/json/value.ts'
 import { within } from '../support/deadline.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import type { RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const MAC = 'F4:A5:74:89:16:57'
 const ITEM = `/api/sensors/${encodeURIComponent(MAC)}`

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const POSTS = [
   { id: 1, title: 'a title', views: 100, author: { name: 'typicode' }, tags: [{ label: 'x' }], _draft: true },

@@ -5,8 +5,8 @@ import { connect } from '../../src/client/index.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
-import { startProgram, startServer } from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import { startProgram } from '../support/server.ts'
+import { startHere, startServer } from '../support/service.ts'
 
 const HIGHEST = 2 ** 52
 

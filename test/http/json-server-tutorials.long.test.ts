@@ -5,8 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { fetch } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { freePort, startProcess } from '../support/process.ts'
-import { ofOneServer, runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
-import { storeBuilt } from '../support/store-built.ts'
+import { ofOneServer, runToEnd, type SpawnedServer, spawnServer, storeBuilt } from '../support/server.ts'
 
 /*
  * What the tutorials of json-server have their readers type, in their order. `$` is a command, where json-server stands

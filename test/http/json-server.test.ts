@@ -10,8 +10,8 @@ import { connect } from '../../src/client/index.ts'
 import { each, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { json, type RunningServer, runToEnd, spawnServer, startServer } from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import { json, type RunningServer, runToEnd, spawnServer } from '../support/server.ts'
+import { startHere, startServer } from '../support/service.ts'
 
 const BLOG = {
   posts: [

@@ -8,8 +8,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { once, until, within } from '../support/deadline.ts'
 import { socketIo } from '../support/listeners.ts'
 import { send, sendJson, THROUGH_KOA } from '../support/requests.ts'
-import { startProgram, startServer } from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import { startProgram } from '../support/server.ts'
+import { startHere, startServer } from '../support/service.ts'
 
 const BUDGET = 5_000_000
 /** More than the kernel takes for a connection. */

@@ -17,8 +17,8 @@ import { fetch, until, within } from '../support/deadline.ts'
 import { diskWith, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
-import { json, ofOneServer, startProgram, startServer } from '../support/server.ts'
-import { startHere } from '../support/service.ts'
+import { json, ofOneServer, startProgram } from '../support/server.ts'
+import { startHere, startServer } from '../support/service.ts'
 
 const DOCUMENT = fileURLToPath(new URL('../../docs/api.md', import.meta.url))
 const NO_SOCKETS = { socketIo: 0, plain: 0, subscriptions: 0, lagging: 0, laggedEver: 0, dropped: 0 }

@@ -6,7 +6,8 @@ import { within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { socketIo } from '../support/listeners.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import type { RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const NAMES = [
   'read',

@@ -9,8 +9,7 @@ import { schemaOf } from '../../src/http/openapi/schema-of.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { SEED } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
-import { registeredRoutes } from '../support/service.ts'
+import { registeredRoutes, startServer } from '../support/service.ts'
 
 interface Documented {
   readonly operationId: string

@@ -6,7 +6,8 @@ import { ROUTES } from '../../src/http/openapi/routes.ts'
 import { Follower } from '../support/follower.ts'
 import { openRaw } from '../support/raw.ts'
 import { send, THROUGH_KOA } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const DATA = { posts: [{ id: 1, title: 'first' }], comments: [{ id: 1, postId: 1 }], profile: { name: 'a' } }
 

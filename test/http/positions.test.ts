@@ -14,7 +14,7 @@ import { Turns } from '../../src/runtime/turns.ts'
 import { apiRequest } from '../support/api.ts'
 import { project, recordOf, storedHistory } from '../support/collections.ts'
 import { type Reply as Response, send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const { url } = await startServer(
   { after },

@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { send } from '../support/requests.ts'
-import { json, startServer } from '../support/server.ts'
+import { json } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const QUERIES = ['', 'n=1', 'n_gt=2&sort=-n&pageSize=3', 'sort=n&page=2&pageSize=2', 'q=b', 'fields=n', 'asOf=3']
 const HEADERS = ['etag', 'x-total-count', 'link', 'journal-position', 'content-type', 'content-length']

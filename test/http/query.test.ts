@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { before, describe, type TestContext, test } from 'node:test'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { type Reply, send } from '../support/requests.ts'
-import { type RunningServer, startServer } from '../support/server.ts'
+import type { RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 /** A field for each class of values. */
 const readings = [

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const BLOG = {
   posts: [

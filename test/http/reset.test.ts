@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { json, type RunningServer, runToEnd } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 interface Restored {
   readonly position: number

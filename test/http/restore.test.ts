@@ -4,7 +4,8 @@ import { WebSocket } from 'ws'
 import { once } from '../support/deadline.ts'
 import { Random, SEED } from '../support/random.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningServer, startServer } from '../support/server.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 interface Restored {
   readonly position: number

@@ -20,8 +20,7 @@ import { PROBLEMS } from '../../src/http/problems.ts'
 import { PREFERENCES } from '../../src/http/requests.ts'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { send, sendJson } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
-import { registeredRoutes } from '../support/service.ts'
+import { registeredRoutes, startServer } from '../support/service.ts'
 
 const things = [{ id: 1, name: 'one', list: [{ id: 5, deep: { er: true } }, 'second'] }]
 const { url } = await startServer({ after }, { data: { things, empty: [] } })

@@ -8,7 +8,7 @@ import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openClosing } from '../support/raw.ts'
 import { KOA_LINE, send, THROUGH_KOA } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const directory = await temporaryDirectory({ after })
 await mkdir(join(directory, 'wwwroot/pages'), { recursive: true })

@@ -6,7 +6,8 @@ import { progressOf, Verification } from '../../src/http/admin.ts'
 import { Corruption, Refusal } from '../../src/runtime/errors.ts'
 import { until } from '../support/deadline.ts'
 import { headOf, send } from '../support/requests.ts'
-import { ofOneServer, plainSegments, startServer } from '../support/server.ts'
+import { ofOneServer, plainSegments } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const DATA = { things: Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(100) })) }
 

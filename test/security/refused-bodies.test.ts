@@ -6,7 +6,7 @@ import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { fetch } from '../support/deadline.ts'
 import { openClosing } from '../support/raw.ts'
 import { KOA_LINE } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const LIMIT = 64 * 1024
 const flags = ['--Limits.BodyBytes', `${LIMIT}`, '--Limits.FailuresPerMinute', '5']

@@ -5,7 +5,8 @@ import { after, type TestContext, test } from 'node:test'
 import { until, within } from '../support/deadline.ts'
 import { type Listener, plainSocket, socketIo, type Updated } from '../support/listeners.ts'
 import { headOf } from '../support/requests.ts'
-import { json, ofOneServer, type RunningServer, startProgram, startServer } from '../support/server.ts'
+import { json, ofOneServer, type RunningServer, startProgram } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const MAC = 'F4:A5:74:89:16:57'
 const DATA = {

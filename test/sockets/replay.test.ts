@@ -23,7 +23,8 @@ import { once, turnsUntil, until, within } from '../support/deadline.ts'
 import type { Scope } from '../support/directory.ts'
 import { memoryJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, startServer } from '../support/server.ts'
+import { json } from '../support/server.ts'
+import { startServer } from '../support/service.ts'
 
 const NOON = Date.parse('2026-11-20T12:00:00.000Z')
 const iso = (ms: number): string => new Date(ms).toISOString()

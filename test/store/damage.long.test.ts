@@ -6,8 +6,7 @@ import { recollect } from '../cli/recollect.ts'
 import { fetch } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, spawnServer, startProgram } from '../support/server.ts'
-import { storeBuilt } from '../support/store-built.ts'
+import { json, spawnServer, startProgram, storeBuilt } from '../support/server.ts'
 import { checkServed, type Items } from './service.ts'
 
 const DAMAGES = Number(process.env.STORE_DAMAGES ?? 8)

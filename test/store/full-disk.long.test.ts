@@ -14,8 +14,7 @@ import { until } from '../support/deadline.ts'
 import { fill, mountSmallDisk } from '../support/directory.ts'
 import { DATA_FILE, diskWith, openTestEngine } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, ofOneServer, type RunningProgram, startProgram } from '../support/server.ts'
-import { storeBuilt } from '../support/store-built.ts'
+import { json, ofOneServer, type RunningProgram, startProgram, storeBuilt } from '../support/server.ts'
 
 const ROUNDS = Number(process.env.STORE_DISK_ROUNDS ?? 2)
 const KIB = 8000

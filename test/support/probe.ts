@@ -3,8 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { once } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
-import { spawnServer } from './server.ts'
-import { storeBuilt } from './store-built.ts'
+import { spawnServer, storeBuilt } from './server.ts'
 
 /** Loaded into the server before its own code: measures from within what a client sees only in part. */
 const PROBE = `data:text/javascript,${encodeURIComponent(`

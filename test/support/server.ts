@@ -16,8 +16,6 @@ import { fetch, once, until } from './deadline.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import { type RunningProcess, startProcess } from './process.ts'
 import { send } from './requests.ts'
-import { startHere } from './service.ts'
-import { storeBuilt } from './store-built.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
@@ -63,16 +61,6 @@ interface ProgramOptions extends ServerOptions {
 }
 
 /**
- * Starts the service on a free port, in the test's own process: that takes a tenth of the time of the program. It ends
- * with the test. Where TEST_CLUSTER names NATS servers, the program is started on them as by `startProgram`.
- */
-export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {
-  if (process.env.TEST_CLUSTER !== undefined) return startProgram(t, options)
-  const { log, ...server } = await startHere(t, options)
-  return { ...server, log: () => log.join('') }
-}
-
-/**
  * Starts the built program on a free port; it ends with the test. Where TEST_CLUSTER names NATS servers, what is
  * started is three nodes on them, which look like one server.
  */
@@ -112,6 +100,19 @@ async function startOne(t: Scope, options: ProgramOptions): Promise<RunningProgr
       return (await ended()).code
     },
   }
+}
+
+/** Waits until the server has started, or ended: it may listen before, and answers 503 until then. */
+export async function storeBuilt(url: string): Promise<void> {
+  await until(`the store of ${url}`, async () => {
+    const health = await fetch(`${url}/health`).then(
+      (response) => response.text(),
+      () => '',
+    )
+    // After the store, the data file is imported. On a full disk the start waits, and tests of that go on.
+    const isStarting = health.includes('"status":"unavailable"') && health.includes('"writable":true')
+    return !health.includes('"state":"building"') && (!isStarting || health.includes('"state":"full"'))
+  })
 }
 
 /** A server that may end at any moment, even before it listens. */
