@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -110,12 +111,13 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
 }
 
 /**
- * Starts the service on a free port, in the test's own process: that takes a tenth of the time of the program. It ends
- * with the test. Where TEST_CLUSTER names NATS servers, the program is started on them as by `startProgram`.
+ * Starts the service on a free port, in the test's own process, which costs no start of Node. It ends with the test, which
+ * fails if something would have ended the program. Where TEST_CLUSTER names NATS servers, it is `startProgram`.
  */
 export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {
   if (process.env.TEST_CLUSTER !== undefined) return startProgram(t, options)
-  const { log, ...server } = await startHere(t, options)
+  const { log, failures, ...server } = await startHere(t, options)
+  t.after(async () => assert.deepEqual(failures, [], 'what would have ended the program'))
   return { ...server, log: () => log.join('') }
 }
 
