@@ -237,6 +237,19 @@ describe('GET /events as application/x-ndjson with follow', async () => {
     assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 0', 'id: 1', 'id: 2', 'id: 3'])
   })
 
+  test('a stream that follows forbids proxies to compress it, and one that ends does not', async () => {
+    for (const [query, accept, encoding] of [
+      ['', 'text/event-stream', 'identity'],
+      ['follow=true', NDJSON, 'identity'],
+      ['follow=false', 'text/event-stream', null],
+      ['', NDJSON, null],
+    ] as const) {
+      const { headers, body } = await server.fetch(`/events?${query}`, { headers: { Accept: accept } })
+      assert.equal(headers.get('Content-Encoding'), encoding, `${accept} ${query}`)
+      await body?.cancel()
+    }
+  })
+
   test('follow must be true or false, and does not apply to a page', async () => {
     const refused = await server.fetch('/events?follow=true')
     assert.equal(refused.status, 400)
