@@ -74,6 +74,7 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
     const body = Readable.from(progressOf(check))
     body.once('close', () => verification.leave(check))
     reply.set('Cache-Control', 'no-store')
+    reply.forbidCompression()
     reply.send(NDJSON_TYPE, body)
   }
 

@@ -80,11 +80,8 @@ class EventReads {
     reply.position = journal.head
     const selected = { ...parsed, from: parsed.order === 'desc' ? from : Math.min(from, journal.head + 1) }
     if (type === JSON_TYPE) return this.#replyPage(request, reply, parameters, selected)
-    const follows = selected.follow ?? isEventStream
     if (isEventStream) reply.set('Cache-Control', 'no-store')
-    // Caddy's encoder (2.6) keeps what it compresses until its buffer is full, so the newest events would not arrive.
-    if (follows) reply.set('Content-Encoding', 'identity')
-    return this.#replyStream(request, reply, type, selected, follows)
+    return this.#replyStream(request, reply, type, selected, selected.follow ?? isEventStream)
   }
 
   /** The first position that is wanted, which may be the highest number: the newest or new ones. */
@@ -173,6 +170,7 @@ class EventReads {
     }
     const body = Readable.from(stream(options, request, selected, FORMS[type], follows))
     body.once('close', options.streams.enter(address))
+    if (follows) reply.forbidCompression()
     reply.send(type, body)
   }
 

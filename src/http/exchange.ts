@@ -194,6 +194,11 @@ export class Reply {
     this.set('Vary', at < 0 ? name : `${this.headers[at + 1]}, ${name}`)
   }
 
+  /** For a body that is produced slowly: proxies such as Caddy (2.6) hold back what they compress until their buffer is full. */
+  forbidCompression(): void {
+    this.set('Content-Encoding', 'identity')
+  }
+
   /** Responds with a body; a stream is sent as fast as the client reads. */
   send(type: string, body: string | Buffer | Readable, status = 200): void {
     this.status = status

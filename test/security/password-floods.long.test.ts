@@ -42,7 +42,7 @@ test('concurrent wrong passwords need little memory while they wait, and block n
     connection.socket.write(guess(`another ${more.push(connection)}`))
     return more.some(({ rest }) => rest.startsWith('HTTP/1.1 429'))
   })
-  // A connection takes some memory itself. 30 passwords that wait take 260 KB.
+  // A connection takes some memory itself. If all its 30 passwords were taken on at once, they would take 260 KB.
   const bound = 4 + connections.length / 10
   // Requests that are being sent are soon done; those that wait stay until the checks before them are done.
   const grown = await until(`they need less than ${bound} MiB`, async () => {
