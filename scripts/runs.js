@@ -55,18 +55,20 @@ export const RUNS = {
     full: { STORE_DAMAGES: 2000 },
   },
   'store-cuts': {
-    about: 'the file of the store cut at random lengths, and its first pages damaged: set aside before it is opened',
+    about:
+      'the file of the store cut at random lengths: set aside before it is opened; its first pages damaged: repaired',
     file: 'test/store/damage.test.ts',
-    test: '^(a truncated file|a file with damaged|any change of the meta|pages that)',
+    test: '^(a truncated file|damage of the first pages|pages that)',
     all: { STORE_CUTS: 300 },
     full: { STORE_CUTS: 20_000 },
   },
   'store-power': {
-    about: 'power lost with any subset of the pages of the store that were not synced: it is built again',
-    file: 'test/store/damage.test.ts',
-    test: '^a store (that was damaged by a power|is marked)',
-    all: { STORE_POWER_LOSSES: 50, STORE_ENDS: 20 },
-    full: { STORE_POWER_LOSSES: 5000, STORE_ENDS: 1000 },
+    about:
+      'power lost at any moment, with any part of what was not synced, and kills: the store is at its recovery point',
+    file: 'test/store/power-loss.test.ts',
+    test: '^a power loss at any moment',
+    all: { STORE_POWER_LOSSES: 200 },
+    full: { STORE_POWER_LOSSES: 5000 },
   },
   compactions: {
     about: 'killed while the store is compacted under writes: nothing lost, and no rebuild',

@@ -29,7 +29,7 @@ export async function compact(files: Files, journal: string): Promise<Compacted>
 export async function compareStore(files: Files, journal: string, progress: Progress): Promise<readonly string[]> {
   return whileStopped(files, journal, async (directory) => {
     const store = directory.open()
-    directory.settle()
+    await directory.settle(store)
     try {
       return await differences(store, files, journal, progress)
     } finally {

@@ -86,22 +86,32 @@ function journalMismatch(store: string, { journal, next }: Checkpoint, found: Pi
 
 /** A crash after this time is not attributed to a damaged store. */
 const SETTLED_MS = 60_000
-const SYNC_MS = 5000
+/** The recovery point advances when it is so far behind the newest commit. */
+const POINT_MS = 5000
+const POINT_COMMITS = 100
+const POINT_ROWS = 1000
+/**
+ * With more commits since the last point, LMDB would find no free pages, and its file grow without bound: each commit
+ * then rests.
+ */
+const MOST_COMMITS = 250
+const COMMIT_REST_MS = 20
 /** Delay before verifying again after there was no file descriptor for a segment. */
 const RETRY_MS = 5000
 /** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
 const REST_FACTOR = 3
 
-/** Background work on an open store: syncs and compacts it, and verifies the journal before its checkpoint. */
+/** Background work on an open store: advances its recovery point, compacts it, and verifies the journal before its checkpoint. */
 export class StoreMaintenance {
   readonly #opened: JournalStore
   readonly #settings: Settings
   readonly #dependencies: EngineDependencies
   readonly #settling: ReturnType<Schedule>
-  #syncTimer: ReturnType<Schedule> | undefined
-  #syncing: Promise<void> | undefined
-  /** There were writes since the last sync began. */
-  #isChanged = false
+  #pointTimer: ReturnType<Schedule> | undefined
+  #advancing: Promise<void> | undefined
+  /** Commits since the recovery point began to advance. */
+  #commits = 0
+  #rows = 0
   #compaction: IdleCompaction | undefined
   /** The store holds the whole journal. */
   #isComplete = false
@@ -111,7 +121,14 @@ export class StoreMaintenance {
     this.#opened = opened
     this.#settings = settings
     this.#dependencies = dependencies
-    this.#settling = dependencies.schedule(() => opened.directory.settle(), SETTLED_MS)
+    const { directory, store } = opened
+    this.#settling = dependencies.schedule(() => void directory.settle(store), SETTLED_MS)
+    store.committed = (rows) => {
+      this.#commits++
+      this.#rows += rows
+      this.#advanceSoon()
+    }
+    store.rest = () => this.#rest()
   }
 
   /**
@@ -120,31 +137,45 @@ export class StoreMaintenance {
    */
   begin(checkpoint: Checkpoint | undefined): void {
     this.#isComplete = true
-    this.syncSoon()
+    this.#advance()
     if (checkpoint) this.#beginVerifying(checkpoint)
     const { compactAt: hours } = this.#settings
     if (!hours || this.#isEnding) return
-    const compacted = (): void => this.syncSoon()
-    this.#compaction = new IdleCompaction({ ...this.#dependencies, ...this.#opened, hours, compacted })
+    this.#compaction = new IdleCompaction({ ...this.#dependencies, ...this.#opened, hours })
     this.#compaction.begin()
   }
 
-  /** Only one sync runs at a time: on a slow disk, several would occupy all threads that write the journal. */
-  syncSoon(): void {
-    this.#isChanged = true
-    if (this.#syncTimer || this.#isEnding) return
-    this.#syncTimer = this.#dependencies.schedule(() => {
-      this.#syncing = this.#sync()
-    }, SYNC_MS)
+  #advanceSoon(): void {
+    if (this.#isEnding) return
+    if (this.#commits >= POINT_COMMITS || this.#rows >= POINT_ROWS) this.#advance()
+    else this.#pointTimer ??= this.#dependencies.schedule(() => this.#advance(), POINT_MS)
   }
 
-  async #sync(): Promise<void> {
-    this.#isChanged = false
+  /** One at a time: on a slow disk, several syncs would occupy all threads that write the journal. */
+  #advance(): void {
+    if (this.#advancing || this.#isEnding) return
+    this.#pointTimer?.cancel()
+    this.#pointTimer = undefined
+    this.#commits = 0
+    this.#rows = 0
     const { directory, store } = this.#opened
-    await (this.#isComplete ? directory.syncComplete(store) : directory.sync(store))
-    // Until now it kept `syncSoon` from beginning another sync.
-    this.#syncTimer = undefined
-    if (this.#isChanged) this.syncSoon()
+    const advanced = this.#isComplete ? directory.advanceComplete(store) : directory.advance(store)
+    this.#advancing = Promise.resolve(advanced).then(() => {
+      this.#advancing = undefined
+      if (this.#commits > 0) this.#advanceSoon()
+    })
+  }
+
+  #rest(): Promise<void> | undefined {
+    const advancing = this.#advancing
+    if (!advancing || this.#commits < MOST_COMMITS) return undefined
+    return new Promise((resolve) => {
+      const timer = this.#dependencies.schedule(resolve, COMMIT_REST_MS)
+      void advancing.then(() => {
+        timer.cancel()
+        resolve()
+      })
+    })
   }
 
   /** Ends the work soon; `close` waits for that. */
@@ -156,8 +187,8 @@ export class StoreMaintenance {
     this.end()
     this.#settling.cancel()
     await this.#compaction?.end()
-    this.#syncTimer?.cancel()
-    await this.#syncing
+    this.#pointTimer?.cancel()
+    await this.#advancing
   }
 
   #beginVerifying(checkpoint: Checkpoint): void {

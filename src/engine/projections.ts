@@ -210,11 +210,7 @@ export class DurableProjections extends Projections {
       from: this.#openedAt,
       progress: (segments, of) => this.#logProgress({ segments, of }, 'the journal is being read and checked'),
       hasRoom: (events, bytes) => this.#hasRoom(events, bytes),
-      project: (batch) => {
-        const put = this.views.put(batch)
-        this.#maintenance.syncSoon()
-        return put
-      },
+      project: (batch) => this.views.put(batch),
     }
   }
 

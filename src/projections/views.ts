@@ -132,7 +132,7 @@ export class Views implements Projection {
     // Most writes take one transaction, and no promise.
     let begun: Generator<undefined, void> | undefined = this.#fold.store(batch, true)
     try {
-      if (begun.next().done) return
+      if (begun.next().done) return this.store.rest()
     } catch (error) {
       if (!isOutOfSpace(error)) throw error
       begun = undefined
@@ -143,7 +143,7 @@ export class Views implements Projection {
       begun = undefined
       // The first transaction ran in a callback of I/O, in whose iteration immediates still follow.
       await setImmediate()
-      await stepwise(steps)
+      await this.#stepwise(steps)
     }, begun === undefined)
   }
 
@@ -192,7 +192,7 @@ export class Views implements Projection {
     let batch: Recorded[] = []
     let bytes = 0
     const put = async (): Promise<void> => {
-      const putBatch = (): Promise<void> => stepwise(this.#fold.store(batch, false))
+      const putBatch = (): Promise<void> => this.#stepwise(this.#fold.store(batch, false))
       await (onFull === 'wait' ? this.onceRoom(putBatch) : putBatch())
       batch = []
       bytes = 0
@@ -279,15 +279,15 @@ export class Views implements Projection {
     this.#byName.set(facts.name, collection)
   }
 
+  /** Runs all steps, and yields to the event loop before each. */
+  async #stepwise(steps: Generator<undefined, void>): Promise<void> {
+    do await (this.store.rest() ?? setImmediate())
+    while (!steps.next().done)
+  }
+
   *#existing(): Generator<Collection> {
     for (const collection of this.#collections.values()) if (collection.exists) yield collection
   }
-}
-
-/** Runs all steps, and yields to the event loop before each. */
-async function stepwise(steps: Generator<undefined, void>): Promise<void> {
-  do await setImmediate()
-  while (!steps.next().done)
 }
 
 /** How often to check whether a table is still being read. */

@@ -38,6 +38,11 @@ export class DiskSpace {
     this.#bytes += bytes
   }
 
+  /** The rows that the transaction has put or removed so far. */
+  get rows(): number {
+    return this.#rows
+  }
+
   /** Whether so little space is free that a failed write is taken for a full disk. */
   get isShort(): boolean {
     return freeBytes(this.#directory) < SHORT_BYTES
@@ -64,9 +69,9 @@ export class DiskSpace {
   }
 }
 
-/** A removed directory counts as unlimited space: its files disappear with the process. */
+/** For a directory that was not made yet, or that was removed, those of the one above it. */
 function freeBytes(directory: string): number {
-  if (!statSync(directory, { throwIfNoEntry: false })) return Number.POSITIVE_INFINITY
+  if (!statSync(directory, { throwIfNoEntry: false })) return freeBytes(dirname(directory))
   const { bavail, bsize } = statfsSync(directory)
   return bavail * bsize
 }

@@ -17,8 +17,6 @@ interface IdleCompactionOptions {
   readonly now: () => Date
   readonly schedule: Schedule
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** The store has a new file, which is not synced yet. */
-  readonly compacted: () => void
 }
 
 /** How often to check whether to compact. */
@@ -63,13 +61,11 @@ export class IdleCompaction {
   }
 
   async #compact(): Promise<void> {
-    const { directory, store, log, compacted } = this.#options
+    const { directory, store, log } = this.#options
     try {
       const result = await directory.compactOpen(store, (sliceMs) => this.#rest(sliceMs))
-      if (result) {
-        log.info(result, 'the store was compacted')
-        compacted()
-      } else if (!this.#isEnding) log.warn('the hours to compact the store ended too soon; it is unchanged')
+      if (result) log.info(result, 'the store was compacted')
+      else if (!this.#isEnding) log.warn('the hours to compact the store ended too soon; it is unchanged')
     } catch (error) {
       if (isOutOfSpace(error)) log.warn('there was no room to compact the store; it is unchanged')
       else log.error({ err: error }, 'the store could not be compacted')

@@ -1,5 +1,14 @@
-import { closeSync, openSync, readSync, statSync, truncateSync } from 'node:fs'
-import { crc32 } from 'node:zlib'
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs'
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 
 export type Lmdb = RootDatabase<Buffer, Buffer>
@@ -29,7 +38,7 @@ export function openLmdb(path: string): Lmdb {
     encoding: 'binary',
     cache: false,
     mapSize: MAP_BYTES,
-    // The journal is durable; docs/design.md explains how the store is synced.
+    // The journal is durable; the store is synced when its recovery point advances.
     noSync: true,
     overlappingSync: false,
     noMemInit: true,
@@ -108,11 +117,6 @@ export class FileLength {
     this.#hasRemoved = true
   }
 
-  /** The file was replaced by another one. */
-  forget(): void {
-    this.#checkedTo = undefined
-  }
-
   /** Reading the file takes 9 µs, a tenth of a write, so it is done only where pages were added and others may be free. */
   check(db: Lmdb): void {
     if (!this.#hasRemoved && this.#largeValues < 2) return
@@ -135,32 +139,74 @@ function lastPage(db: Lmdb): number {
  */
 function extendFile(path: string): void {
   try {
-    const bytes = metaOf(path)?.bytes ?? 0
-    if (statSync(path).size < bytes) truncateSync(path, bytes)
+    const meta = newestMeta(path)
+    if (meta && statSync(path).size < bytesOf(meta)) truncateSync(path, bytesOf(meta))
   } catch {
-    // If it stays short, the next start rebuilds the store.
+    // If it stays short, the next start extends it.
   }
 }
 
-/** A summary of LMDB's meta pages. */
-interface Meta {
-  /** The minimum size of a file that holds all pages in use. */
-  readonly bytes: number
-  readonly crc: number
+/** A commit whose pages LMDB does not write to until it is released. */
+export interface PinnedCommit {
+  /** The meta page that refers to its pages. */
+  readonly meta: Buffer
+  release(): void
 }
 
-/** Undefined if the file is not a database, or its meta pages are so damaged that LMDB cannot open it. */
-export function metaOf(path: string): Meta | undefined {
+/** Pins the newest commit. Must not be called in a transaction. */
+export function pinNewest(db: Lmdb, path: string): PinnedCommit {
+  const begin = db.useReadTransaction.bind(db)
+  // Garbage collection would end a transaction without a reference. If it is older than `meta`, it keeps more pages.
+  let transaction: ReturnType<typeof begin> | undefined = begin()
+  const release = (): void => {
+    transaction?.done()
+    transaction = undefined
+  }
+  const meta = newestMeta(path)
+  if (meta) return { meta, release }
+  release()
+  throw new Error(`The first pages of ${path} are damaged.`)
+}
+
+/** The minimum size of a file that holds all pages of a commit. */
+export function bytesOf(meta: Buffer): number {
+  return Number(meta.readBigUInt64LE(META.lastPage) + 1n) * meta.readUInt32LE(META.pageBytes)
+}
+
+/**
+ * Makes a commit the newest of a closed file, durably: both meta pages refer to it, whatever they were. All of its
+ * pages must have been synced, and none may have been written to since.
+ */
+export function goBackTo(meta: Buffer, path: string): void {
+  const newest = meta.readBigUInt64LE(META.transaction)
+  const file = openSync(path, 'r+')
+  try {
+    for (const back of [1n, 0n]) {
+      // LMDB writes the meta page of a transaction to the first or the second page by turns.
+      const page = (newest - back) & 1n
+      const copy = Buffer.from(meta)
+      copy.writeBigUInt64LE(page, 0)
+      copy.writeBigUInt64LE(newest > back ? newest - back : newest, META.transaction)
+      writeSync(file, copy, 0, copy.length, Number(page) * meta.readUInt32LE(META.pageBytes))
+    }
+    if (fstatSync(file).size < bytesOf(meta)) ftruncateSync(file, bytesOf(meta))
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** The meta page of the newest commit; undefined if one of both is damaged, so that it may be another one. */
+export function newestMeta(path: string): Buffer | undefined {
   const file = openSync(path, 'r')
   try {
     const first = metaPageAt(file, 0)
     const second = first && metaPageAt(file, first.pageBytes)
     if (!first || !second || first.pageBytes !== second.pageBytes || first.freeFlags !== second.freeFlags)
       return undefined
-    const { roots, lastPage, pageBytes } = first.transaction > second.transaction ? first : second
+    const { bytes, roots, lastPage } = first.transaction > second.transaction ? first : second
     // LMDB would read beyond the file.
-    if (roots.some((root) => root !== NO_ROOT && (root < 2n || root > lastPage))) return undefined
-    return { bytes: Number(lastPage + 1n) * pageBytes, crc: crc32(second.bytes, crc32(first.bytes)) }
+    return roots.some((root) => root !== NO_ROOT && (root < 2n || root > lastPage)) ? undefined : bytes
   } finally {
     closeSync(file)
   }
@@ -191,7 +237,7 @@ export const META = {
   lastPage: 144,
   transaction: 152,
 } as const
-const META_BYTES = 160
+const META_BYTES = 168
 /** The flag of a meta page. */
 const IS_META = 8
 const MAGIC = Buffer.from('dec0efbe02000000', 'hex')

@@ -1,70 +1,37 @@
 /*
- * The directory of a journal's store holds the database and the state file. The state tells the next start whether it can
- * use the database. It is written durably before the database is opened, and after it is closed.
+ * The directory of a journal's store holds the database and its recovery point: the meta page of a commit whose pages
+ * have been synced, and are pinned, so that LMDB writes to none of them. After another boot, a start goes back to this
+ * commit, whatever reached the medium since, and applies the rest of the journal. `advance` moves the point to the newest
+ * commit, and releases the pages of the one before only when that is durable.
  *
- * | State of the store | In the state file | The next start after a crash |
- * |---|---|---|
- * | opened | `isOpen`, `ended` | uses it, unless the system was rebooted, or MOST_ENDED processes in a row ended so early |
- * | settled: in use for a while | `isOpen` | uses it, unless the system was rebooted |
- * | doubtful: damaged, or not synced | `doubt` | sets it aside |
- * | closed | `writtenMs`, `meta` | uses it, unless the file differs from these |
+ * A compaction writes the other of two database files. The point says which one is in use, so moving it is the only step
+ * that a crash can come before or after.
  *
- * In each state the file also has `format`, `boot` and `bytes`. A store of another format, with fewer bytes or with damaged
- * first pages is always set aside.
- *
- * A store that is set aside is renamed, and a new one is built from the journal. The next start goes on with a store that
- * is not complete yet. When the new one is complete and synced, or when the disk is full, the one set aside is removed.
+ * A store that cannot be used is set aside, and a new one is built from the journal. A crash before the first point of
+ * the new one makes the next start begin again; a later one makes it continue. When the new one is complete, or when the
+ * disk is full, the one set aside is removed.
  */
 
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
-import { open, rm, truncate } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { rm, truncate } from 'node:fs/promises'
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
-import { metaOf } from './lmdb.ts'
+import { FORMAT_4_STATE, pointOfFormat4 } from './format-4.ts'
+import { bytesOf, goBackTo, newestMeta, type PinnedCommit } from './lmdb.ts'
+import { RecoveryFile, type RecoveryPoint, synchronize } from './recovery-file.ts'
 import { Store } from './store.ts'
 
 /** Stores of another format are not opened. */
-const FORMAT = 4
-const DATABASE_NAME = 'store.mdb'
-const STATE_NAME = 'store.json'
-/** Fixed size of the state file: one sector, padded with blanks. */
-const STATE_BYTES = 512
+const FORMAT = 5
+/** Names of the database file. */
+export const FILES = ['store.mdb', 'store-2.mdb'] as const
+const POINT_NAME = 'recovery-point'
+/** A store that is not used any more. */
+const ASIDE_NAME = 'store.mdb.aside'
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
-
-/** The content of the state file. */
-interface StoreState {
-  readonly format: number
-  /** True while a process has the store open, and after one has ended without closing it. */
-  readonly isOpen: boolean
-  /** The boot id of the system: after a reboot, the disk may hold only a part of what was written. */
-  readonly boot: string | undefined
-  /** The size of the file when it was closed; it never shrinks. */
-  readonly bytes: number
-  /** Modification time in ms since 1970, if it is closed: another program that changes the file changes it. */
-  readonly writtenMs?: number | undefined
-  /** CRC-32 of LMDB's meta pages, if it is closed. */
-  readonly meta?: number | undefined
-  /** How many processes in a row ended without closing the store soon after they had opened it. */
-  readonly ended?: number
-  /** The reason why the store must not be used again. */
-  readonly doubt?: string
-}
-
-type StateChange = Pick<StoreState, 'isOpen' | 'ended'> & { readonly bytes?: number }
+/** Longest reason of a doubt, in characters. */
+const DOUBT_CHARACTERS = 128
 
 /** Damage that crashes the process can only be detected by counting crashes. */
 const MOST_ENDED = 2
@@ -82,64 +49,92 @@ export class StoreDirectory {
   readonly path: string
   /** The reason why an existing store was not used; undefined if it was used or did not exist. */
   whyNot: string | undefined
+  readonly #recovery: RecoveryFile
+  /** The point in the recovery file; undefined if there is none. */
+  #point: RecoveryPoint | undefined
+  /** The commit of the point, and others that may be. */
+  #pinned: readonly PinnedCommit[] = []
+  /** The name of the database file in use. */
+  #file: string = FILES[0]
+  #ended = 0
   /** The reason why the next start must not use the store. */
   #doubt: string | undefined
+  #advancing: Promise<unknown> = Promise.resolve()
   #removal: Promise<unknown> = Promise.resolve()
 
   constructor(path: string) {
     this.path = path
+    this.#recovery = new RecoveryFile(`${path}/${POINT_NAME}`)
   }
 
   /**
-   * Opens the store that the last process left, or an empty one if that is not reliable.
+   * Opens the store at its recovery point, or an empty one if that is not reliable.
    * @throws ENOSPC when an existing store cannot be opened without space on the disk.
    */
   open(): Store {
-    this.whyNot = fileBytes(this.#file) === undefined ? undefined : this.whyNotUsable()
-    const { isOpen = false, ended = 0 } = this.#readState() ?? {}
-    if (this.whyNot !== undefined) this.setAside()
-    this.#removeCopy()
-    try {
-      return this.#open(isOpen && this.whyNot === undefined ? ended + 1 : 1)
-    } catch (error) {
-      if (isOutOfSpace(error)) throw error
-      this.whyNot = (error as Error).message
-      this.setAside()
-      return this.#open(1)
+    const point = this.#readPoint()
+    this.#file = point?.file ?? FILES[0]
+    const isNew = !point && FILES.every((file) => fileBytes(this.#pathOf(file)) === undefined)
+    this.whyNot = isNew ? undefined : this.#whyNot(point)
+    if (point && this.whyNot === undefined) {
+      try {
+        return this.#openAt(point)
+      } catch (error) {
+        if (isOutOfSpace(error) || isOutOfDescriptors(error)) throw error
+        this.whyNot = (error as Error).message
+      }
     }
+    this.setAside()
+    return this.#opened(Store.open(this.#path, () => mkdirSync(this.path, { recursive: true, mode: 0o700 })))
   }
 
   /** Called some time after the start, or by a command: a crash from now on is not attributed to the store. */
-  settle(): void {
-    this.#writeState({ isOpen: true })
+  async settle(store: Store): Promise<void> {
+    this.#ended = 0
+    await this.advance(store)
   }
 
   /** Renames the store to `.aside`, replacing an earlier one of that name. */
   setAside(): void {
-    rmSync(`${this.#file}-lock`, { force: true })
-    if (fileBytes(this.#file) !== undefined) renameSync(this.#file, this.#aside)
+    this.#recovery.remove()
+    rmSync(`${this.path}/${FORMAT_4_STATE}`, { force: true })
+    for (const file of [otherFile(this.#file), this.#file]) {
+      rmSync(`${this.#pathOf(file)}-lock`, { force: true })
+      if (fileBytes(this.#pathOf(file)) !== undefined) renameSync(this.#pathOf(file), this.#aside)
+    }
+    this.#file = FILES[0]
+    this.#point = undefined
+    this.#doubt = undefined
+    this.#ended = 0
   }
 
-  /** Syncs a complete store, which then replaces one that was set aside. */
-  async syncComplete(store: Store): Promise<void> {
-    await this.sync(store)
-    if (this.#doubt === undefined) await rm(this.#aside, { force: true }).catch(() => {})
+  /**
+   * Makes the newest commit the recovery point. Resolves with whether it is: not while the disk is full, or if the store
+   * is in doubt. One call waits for the other.
+   */
+  advance(store: Store): Promise<boolean> {
+    const advanced = this.#advancing.then(() => this.#advance(store))
+    this.#advancing = advanced
+    return advanced
+  }
+
+  /** Advances with a complete store, which then replaces one that was set aside. */
+  async advanceComplete(store: Store): Promise<void> {
+    if (await this.advance(store)) await rm(this.#aside, { force: true }).catch(() => {})
   }
 
   async close(store: Store): Promise<void> {
     await store.end()
-    await this.sync(store)
+    const isNewest = await this.advance(store)
+    this.#release(this.#pinned)
     await store.close()
     await this.#removal
-    this.#writeState({ isOpen: false })
-  }
-
-  /** A store that cannot be synced must not be used by the next start. */
-  async sync(store: Store): Promise<void> {
+    if (!isNewest || !this.#point) return
     try {
-      await store.sync()
-    } catch (error) {
-      this.doubt(`it could not be synced: ${(error as Error).message}`)
+      synchronize(this.#path)
+      this.#notePoint({ ...this.#point, ended: 0, writtenMs: writtenMs(this.#path) })
+    } catch {
+      // The next start continues from the point as it is.
     }
   }
 
@@ -148,92 +143,130 @@ export class StoreDirectory {
    * @throws {Refusal} when it could not be copied; it is unchanged.
    */
   async compact(): Promise<Compacted> {
-    const before = this.bytes
-    const copy = this.#copy
     const store = this.open()
-    this.settle()
+    const before = this.bytes
+    await this.settle(store)
     await this.#removal
+    const copy = this.#pathOf(otherFile(this.#file))
     try {
       await store.copyTo(copy)
+      chmodSync(copy, 0o600)
+      await this.#moveTo(store, Store.open(copy))
     } catch (error) {
-      rmSync(copy, { force: true })
-      await this.close(store)
+      this.#removeOther()
       throw new Refusal(
         'Unavailable',
         `The store is unchanged, as it could not be copied: ${(error as Error).message}.`,
       )
+    } finally {
+      await this.close(store)
     }
-    await store.close()
-    chmodSync(copy, 0o600)
-    const file = openSync(copy, 'r+')
-    fsyncSync(file)
-    closeSync(file)
-    this.#putCopy()
-    this.#writeState({ isOpen: false })
     return { before, after: this.bytes }
   }
 
   /** Compacts an open store; `rest` is that of `copyStore`. Undefined if it was abandoned without changes. */
   async compactOpen(store: Store, rest: (sliceMs: number) => Promise<boolean>): Promise<Compacted | undefined> {
     await this.#removal
+    // Otherwise the point may still be in the other file.
+    if (!(await this.advance(store))) return undefined
+    this.#removeOther()
+    await this.#removal
     const before = this.bytes
-    const copy = Store.open(this.#copy)
-    let closing: Promise<void> | undefined
-    // Freeing the pages and blocks of a large file takes long, so another thread truncates the file before LMDB closes
-    // it on this one.
-    const old = await open(this.#file, 'r+')
+    const path = this.#pathOf(otherFile(this.#file))
+    const copy = Store.open(path)
+    let moving: Promise<void> | undefined
     try {
       await copyStore(store, copy, rest, () => {
-        this.#putCopy()
-        closing = store.become(copy, () => old.truncate(FIRST_BYTES))
+        moving = this.#moveTo(store, copy)
       })
     } finally {
-      if (!closing) await truncate(this.#copy, FIRST_BYTES).catch(() => {})
-      await (closing ?? copy.close())
-      await old.close()
-      this.#removeCopy()
-      await this.#removal
+      if (!moving) {
+        await truncate(path, FIRST_BYTES).catch(() => {})
+        await copy.close()
+        this.#removeOther()
+        await this.#removal
+      }
+      await moving
     }
-    return closing && { before, after: this.bytes }
+    return moving && { before, after: this.bytes }
   }
 
-  /** Makes the next start rebuild the store. */
+  /** Makes the next start rebuild the store. If it cannot be noted, the next start finds the same again. */
   doubt(why: string): void {
-    this.#doubt ??= why.slice(0, STATE_BYTES / 4)
-    this.#writeState({ isOpen: true })
+    this.#doubt ??= why.replace(/[^ -~]/g, '?').slice(0, DOUBT_CHARACTERS)
+    try {
+      if (this.#point) this.#notePoint({ ...this.#point, doubt: this.#doubt })
+    } catch {
+      return
+    }
+    this.#release(this.#pinned)
   }
 
   /** The reason why the store is not reliable; undefined if it is. */
   whyNotUsable(): string | undefined {
-    const bytes = fileBytes(this.#file)
-    if (bytes === undefined) return 'it is missing'
-    const state = this.#readState()
-    if (!state) return 'nothing is noted about it'
-    if (state.format !== FORMAT) return `it has format ${state.format}`
-    if (state.doubt !== undefined) return state.doubt
-    if (bytes < state.bytes) return `it has ${bytes} bytes, and had ${state.bytes}`
-    if (!state.isOpen && !isAboutEqual(state.writtenMs, writtenMs(this.#file)))
-      return 'it was changed after it was closed'
-    if (state.isOpen && (state.boot === undefined || state.boot !== bootId())) {
-      return 'the system ended while it was open'
-    }
-    if (state.isOpen && (state.ended ?? 0) >= MOST_ENDED)
-      return `${state.ended} processes ended soon after they opened it`
-    const meta = metaOf(this.#file)
-    if (!meta || (!state.isOpen && meta.crc !== state.meta)) return 'its first pages are damaged'
-    if (bytes < meta.bytes) return `it has ${bytes} bytes, and should have ${meta.bytes}`
-    return undefined
+    return this.#whyNot(this.#readPoint())
   }
 
   get bytes(): number {
-    return fileBytes(this.#file) ?? 0
+    return fileBytes(this.#path) ?? 0
   }
 
-  #open(ended: number): Store {
-    const store = Store.open(this.#file, () => {
-      mkdirSync(this.path, { recursive: true, mode: 0o700 })
-      this.#writeStateDurably({ isOpen: true, ended })
-    })
+  get #path(): string {
+    return this.#pathOf(this.#file)
+  }
+
+  get #aside(): string {
+    return `${this.path}/${ASIDE_NAME}`
+  }
+
+  #pathOf(file: string): string {
+    return `${this.path}/${file}`
+  }
+
+  #readPoint(): RecoveryPoint | undefined {
+    return this.#recovery.read() ?? pointOfFormat4(this.path, { file: FILES[0], format: FORMAT, boot: bootId() })
+  }
+
+  #whyNot(point: RecoveryPoint | undefined): string | undefined {
+    if (!point) return 'it has no recovery point'
+    const { format, file, bytes, ended, doubt } = point
+    if (format !== FORMAT) return `it has format ${format}`
+    if (doubt !== undefined) return doubt
+    const found = fileBytes(this.#pathOf(file))
+    if (found === undefined) return 'it is missing'
+    if (found < bytes) return `it has ${found} bytes, and had ${bytes}`
+    if (point.writtenMs !== undefined && !isAboutEqual(point.writtenMs, writtenMs(this.#pathOf(file))))
+      return 'it was changed after it was closed'
+    if (ended >= MOST_ENDED && point.boot === bootId()) return `${ended} processes ended soon after they opened it`
+    return undefined
+  }
+
+  #openAt(noted: RecoveryPoint): Store {
+    const boot = bootId()
+    const hasBooted = boot === undefined || noted.boot !== boot
+    const begin = (): void => {
+      const point = hasBooted || noted.writtenMs !== undefined ? noted : this.#newestPoint(noted)
+      this.#ended = hasBooted ? 1 : point.ended + 1
+      this.#notePoint({ ...point, boot, ended: this.#ended, writtenMs: undefined })
+      rmSync(`${this.path}/${FORMAT_4_STATE}`, { force: true })
+      goBackTo(Buffer.from(point.meta, 'hex'), this.#path)
+    }
+    const store = this.#opened(Store.open(this.#path, begin))
+    this.#pin(store)
+    // An interrupted compaction may have left it.
+    this.#removeOther()
+    return store
+  }
+
+  /** The newest commit, which the system still has, as only the process was killed. */
+  #newestPoint(point: RecoveryPoint): RecoveryPoint {
+    const meta = newestMeta(this.#path)
+    if (!meta || bytesOf(meta) > this.bytes) return point
+    synchronize(this.#path)
+    return { ...point, meta: meta.toString('hex'), bytes: this.bytes }
+  }
+
+  #opened(store: Store): Store {
     store.full = () => this.#makeRoom()
     return store
   }
@@ -243,58 +276,74 @@ export class StoreDirectory {
     rmSync(this.#aside, { force: true })
   }
 
-  /** Removes what an interrupted compaction left. */
-  #removeCopy(): void {
-    const removed = [this.#copy, `${this.#copy}-lock`].map((path) => rm(path, { force: true }).catch(() => {}))
-    this.#removal = Promise.all(removed)
-  }
-
-  /** Replaces the file by the copy. After a kill the next start uses either, whatever its size. */
-  #putCopy(): void {
-    this.#writeState({ isOpen: true, bytes: 0 })
-    renameSync(this.#copy, this.#file)
-  }
-
-  /** The file that a compaction writes. */
-  get #copy(): string {
-    return `${this.#file}.compact`
-  }
-
-  get #file(): string {
-    return `${this.path}/${DATABASE_NAME}`
-  }
-
-  /** A store that is not used any more. */
-  get #aside(): string {
-    return `${this.#file}.aside`
-  }
-
-  #readState(): StoreState | undefined {
+  async #advance(store: Store): Promise<boolean> {
+    if (this.#doubt !== undefined) return false
+    const before = this.#pinned
     try {
-      return JSON.parse(readFileSync(`${this.path}/${STATE_NAME}`, 'utf8')) as StoreState
-    } catch {
-      return undefined
-    }
-  }
-
-  /** Skipped on a full disk or without a descriptor: the next start may then rebuild a store that was usable. */
-  #writeState(change: StateChange): void {
-    try {
-      this.#writeStateDurably(change)
+      const file = this.#file
+      const pin = this.#pin(store)
+      if (!pin) return false
+      const bytes = fileBytes(this.#pathOf(file)) ?? 0
+      await store.sync()
+      // Another process may have replaced the file, or it was found damaged meanwhile.
+      if (this.#doubt !== undefined) return false
+      if (this.#point?.file !== file) synchronize(this.path)
+      const meta = pin.meta.toString('hex')
+      const point = { format: FORMAT, file, meta, bytes, boot: bootId(), ended: this.#ended }
+      await this.#recovery.write(point)
+      this.#point = point
+      if (this.#doubt !== undefined) this.doubt(this.#doubt)
+      else this.#release(before)
+      return this.#doubt === undefined
     } catch (error) {
-      if (!isOutOfSpace(error) && !isOutOfDescriptors(error)) throw error
+      // Both points may be in the file, so both commits stay pinned.
+      if (!isOutOfSpace(error) && !isOutOfDescriptors(error))
+        this.doubt(`it could not be synced: ${(error as Error).message}`)
+      return false
     }
   }
 
-  #writeStateDurably(change: StateChange): void {
-    // The directory was removed on purpose, or the disk never had room for the store.
-    if (fileBytes(change.isOpen ? this.path : this.#file) === undefined) return
-    const closed = change.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
-    const doubt = this.#doubt !== undefined && { doubt: this.#doubt }
-    const state: StoreState = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...change, ...doubt }
-    // A half-written text does not parse.
-    overwriteDurably(`${this.path}/${STATE_NAME}`, JSON.stringify(state).padEnd(STATE_BYTES))
+  #pin(store: Store): PinnedCommit | undefined {
+    const pin = store.pinNewest()
+    if (pin) this.#pinned = [...this.#pinned, pin]
+    return pin
   }
+
+  #release(pins: readonly PinnedCommit[]): void {
+    this.#pinned = this.#pinned.filter((pin) => !pins.includes(pin))
+    for (const pin of pins) pin.release()
+  }
+
+  #notePoint(point: RecoveryPoint): void {
+    this.#recovery.writeSync(point)
+    this.#point = point
+  }
+
+  /** Continues with a copy in the other file. The file before stays until the recovery point is in the new one. */
+  async #moveTo(store: Store, copy: Store): Promise<void> {
+    const before = this.#path
+    const pinned = this.#pinned
+    this.#file = otherFile(this.#file)
+    let isMoved = false
+    await store.become(copy, async () => {
+      isMoved = await this.advance(store)
+      this.#release(pinned)
+      // Freeing the pages and blocks of a large file takes long, so another thread does it before LMDB closes the file.
+      if (isMoved) await truncate(before, FIRST_BYTES)
+    })
+    if (isMoved) this.#removeOther()
+    await this.#removal
+  }
+
+  /** Removes the file that is not in use. */
+  #removeOther(): void {
+    const path = this.#pathOf(otherFile(this.#file))
+    this.#removal = Promise.all([path, `${path}-lock`].map((file) => rm(file, { force: true }).catch(() => {})))
+  }
+}
+
+function otherFile(file: string): string {
+  return file === FILES[0] ? FILES[1] : FILES[0]
 }
 
 function fileBytes(path: string): number | undefined {
@@ -315,27 +364,5 @@ function bootId(): string | undefined {
     return readFileSync(BOOT_ID, 'utf8').trim()
   } catch {
     return undefined
-  }
-}
-
-/** Writes text to a file durably, in place if it exists, so that it succeeds on a full disk. */
-function overwriteDurably(path: string, text: string): void {
-  const isNew = !existsSync(path)
-  const file = openSync(path, isNew ? 'w' : 'r+', 0o600)
-  try {
-    writeSync(file, text, 0)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  if (isNew) syncDirectory(dirname(path))
-}
-
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
   }
 }

@@ -18,7 +18,17 @@ import {
   TAG,
   versionKey,
 } from './keys.ts'
-import { FileLength, type Lmdb, lastKey, openLmdb, synced, usedBytes, withNodeCode } from './lmdb.ts'
+import {
+  FileLength,
+  type Lmdb,
+  lastKey,
+  openLmdb,
+  type PinnedCommit,
+  pinNewest,
+  synced,
+  usedBytes,
+  withNodeCode,
+} from './lmdb.ts'
 
 /** Rows removed in one transaction. */
 const REMOVED_AT_ONCE = 256
@@ -32,9 +42,10 @@ export class Store {
   /** Undefined while the disk has no room for a new file: the store is empty, and each transaction tries to open it. */
   #db: Lmdb | undefined
   readonly #openFile: () => Lmdb
-  readonly #space: DiskSpace
+  #path: string
+  #space: DiskSpace
   /** Undefined for a temporary store, whose file has no name. */
-  readonly #fileLength: FileLength | undefined
+  #fileLength: FileLength | undefined
   /** The last key; undefined if it must be looked up. */
   #lastKey: Buffer | undefined
   readonly #removal = new SpaceRetry()
@@ -45,6 +56,10 @@ export class Store {
   changed: ((key: Buffer) => void) | undefined
   /** Called when a transaction finds no space on the disk. */
   full: () => void = () => {}
+  /** Called after each transaction with the number of rows that it put or removed. */
+  committed: (rows: number) => void = () => {}
+  /** Awaited after transactions that others follow: syncing may be too far behind them. */
+  rest: () => Promise<void> | undefined = () => undefined
   #isClosed = false
 
   /** Where temporary stores may be created. */
@@ -52,6 +67,7 @@ export class Store {
   readonly versions = new Versions(this)
 
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
+    this.#path = path
     this.directory = dirname(path)
     this.#fileLength = isTemporary ? undefined : new FileLength(path)
     this.#space = new DiskSpace(path)
@@ -152,6 +168,7 @@ export class Store {
         return result
       })
       this.#fileLength?.check(db)
+      this.committed(this.#space.rows)
       return result
     } catch (error) {
       this.#lastKey = undefined
@@ -230,7 +247,7 @@ export class Store {
       const rows = this.rows(prefix, prefixEnd(prefix), { limit: REMOVED_AT_ONCE })
       if (rows.length === 0) return
       await this.removeAll(rows)
-      await setImmediate()
+      await (this.rest() ?? setImmediate())
     }
   }
 
@@ -250,6 +267,16 @@ export class Store {
     return this.#syncing
   }
 
+  /** The file, which has no name any more if the store is temporary. */
+  get path(): string {
+    return this.#path
+  }
+
+  /** Keeps the pages of the newest commit until it is released; undefined while there is no file. */
+  pinNewest(): PinnedCommit | undefined {
+    return this.#db && pinNewest(this.#db, this.#path)
+  }
+
   /** Copies all rows to another file. */
   async copyTo(path: string): Promise<void> {
     await this.#opened().backup(path, true)
@@ -264,7 +291,9 @@ export class Store {
   async become(copy: Store, beforeClose: () => Promise<void>): Promise<void> {
     const previous = this.#db
     this.#db = copy.#opened()
-    this.#fileLength?.forget()
+    this.#path = copy.#path
+    this.#space = copy.#space
+    this.#fileLength = copy.#fileLength
     copy.#db = undefined
     copy.#isClosed = true
     forgottenStores.unregister(copy)
@@ -402,6 +431,7 @@ class Versions {
       )
       if (unneeded.length < rows.length) this.#mayExist = true
       await this.#store.removeAll(unneeded)
+      await this.#store.rest()
       const last = rows.at(-1)
       if (!last || rows.length < SWEPT_AT_ONCE) break
       from = Buffer.concat([last.key, Buffer.alloc(1)])

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import fs, { existsSync, statSync, writeFileSync } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
+import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { IdleCompaction } from '../../src/store/idle-compaction.ts'
 import { Store } from '../../src/store/store.ts'
-import { StoreDirectory } from '../../src/store/store-directory.ts'
+import { FILES, StoreDirectory } from '../../src/store/store-directory.ts'
 import { until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { storeLeftIn } from '../support/engine.ts'
@@ -24,6 +23,8 @@ type Model = Map<string, string>
 /** Puts and removes rows in a store and in a model of it. */
 class Writer {
   readonly model: Model = new Map()
+  /** Rows as they were after each write. */
+  readonly states = new Set<string>()
   readonly #store: Store
   readonly #random: Random
 
@@ -48,6 +49,7 @@ class Writer {
         }
       }
     })
+    this.states.add(textOf(this.model))
   }
 
   /** The room that these rows take stays in the file when they are gone. */
@@ -62,10 +64,16 @@ class Writer {
   }
 }
 
+function rowsOf(store: Store): Model {
+  return new Map(store.rows(START, END).map(({ key, value }) => [key.toString('latin1'), value.toString()]))
+}
+
+function textOf(model: Model): string {
+  return JSON.stringify([...model].sort(([one], [other]) => (one < other ? -1 : 1)))
+}
+
 function check(store: Store, model: Model, what: string): void {
-  const rows = store.rows(START, END).map(({ key, value }) => [key.toString('latin1'), value.toString()])
-  const wanted = [...model].sort(([one], [other]) => Buffer.from(one, 'latin1').compare(Buffer.from(other, 'latin1')))
-  assert.deepEqual(rows, wanted, what)
+  assert.equal(textOf(rowsOf(store)), textOf(model), what)
 }
 
 async function grown(
@@ -81,16 +89,16 @@ async function grown(
   return { directory, store, writer, random }
 }
 
-test('a store that is written during its compaction has the same rows in a smaller file, even after a kill at any moment', async (t) => {
+test('a store that is written during its compaction has the same rows in a smaller file, and after a kill those of a commit before', async (t) => {
   const { directory, store, writer, random } = await grown(t, 5000)
   const checkKilled = async (what: string): Promise<void> => {
     const left = storeLeftIn(directory.path)
     const next = new StoreDirectory(left.path)
     const opened = next.open()
     assert.equal(next.whyNot, undefined, what)
-    check(opened, writer.model, what)
+    assert.ok(writer.states.has(textOf(rowsOf(opened))), what)
     await next.close(opened)
-    assert.equal(existsSync(join(left.path, 'store.mdb.compact')), false)
+    assert.equal(existsSync(join(left.path, FILES[0])), !existsSync(join(left.path, FILES[1])), what)
     await left.remove()
   }
   let rests = 0
@@ -105,6 +113,7 @@ test('a store that is written during its compaction has the same rows in a small
   await checkKilled('killed after it')
   writer.write(300)
   check(store, writer.model, 'after another write')
+  assert.equal(await directory.advance(store), true)
   await checkKilled('killed after another write')
   await directory.close(store)
   const again = directory.open()
@@ -115,7 +124,7 @@ test('a store that is written during its compaction has the same rows in a small
 
 test('an aborted compaction leaves the store unchanged', async (t) => {
   const { directory, store, writer } = await grown(t, 5000)
-  const file = join(directory.path, 'store.mdb')
+  const [file, other] = FILES.map((name) => join(directory.path, name)) as [string, string]
   const { size } = statSync(file)
   let rests = 0
   const compacted = await directory.compactOpen(store, async () => {
@@ -126,7 +135,7 @@ test('an aborted compaction leaves the store unchanged', async (t) => {
   assert.equal(compacted, undefined)
   assert.equal(rests, 1)
   assert.ok(statSync(file).size >= size)
-  assert.equal(existsSync(`${file}.compact`), false)
+  assert.equal(existsSync(other), false)
   check(store, writer.model, 'when it was given up')
   writer.write(300)
   check(store, writer.model, 'after another write')
@@ -150,7 +159,6 @@ test('a store is compacted once in the configured hours when it has grown', asyn
       return { cancel: () => {} }
     },
     log: { info: note, warn: note, error: note },
-    compacted: () => log.push('synced'),
   })
   const look = async (at: string): Promise<void> => {
     time = at
@@ -163,22 +171,22 @@ test('a store is compacted once in the configured hours when it has grown', asyn
   await look('23:59')
   assert.ok(directory.bytes >= bytes)
   await look('03:00')
-  await until('it to be compacted', () => log.length === 2)
-  assert.deepEqual(log, ['the store was compacted', 'synced'])
+  await until('it to be compacted', () => log.length === 1)
+  assert.deepEqual(log, ['the store was compacted'])
   assert.ok(directory.bytes < bytes / 2)
   await look('03:01')
   await look('04:59')
-  assert.equal(log.length, 2)
+  assert.equal(log.length, 1)
 
   writer.grow(KILOBYTES)
   await look('03:02')
   time = '05:01'
-  await until('it to be given up', () => log.length === 3)
-  assert.match(log[2] as string, /ended too soon/)
+  await until('it to be given up', () => log.length === 2)
+  assert.match(log[1] as string, /ended too soon/)
   writer.grow(1000)
   await look('03:03')
   await compaction.end()
-  assert.equal(log.length, 3)
+  assert.equal(log.length, 2)
   check(store, writer.model, 'at the end')
   await directory.close(store)
 })
@@ -196,7 +204,6 @@ test('the end does not wait for a rest of a compaction, whose timer keeps no pro
       return { cancel: () => {} }
     },
     log: { info: () => {}, warn: () => {}, error: () => {} },
-    compacted: () => {},
   })
   compaction.begin()
   await until('the compaction to rest', () => rests === 1)
@@ -205,11 +212,12 @@ test('the end does not wait for a rest of a compaction, whose timer keeps no pro
   await directory.close(store)
 })
 
-test('a store in doubt stays so when it is compacted, and the next start after a kill rebuilds it', async (t) => {
+test('a store in doubt is not compacted, and the next start rebuilds it', async (t) => {
   const { directory, store } = await grown(t, 100)
+  await directory.settle(store)
   directory.doubt('it could not be synced')
-  assert.ok(await directory.compactOpen(store, async () => true))
-  directory.settle()
+  assert.equal(await directory.compactOpen(store, async () => true), undefined)
+  await directory.settle(store)
   const left = new StoreDirectory(storeLeftIn(directory.path).path)
   assert.equal(left.whyNotUsable(), 'it could not be synced')
   await directory.close(store)
@@ -245,35 +253,29 @@ test('a store that could not be compacted stays usable, and no copy takes the la
   })
   for (let attempt = 0; attempt < 3; attempt++) {
     await assert.rejects(new StoreDirectory(path).compact(), /unchanged.*No space left on device/)
-    assert.equal(existsSync(join(path, 'store.mdb.compact')), false)
+    assert.equal(existsSync(join(path, FILES[1])), false)
   }
   await checkKept(path)
 })
 
-test('a store whose compaction was killed, before or after its file was replaced, is not built again', async (t) => {
-  let path = await grownPath(t)
-  const { renameSync } = fs
-  const { copyTo } = Store.prototype
-  let left: string | undefined
-  const copying = t.mock.method(Store.prototype, 'copyTo', function (this: Store, to: string): Promise<void> {
-    left = storeLeftIn(path).path
-    return copyTo.call(this, to)
+test('a store whose compaction was killed at any step is not built again', async (t) => {
+  const path = await grownPath(t)
+  const left: string[] = []
+  const noting = (): void => void left.push(storeLeftIn(path).path)
+  const { copyTo, become } = Store.prototype
+  t.mock.method(Store.prototype, 'copyTo', async function (this: Store, to: string): Promise<void> {
+    noting()
+    await copyTo.call(this, to)
+    noting()
   })
-  for (let kill = 0; kill < 3; kill++) {
-    await new StoreDirectory(path).compact()
-    path = left ?? ''
-  }
-  copying.mock.restore()
-  await checkKept(storeLeftIn(path).path)
-
-  const renaming = t.mock.method(fs, 'renameSync', (from: string, to: string) => {
-    renameSync(from, to)
-    left = storeLeftIn(path).path
+  t.mock.method(Store.prototype, 'become', async function (this: Store, ...args: Parameters<typeof become>) {
+    noting()
+    await become.call(this, ...args)
+    noting()
   })
-  syncBuiltinESMExports()
   const { before, after } = await new StoreDirectory(path).compact()
-  renaming.mock.restore()
-  syncBuiltinESMExports()
+  t.mock.restoreAll()
   assert.ok(after < before)
-  await checkKept(left ?? '')
+  assert.equal(left.length, 4)
+  for (const one of [...left, path]) await checkKept(one)
 })

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import fs, { readFileSync } from 'node:fs'
+import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { segmentName } from '../../src/events/segment.ts'
+import { RecoveryFile } from '../../src/store/recovery-file.ts'
 import { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { until } from '../support/deadline.ts'
@@ -49,19 +50,19 @@ test('a slow sync of the store is not joined by others, which would occupy all t
 test('the journal stays locked until the store is closed', async (t) => {
   const store = await temporaryDirectory(t)
   const files = diskWith('{"a":[]}').files()
-  let isOpen: boolean | undefined
+  let isClosed: boolean | undefined
   const lock: typeof files.lock = async (path) => {
     const held = await files.lock(path)
     if (!held) return undefined
     const release = (): Promise<void> => {
-      isOpen = (JSON.parse(readFileSync(join(store, 'store.json'), 'utf8')) as { isOpen: boolean }).isOpen
+      isClosed = new RecoveryFile(join(store, 'recovery-point')).read()?.writtenMs !== undefined
       return held.release()
     }
     return { release }
   }
   const { engine, failures } = await openTestEngine({ ...files, lock }, { store })
   await engine.close()
-  assert.equal(isOpen, false)
+  assert.equal(isClosed, true)
   assert.deepEqual(failures, [])
 })
 
@@ -95,15 +96,18 @@ test('without a file descriptor the journal is verified later, and the service d
   await engine.close().catch(() => {})
 })
 
-test('without a file descriptor a store that is settled is not noted as such, and the process does not end', async (t) => {
+test('without a file descriptor the recovery point stays, and advances later', async (t) => {
   const directory = new StoreDirectory(join(await temporaryDirectory(t), 'store'))
   const store = directory.open()
+  store.transaction(() => store.set(Buffer.from('a'), Buffer.from('1')))
   const opening = t.mock.method(fs, 'openSync', () => {
     throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })
   })
   syncBuiltinESMExports()
-  directory.settle()
+  assert.equal(await directory.advance(store), false)
   opening.mock.restore()
   syncBuiltinESMExports()
+  assert.equal(await directory.advance(store), true)
   await directory.close(store)
+  assert.equal(directory.whyNotUsable(), undefined)
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -18,6 +18,7 @@ import { LimitedLog } from '../../src/runtime/limited-log.ts'
 import { MemoryBudget } from '../../src/runtime/memory.ts'
 import type { Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { RecoveryFile, type RecoveryPoint } from '../../src/store/recovery-file.ts'
 import { Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { fetch, until } from '../support/deadline.ts'
@@ -29,8 +30,6 @@ import { startHere } from '../support/service.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const SEGMENTS = { segmentBytes: 8 * 1024 }
-/** The store is synced so often. */
-const SYNC_MS = 5000
 
 interface Service {
   readonly disk: SimulatedDisk
@@ -286,29 +285,99 @@ test('the store of an empty journal that was removed is rebuilt when the new jou
   assert.deepEqual(accepted.failures, [])
 })
 
-test('a store that is missing, cut, of another format, or was open when the system stopped is rebuilt', async (t) => {
+/** Checks what a start tells, and whether it uses the store that it finds or builds another one. */
+async function checkStart(service: Service, expected: string, isUsed: boolean, what: string): Promise<void> {
+  const path = `${service.store}/store.mdb`
+  const before = statSync(path, { throwIfNoEntry: false })?.ino
+  assert.equal(await toldBy(service), expected, what)
+  assert.equal(statSync(path).ino === before, isUsed, what)
+}
+
+async function changePoint(store: string, changes: Partial<RecoveryPoint>): Promise<void> {
+  const file = new RecoveryFile(`${store}/recovery-point`)
+  await file.write({ ...(file.read() as RecoveryPoint), ...changes })
+}
+
+test('a store that is missing, cut, of another format, or without a recovery point is rebuilt', async (t) => {
   const service = await lived(t, new Random(SEED))
   const expected = await toldBy(copyOf(service))
-  const noted = async (store: string, changes: object): Promise<void> => {
-    const path = `${store}/store.json`
-    await writeFile(path, JSON.stringify({ ...JSON.parse(await readFile(path, 'utf8')), ...changes }))
-  }
   const damages: Readonly<Record<string, (store: string) => Promise<void>>> = {
     missing: (store) => rm(`${store}/store.mdb`),
     cut: (store) => truncate(`${store}/store.mdb`, 8192),
     empty: (store) => truncate(`${store}/store.mdb`, 0),
     'no database': (store) => writeFile(`${store}/store.mdb`, Buffer.alloc(200_000, 'no database')),
-    'nothing noted': (store) => rm(`${store}/store.json`),
+    'no recovery point': (store) => rm(`${store}/recovery-point`),
+    'an empty recovery point': (store) => truncate(`${store}/recovery-point`, 0),
+    'rubbish as recovery point': (store) => writeFile(`${store}/recovery-point`, Buffer.alloc(8192, '{"format":5}')),
     'written to': (store) => writeFile(`${store}/store.mdb`, 'x', { flag: 'a' }),
-    'another format': (store) => noted(store, { format: 1000 }),
-    'another boot': (store) => noted(store, { isOpen: true, boot: 'another' }),
-    doubted: (store) => noted(store, { doubt: 'it was found damaged' }),
+    'another format': (store) => changePoint(store, { format: 1000 }),
+    doubted: (store) => changePoint(store, { doubt: 'it was found damaged' }),
+    'two early ends': (store) => changePoint(store, { ended: 2 }),
   }
   for (const [damage, make] of Object.entries(damages)) {
     const damaged = copyOf(service)
     await make(damaged.store)
-    assert.equal(await toldBy(damaged), expected, damage)
-    assert.equal(await toldBy(damaged), expected, `${damage}, the start after`)
+    await checkStart(damaged, expected, false, damage)
+    await checkStart(damaged, expected, true, `${damage}, the start after`)
+  }
+})
+
+test('a store that was open when the system stopped is used, and so is one after other ends', async (t) => {
+  const service = await lived(t, new Random(SEED))
+  const expected = await toldBy(copyOf(service))
+  const boot = 'that of the system before'
+  const changes: readonly Partial<RecoveryPoint>[] = [
+    { writtenMs: undefined, boot },
+    { writtenMs: undefined, boot, ended: 2 },
+    { writtenMs: undefined, ended: 1 },
+  ]
+  for (const change of changes) {
+    const left = copyOf(service)
+    await changePoint(left.store, change)
+    await checkStart(left, expected, true, JSON.stringify(change))
+  }
+})
+
+test('a damaged copy of the recovery point is replaced by the other one', async (t) => {
+  const service = await lived(t, new Random(SEED))
+  const expected = await toldBy(copyOf(service))
+  for (const at of [10, 4500]) {
+    const damaged = copyOf(service)
+    const path = `${damaged.store}/recovery-point`
+    const bytes = await readFile(path)
+    bytes[at] = (bytes[at] as number) ^ 1
+    await writeFile(path, bytes)
+    await checkStart(damaged, expected, true, `byte ${at}`)
+    const repaired = await readFile(path)
+    assert.ok(repaired.subarray(0, 4096).equals(repaired.subarray(4096)))
+  }
+})
+
+/** Makes a store as the format before left it. */
+async function makeFormat4(store: string, state: object): Promise<void> {
+  const { bytes, boot, writtenMs } = new RecoveryFile(`${store}/recovery-point`).read() as RecoveryPoint
+  await rm(`${store}/recovery-point`)
+  await writeFile(`${store}/store.json`, JSON.stringify({ format: 4, isOpen: false, boot, bytes, writtenMs, ...state }))
+}
+
+test('a store of format 4 is converted from itself, unless it was open when the system stopped', async (t) => {
+  const service = await lived(t, new Random(SEED))
+  const expected = await toldBy(copyOf(service))
+  const open = { isOpen: true, writtenMs: undefined }
+  const states: readonly (readonly [state: object, isUsed: boolean])[] = [
+    [{}, true],
+    [open, true],
+    [{ ...open, boot: 'that of the system before' }, false],
+    [{ doubt: 'it was found damaged' }, false],
+    [{ writtenMs: 1 }, false],
+    [{ format: 3 }, false],
+  ]
+  for (const [state, isUsed] of states) {
+    const left = copyOf(service)
+    await makeFormat4(left.store, state)
+    await checkStart(left, expected, isUsed, JSON.stringify(state))
+    assert.equal(existsSync(`${left.store}/store.json`), false)
+    await checkStart(left, expected, true, `${JSON.stringify(state)}, the start after`)
   }
 })
 
@@ -321,23 +390,18 @@ test('a store that was set aside is removed when the rebuilt one is complete and
   t.mock.method(Store.prototype, 'sync', async function (this: Store): Promise<void> {
     assert.equal(existsSync(aside), true)
     synced++
-    if (isFailing) throw new Error('the disk is gone')
+    if (isFailing) throw Object.assign(new Error('the disk is full'), { code: 'ENOSPC' })
     await sync.call(this)
     assert.equal(existsSync(aside), true)
   })
-  const openWithSync = () =>
-    openTestEngine(service.disk.files(), { ...SEGMENTS, store: service.store }, undefined, undefined, SYNC_MS + 1)
   await truncate(`${service.store}/store.mdb`, 8192)
-  const failing = await openWithSync()
+  const failing = await open(service)
   await until('the store to be synced', () => synced > 0)
   await failing.engine.close()
   assert.equal(existsSync(aside), true)
 
   isFailing = false
-  const second = await open(service)
-  assert.equal(existsSync(aside), true)
-  await second.engine.close()
-  const { engine, failures } = await openWithSync()
+  const { engine, failures } = await open(service)
   await until('the store that was set aside to be removed', () => !existsSync(aside))
   t.mock.restoreAll()
   await engine.close()

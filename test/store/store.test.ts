@@ -19,7 +19,7 @@ import {
   tableKey,
   versionKey,
 } from '../../src/store/keys.ts'
-import { type Lmdb, META, metaOf, openLmdb, synced, usedBytes } from '../../src/store/lmdb.ts'
+import { bytesOf, type Lmdb, META, newestMeta, openLmdb, synced, usedBytes } from '../../src/store/lmdb.ts'
 import { type Pin, Store } from '../../src/store/store.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -278,7 +278,8 @@ test('the private parts of LMDB that the store reads are where this version has 
     // A page begins with its own number.
     const root = Number(newest.readBigUInt64LE(META.mainRoot))
     assert.equal(Number(bytes.readBigUInt64LE(root * pageSize)), root)
-    assert.equal(metaOf(path)?.bytes, (lastPageNumber + 1) * pageSize)
+    assert.equal(bytesOf(newestMeta(path) as Buffer), (lastPageNumber + 1) * pageSize)
+    assert.deepEqual(newestMeta(path), newest.subarray(0, 168))
     assert.ok(usedBytes(db) > rows * 500 && usedBytes(db) < statSync(path).size)
   }
   await within('a sync', synced(db))
@@ -348,7 +349,7 @@ async function opened(t: { after(end: () => Promise<unknown>): void }) {
     for (const end of ends) await end()
     assert.deepEqual(failures, [])
   })
-  const bytes = (): number => statSync(join(store, 'store.mdb')).size
+  const bytes = (): number => engine.views.store.usedBytes
   const changeAll = async (n: number): Promise<void> => {
     const item = { n, text }
     await Promise.all(
