@@ -106,13 +106,15 @@ test('a setting is taken from the flag, else the environment, else the file, els
   }
 })
 
-test('the hours for compaction are times of a day, and may include midnight', () => {
+test('Store.CompactAt is auto, off, or hours of a day, which may include midnight', () => {
   const hours = (text: string) => settings({ argv: ['--Store.CompactAt', text] }).compactAt
-  assert.equal(settings().compactAt, undefined)
+  assert.equal(settings().compactAt, 'auto')
+  assert.equal(hours('off'), 'off')
+  assert.equal(hours('auto'), 'auto')
   assert.deepEqual(hours('03:00-05:30'), { from: 180, until: 330 })
   assert.deepEqual(hours('23:00-01:00'), { from: 1380, until: 60 })
   assert.deepEqual(hours('00:00-24:00'), { from: 0, until: 1440 })
-  for (const text of ['3-5', '03:00', '03:00-03:00', '03:60-04:00', '24:00-01:00', '03:00-24:01', '']) {
+  for (const text of ['3-5', '03:00', '03:00-03:00', '03:60-04:00', '24:00-01:00', '03:00-24:01', 'on', '']) {
     mistakes({ argv: [`--Store.CompactAt=${text}`] }, /Store\.CompactAt/)
   }
 })

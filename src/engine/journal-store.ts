@@ -139,9 +139,15 @@ export class StoreMaintenance {
     this.#isComplete = true
     this.#advance()
     if (checkpoint) this.#beginVerifying(checkpoint)
-    const { compactAt: hours } = this.#settings
-    if (!hours || this.#isEnding) return
-    this.#compaction = new IdleCompaction({ ...this.#dependencies, ...this.#opened, hours })
+    const { compactAt: at } = this.#settings
+    if (at === 'off' || this.#isEnding) return
+    let last = performance.eventLoopUtilization()
+    const load = (): number => {
+      const before = last
+      last = performance.eventLoopUtilization()
+      return performance.eventLoopUtilization(last, before).utilization
+    }
+    this.#compaction = new IdleCompaction({ ...this.#dependencies, ...this.#opened, at, load })
     this.#compaction.begin()
   }
 
@@ -153,9 +159,9 @@ export class StoreMaintenance {
 
   /** One at a time: on a slow disk, several syncs would occupy all threads that write the journal. */
   #advance(): void {
-    if (this.#advancing || this.#isEnding) return
     this.#pointTimer?.cancel()
     this.#pointTimer = undefined
+    if (this.#advancing || this.#isEnding) return
     this.#commits = 0
     this.#rows = 0
     const { directory, store } = this.#opened

@@ -177,7 +177,9 @@ export const KEYS = {
     60,
     'seconds after which a full segment is compressed; off: segments stay plain text',
   ),
-  'Store.CompactAt': hours('hours in local time, such as 03:00-05:00, in which a store that has grown is compacted'),
+  'Store.CompactAt': hours(
+    'when a store of which a third is free is compacted: auto: in quiet minutes; 03:00-05:00: in these hours, in local time',
+  ),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
 
 /** The defaults that `Api.Compatibility` changes. */

@@ -93,16 +93,17 @@ export function secondsOrOff(initial: number, description: string): Key<number |
 }
 
 /** A range of hours in minutes of the day; it may include midnight. */
-export function hours(description: string): Key<{ readonly from: number; readonly until: number } | undefined> {
+export function hours(description: string): Key<{ readonly from: number; readonly until: number } | 'auto' | 'off'> {
   const minutes = '(?:[01]\\d|2[0-3]):[0-5]\\d'
   return {
     type: 'string',
-    pattern: `^(?!(.*)-\\1$)${minutes}-(?:${minutes}|24:00)$`,
-    expects: 'hours such as 03:00-05:00',
-    default: undefined,
+    pattern: `^(?:auto|off|(?!(.*)-\\1$)${minutes}-(?:${minutes}|24:00))$`,
+    expects: 'auto, off, or hours such as 03:00-05:00',
+    default: 'auto',
     description,
-    shownType: 'hours',
+    shownType: 'auto|off|hours',
     read: (value: string) => {
+      if (value === 'auto' || value === 'off') return value
       const [from = 0, fromMinute = 0, until = 0, untilMinute = 0] = value.split(/[:-]/).map(Number)
       return { from: 60 * from + fromMinute, until: 60 * until + untilMinute }
     },

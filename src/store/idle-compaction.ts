@@ -13,7 +13,10 @@ interface Hours {
 interface IdleCompactionOptions {
   readonly directory: StoreDirectory
   readonly store: Store
-  readonly hours: Hours
+  /** In these hours, or in quiet minutes. */
+  readonly at: Hours | 'auto'
+  /** The part of the time since its last call in which the event loop was busy. */
+  readonly load: () => number
   readonly now: () => Date
   readonly schedule: Schedule
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
@@ -24,19 +27,25 @@ const LOOK_MS = 60_000
 /** Smaller files are never compacted. */
 const LEAST_BYTES = 16 * 1024 * 1024
 /** A file is compacted when it is this many times larger than its rows. */
-const GROWN_FACTOR = 2
+const GROWN_FACTOR = 1.5
+/** Load of a quiet minute. */
+const QUIET_LOAD = 0.2
+/** With this load, a compaction is abandoned, which itself takes a quarter of the time. */
+const BUSY_LOAD = 0.6
 /** Allowance for what is written to the copy meanwhile. */
 const SPARE_FACTOR = 1.25
 /** Rest after a slice as a multiple of its duration: copying takes a quarter of the time. */
 const REST_FACTOR = 3
 
-/** Compacts a store that has grown, in the hours of `Store.CompactAt`, slowly enough not to disturb requests. */
+/** Compacts a store that has grown when `Store.CompactAt` says, slowly enough not to disturb requests. */
 export class IdleCompaction {
   readonly #options: IdleCompactionOptions
   #timer: ReturnType<Schedule> | undefined
   #compacting: Promise<void> | undefined
   /** Ends the current rest. */
   #wake = (): void => {}
+  /** Whether the last minute was quiet. */
+  #isQuiet = false
   #isEnding = false
 
   constructor(options: IdleCompactionOptions) {
@@ -45,6 +54,8 @@ export class IdleCompaction {
 
   /** Checks now and once in a minute. */
   begin(): void {
+    const load = this.#options.load()
+    this.#isQuiet = this.#timer !== undefined && load < (this.#compacting ? BUSY_LOAD : QUIET_LOAD)
     this.#timer = this.#options.schedule(() => this.begin(), LOOK_MS)
     if (this.#compacting || !this.#isTime() || !this.#isGrown()) return
     this.#compacting = this.#compact().finally(() => {
@@ -61,11 +72,13 @@ export class IdleCompaction {
   }
 
   async #compact(): Promise<void> {
-    const { directory, store, log } = this.#options
+    const { directory, store, log, at } = this.#options
     try {
       const result = await directory.compactOpen(store, (sliceMs) => this.#rest(sliceMs))
       if (result) log.info(result, 'the store was compacted')
-      else if (!this.#isEnding) log.warn('the hours to compact the store ended too soon; it is unchanged')
+      else if (this.#isEnding) return
+      else if (at === 'auto') log.info('the server became busy while the store was compacted; it is unchanged')
+      else log.warn('the hours to compact the store ended too soon; it is unchanged')
     } catch (error) {
       if (isOutOfSpace(error)) log.warn('there was no room to compact the store; it is unchanged')
       else log.error({ err: error }, 'the store could not be compacted')
@@ -84,7 +97,9 @@ export class IdleCompaction {
   }
 
   #isTime(): boolean {
-    const { from, until } = this.#options.hours
+    const { at } = this.#options
+    if (at === 'auto') return this.#isQuiet
+    const { from, until } = at
     const now = this.#options.now()
     const minute = 60 * now.getHours() + now.getMinutes()
     return from < until ? from <= minute && minute < until : from <= minute || minute < until

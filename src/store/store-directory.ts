@@ -12,8 +12,9 @@
  * disk is full, the one set aside is removed.
  */
 
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { rm, truncate } from 'node:fs/promises'
+import { setImmediate } from 'node:timers/promises'
 import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { copyStore } from './compaction.ts'
@@ -144,24 +145,17 @@ export class StoreDirectory {
    */
   async compact(): Promise<Compacted> {
     const store = this.open()
-    const before = this.bytes
-    await this.settle(store)
-    await this.#removal
-    const copy = this.#pathOf(otherFile(this.#file))
     try {
-      await store.copyTo(copy)
-      chmodSync(copy, 0o600)
-      await this.#moveTo(store, Store.open(copy))
+      await this.settle(store)
+      const compacted = await this.compactOpen(store, () => setImmediate(true))
+      if (!compacted) throw new Error('it could not be synced')
+      return compacted
     } catch (error) {
-      this.#removeOther()
-      throw new Refusal(
-        'Unavailable',
-        `The store is unchanged, as it could not be copied: ${(error as Error).message}.`,
-      )
+      const why = (error as Error).message
+      throw new Refusal('Unavailable', `The store is unchanged, as it could not be copied: ${why}.`)
     } finally {
       await this.close(store)
     }
-    return { before, after: this.bytes }
   }
 
   /** Compacts an open store; `rest` is that of `copyStore`. Undefined if it was abandoned without changes. */

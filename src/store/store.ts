@@ -277,11 +277,6 @@ export class Store {
     return this.#db && pinNewest(this.#db, this.#path)
   }
 
-  /** Copies all rows to another file. */
-  async copyTo(path: string): Promise<void> {
-    await this.#opened().backup(path, true)
-  }
-
   /** Size of the rows on disk, without free pages. */
   get usedBytes(): number {
     return this.#db ? usedBytes(this.#db) : 0

@@ -27,8 +27,8 @@ import { ROOT } from './tree.ts'
 /** A larger node is split. This is one page of the store. */
 const MOST_BYTES = 4000
 /** A smaller node is joined with its neighbour, unless both together would exceed `MOST_JOINED_BYTES`. */
-const FEW_BYTES = 1000
-const MOST_JOINED_BYTES = 3000
+const FEW_BYTES = 2000
+const MOST_JOINED_BYTES = 3600
 
 /** Highest size of a key, so that a full node has at least three. */
 export const MOST_KEY_BYTES = 1000

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
@@ -151,7 +151,8 @@ test('a store is compacted once in the configured hours when it has grown', asyn
   const compaction = new IdleCompaction({
     directory,
     store,
-    hours: { from: 3 * 60, until: 5 * 60 },
+    at: { from: 3 * 60, until: 5 * 60 },
+    load: () => 1,
     now: () => new Date(`2026-11-20T${time}:00`),
     schedule: (work, delayMs) => {
       if (delayMs === 60_000) looks.push(work)
@@ -191,13 +192,81 @@ test('a store is compacted once in the configured hours when it has grown', asyn
   await directory.close(store)
 })
 
+test('a store of which a third is free is compacted in a quiet minute, which is given up when the server becomes busy', async (t) => {
+  const { directory, store, writer } = await grown(t, KILOBYTES)
+  const log: string[] = []
+  const looks: (() => void)[] = []
+  const rests: (() => void)[] = []
+  const note = (_: unknown, message?: string): void => void log.push(message ?? String(_))
+  let load = 0
+  const compaction = new IdleCompaction({
+    directory,
+    store,
+    at: 'auto',
+    load: () => load,
+    now: () => new Date('2026-11-20T12:00:00'),
+    schedule: (work, delayMs) => {
+      ;(delayMs === 60_000 ? looks : rests).push(work)
+      return { cancel: () => {} }
+    },
+    log: { info: note, warn: note, error: note },
+  })
+  const look = (now: number): void => {
+    load = now
+    looks.shift()?.()
+  }
+  // Nothing is known about the minute before the start.
+  compaction.begin()
+  look(0.3)
+  await setImmediate()
+  assert.equal(rests.length, 0)
+  look(0.1)
+  await until('the compaction to rest', () => rests.length === 1)
+  look(0.7)
+  rests.shift()?.()
+  await until('it to be given up', () => log.length === 1)
+  assert.match(log[0] as string, /became busy/)
+  check(store, writer.model, 'when it was given up')
+
+  const { bytes } = directory
+  look(0.1)
+  await until('it to be compacted', () => {
+    rests.shift()?.()
+    return log.length === 2
+  })
+  assert.equal(log[1], 'the store was compacted')
+  assert.ok(directory.bytes < bytes / 2)
+  await compaction.end()
+  check(store, writer.model, 'at the end')
+  await directory.close(store)
+})
+
+test('a compaction fills the pages that removals left half empty', async (t) => {
+  const path = join(await temporaryDirectory(t), 'store')
+  const directory = new StoreDirectory(path)
+  const store = directory.open()
+  const keyOf = (row: number): Buffer => Buffer.from([1, row >> 8, row & 255])
+  store.transaction(() => {
+    for (let row = 0; row < ROWS; row++) store.set(keyOf(row), Buffer.alloc(200))
+  })
+  const { usedBytes } = store
+  store.transaction(() => {
+    for (let row = 0; row < ROWS; row += 2) store.remove(keyOf(row))
+  })
+  assert.ok(store.usedBytes > 0.9 * usedBytes)
+  await directory.compactOpen(store, async () => true)
+  assert.ok(store.usedBytes < 0.52 * usedBytes, `${usedBytes} before, ${store.usedBytes} after`)
+  await directory.close(store)
+})
+
 test('the end does not wait for a rest of a compaction, whose timer keeps no process alive', async (t) => {
   const { directory, store, writer } = await grown(t, KILOBYTES)
   let rests = 0
   const compaction = new IdleCompaction({
     directory,
     store,
-    hours: { from: 0, until: 24 * 60 },
+    at: { from: 0, until: 24 * 60 },
+    load: () => 1,
     now: () => new Date('2026-11-20T12:00:00'),
     schedule: (_, delayMs) => {
       if (delayMs !== 60_000) rests++
@@ -247,8 +316,7 @@ async function checkKept(path: string): Promise<void> {
 
 test('a store that could not be compacted stays usable, and no copy takes the last space of the disk', async (t) => {
   const path = await grownPath(t)
-  t.mock.method(Store.prototype, 'copyTo', async (copy: string) => {
-    writeFileSync(copy, 'a part')
+  t.mock.method(Store.prototype, 'append', () => {
     throw new Error('No space left on device')
   })
   for (let attempt = 0; attempt < 3; attempt++) {
@@ -262,11 +330,10 @@ test('a store whose compaction was killed at any step is not built again', async
   const path = await grownPath(t)
   const left: string[] = []
   const noting = (): void => void left.push(storeLeftIn(path).path)
-  const { copyTo, become } = Store.prototype
-  t.mock.method(Store.prototype, 'copyTo', async function (this: Store, to: string): Promise<void> {
+  const { append, become } = Store.prototype
+  t.mock.method(Store.prototype, 'append', function (this: Store, ...args: Parameters<typeof append>) {
     noting()
-    await copyTo.call(this, to)
-    noting()
+    append.call(this, ...args)
   })
   t.mock.method(Store.prototype, 'become', async function (this: Store, ...args: Parameters<typeof become>) {
     noting()
@@ -276,6 +343,6 @@ test('a store whose compaction was killed at any step is not built again', async
   const { before, after } = await new StoreDirectory(path).compact()
   t.mock.restoreAll()
   assert.ok(after < before)
-  assert.equal(left.length, 4)
+  assert.equal(left.length, 3)
   for (const one of [...left, path]) await checkKept(one)
 })

@@ -80,7 +80,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   },
   segmentBytes: 16 * 1024,
   compressAfter: 'off',
-  compactAt: undefined,
+  compactAt: 'off',
   remote: undefined,
   simulation: {
     delay: { enabled: false, methods: [], minMs: 0, maxMs: 0 },
