@@ -178,7 +178,7 @@ export const KEYS = {
     'seconds after which a full segment is compressed; off: segments stay plain text',
   ),
   'Store.CompactAt': hours(
-    'when a store of which a third is free is compacted: auto: in quiet minutes; 03:00-05:00: in these hours, in local time',
+    'when a store of which a third is free is compacted: auto: in quiet minutes; 03:00-05:00: in these hours, in local time; off: never',
   ),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bytesOf, newestMeta } from './lmdb.ts'
-import { type RecoveryPoint, synchronize } from './recovery-file.ts'
+import type { RecoveryPoint } from './recovery-file.ts'
 
 /** The file of format 4 that says how the store was left. */
 export const FORMAT_4_STATE = 'store.json'
@@ -22,13 +22,11 @@ export function pointOfFormat4(
   directory: string,
   { file, format, boot }: Pick<RecoveryPoint, 'file' | 'format' | 'boot'>,
 ): RecoveryPoint | undefined {
-  const path = join(directory, file)
   let state: StateOfFormat4
   let meta: Buffer | undefined
   try {
     state = JSON.parse(readFileSync(join(directory, FORMAT_4_STATE), 'utf8')) as StateOfFormat4
-    meta = newestMeta(path)
-    synchronize(path)
+    meta = newestMeta(join(directory, file))
   } catch {
     return undefined
   }

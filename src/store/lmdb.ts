@@ -1,14 +1,4 @@
-import {
-  closeSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  statSync,
-  truncateSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 
 export type Lmdb = RootDatabase<Buffer, Buffer>
@@ -86,64 +76,6 @@ export function synced(db: Lmdb): Promise<void> {
   // The types lack it.
   const { env } = db as unknown as { readonly env: { sync(done: (error?: Error) => void): void } }
   return new Promise((resolve, reject) => env.sync((error) => (error ? reject(error) : resolve())))
-}
-
-/** Larger values get overflow pages of their own. */
-const LARGE_BYTES = 1700
-
-/** Extends the file of LMDB after transactions that may have freed pages at its end which they had allocated themselves. */
-export class FileLength {
-  readonly #path: string
-  #hasRemoved = false
-  #largeValues = 0
-  /** The last page when the length of the file was checked. */
-  #checkedTo: number | undefined
-
-  constructor(path: string) {
-    this.#path = path
-  }
-
-  /** A transaction begins. */
-  begin(): void {
-    this.#hasRemoved = false
-    this.#largeValues = 0
-  }
-
-  put(value: Buffer): void {
-    if (value.length >= LARGE_BYTES) this.#largeValues++
-  }
-
-  remove(): void {
-    this.#hasRemoved = true
-  }
-
-  /** Reading the file takes 9 µs, a tenth of a write, so it is done only where pages were added and others may be free. */
-  check(db: Lmdb): void {
-    if (!this.#hasRemoved && this.#largeValues < 2) return
-    const last = lastPage(db)
-    if (last === this.#checkedTo) return
-    extendFile(this.#path)
-    this.#checkedTo = last
-  }
-}
-
-/** The number of the last page that the last transaction knows. */
-function lastPage(db: Lmdb): number {
-  const { env } = db as unknown as { readonly env: { info(): { readonly lastPageNumber: number } } }
-  return env.info().lastPageNumber
-}
-
-/**
- * Extends the file to the size that LMDB expects: pages at its end that a transaction allocated and freed again are not
- * written. After that, a shorter file must have been truncated.
- */
-function extendFile(path: string): void {
-  try {
-    const meta = newestMeta(path)
-    if (meta && statSync(path).size < bytesOf(meta)) truncateSync(path, bytesOf(meta))
-  } catch {
-    // If it stays short, the next start extends it.
-  }
 }
 
 /** A commit whose pages LMDB does not write to until it is released. */

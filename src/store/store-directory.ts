@@ -46,6 +46,11 @@ export interface Compacted {
   readonly after: number
 }
 
+interface NextPoint {
+  readonly point: RecoveryPoint
+  readonly pin: PinnedCommit
+}
+
 export class StoreDirectory {
   readonly path: string
   /** The reason why an existing store was not used; undefined if it was used or did not exist. */
@@ -53,8 +58,10 @@ export class StoreDirectory {
   readonly #recovery: RecoveryFile
   /** The point in the recovery file; undefined if there is none. */
   #point: RecoveryPoint | undefined
-  /** The commit of the point, and others that may be. */
+  /** The commit of the point, and one that is to be the next. */
   #pinned: readonly PinnedCommit[] = []
+  /** The next point, which may be in the recovery file as well, since it could not be written completely. */
+  #unwritten: NextPoint | undefined
   /** The name of the database file in use. */
   #file: string = FILES[0]
   #ended = 0
@@ -272,29 +279,35 @@ export class StoreDirectory {
 
   async #advance(store: Store): Promise<boolean> {
     if (this.#doubt !== undefined) return false
-    const before = this.#pinned
+    let pin: PinnedCommit | undefined
     try {
+      if (this.#unwritten) await this.#write(this.#unwritten)
       const file = this.#file
-      const pin = this.#pin(store)
+      pin = this.#pin(store)
       if (!pin) return false
       const bytes = fileBytes(this.#pathOf(file)) ?? 0
       await store.sync()
-      // Another process may have replaced the file, or it was found damaged meanwhile.
-      if (this.#doubt !== undefined) return false
       if (this.#point?.file !== file) synchronize(this.path)
       const meta = pin.meta.toString('hex')
-      const point = { format: FORMAT, file, meta, bytes, boot: bootId(), ended: this.#ended }
-      await this.#recovery.write(point)
-      this.#point = point
-      if (this.#doubt !== undefined) this.doubt(this.#doubt)
-      else this.#release(before)
-      return this.#doubt === undefined
+      await this.#write({ pin, point: { format: FORMAT, file, meta, bytes, boot: bootId(), ended: this.#ended } })
     } catch (error) {
-      // Both points may be in the file, so both commits stay pinned.
-      if (!isOutOfSpace(error) && !isOutOfDescriptors(error))
-        this.doubt(`it could not be synced: ${(error as Error).message}`)
-      return false
+      if (pin && this.#unwritten?.pin !== pin) this.#release([pin])
+      if (isOutOfSpace(error) || isOutOfDescriptors(error)) return false
+      this.doubt(`it could not be synced: ${(error as Error).message}`)
     }
+    return this.#doubt === undefined
+  }
+
+  /** Writes the next point, and then releases the commit of the one before. */
+  async #write(next: NextPoint): Promise<void> {
+    // The store was found damaged meanwhile.
+    if (this.#doubt !== undefined) return
+    this.#unwritten = next
+    await this.#recovery.write(next.point)
+    this.#unwritten = undefined
+    this.#point = next.point
+    if (this.#doubt !== undefined) this.doubt(this.#doubt)
+    else this.#release(this.#pinned.filter((pin) => pin !== next.pin))
   }
 
   #pin(store: Store): PinnedCommit | undefined {

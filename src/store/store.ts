@@ -18,17 +18,7 @@ import {
   TAG,
   versionKey,
 } from './keys.ts'
-import {
-  FileLength,
-  type Lmdb,
-  lastKey,
-  openLmdb,
-  type PinnedCommit,
-  pinNewest,
-  synced,
-  usedBytes,
-  withNodeCode,
-} from './lmdb.ts'
+import { type Lmdb, lastKey, openLmdb, type PinnedCommit, pinNewest, synced, usedBytes, withNodeCode } from './lmdb.ts'
 
 /** Rows removed in one transaction. */
 const REMOVED_AT_ONCE = 256
@@ -44,8 +34,6 @@ export class Store {
   readonly #openFile: () => Lmdb
   #path: string
   #space: DiskSpace
-  /** Undefined for a temporary store, whose file has no name. */
-  #fileLength: FileLength | undefined
   /** The last key; undefined if it must be looked up. */
   #lastKey: Buffer | undefined
   readonly #removal = new SpaceRetry()
@@ -69,7 +57,6 @@ export class Store {
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
     this.#path = path
     this.directory = dirname(path)
-    this.#fileLength = isTemporary ? undefined : new FileLength(path)
     this.#space = new DiskSpace(path)
     this.#openFile = () => {
       // The lock file is written through a memory map: on a full disk that would end the process with SIGBUS.
@@ -159,7 +146,6 @@ export class Store {
   /** Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop. */
   transaction<Result>(work: () => Result): Result {
     try {
-      this.#fileLength?.begin()
       const db = this.#opened()
       const result = db.transactionSync(() => {
         this.#space.begin()
@@ -167,7 +153,6 @@ export class Store {
         this.#space.check()
         return result
       })
-      this.#fileLength?.check(db)
       this.committed(this.#space.rows)
       return result
     } catch (error) {
@@ -194,7 +179,6 @@ export class Store {
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#space.add(key.length + value.length)
-    this.#fileLength?.put(value)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
     this.changed?.(key)
@@ -230,7 +214,6 @@ export class Store {
   /** In a transaction. */
   remove(key: Buffer): void {
     this.#space.add(key.length)
-    this.#fileLength?.remove()
     if (key[0] === TAG.item) this.#lastKey = undefined
     this.#db?.remove(key)
     this.changed?.(key)
@@ -288,7 +271,6 @@ export class Store {
     this.#db = copy.#opened()
     this.#path = copy.#path
     this.#space = copy.#space
-    this.#fileLength = copy.#fileLength
     copy.#db = undefined
     copy.#isClosed = true
     forgottenStores.unregister(copy)

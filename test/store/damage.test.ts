@@ -7,7 +7,6 @@ import type { DomainEvent, ItemId } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { keyedKey, numberedKey, TAG } from '../../src/store/keys.ts'
-import { bytesOf, newestMeta } from '../../src/store/lmdb.ts'
 import type { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { sliceOf } from '../support/collections.ts'
@@ -16,7 +15,6 @@ import { storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const CUTS = Number(process.env.STORE_CUTS ?? 60)
-const TRANSACTIONS = 400
 const ITEMS = 1000
 const STORE = 'store.mdb'
 const PAGE = 4096
@@ -111,23 +109,6 @@ test('damage of the first pages, which refer to all others, is repaired by the r
       await directory.close(store)
     }
   }
-})
-
-test('pages that transactions allocate and free at the end of the file do not make it look truncated', async (t) => {
-  const random = new Random(SEED)
-  const directory = new StoreDirectory(await temporaryDirectory(t))
-  const store = directory.open()
-  for (let transaction = 0; transaction < TRANSACTIONS; transaction++) {
-    store.transaction(() => {
-      for (let row = random.integer(20); row >= 0; row--) {
-        const key = Buffer.from(`k${transaction}-${random.integer(3)}`)
-        if (random.chance(0.3)) store.remove(key)
-        else store.set(key, Buffer.alloc(random.integer(random.chance(0.5) ? 60_000 : 500)))
-      }
-    })
-    assert.ok(directory.bytes >= bytesOf(newestMeta(join(directory.path, STORE)) as Buffer), `SEED=${SEED}`)
-  }
-  await directory.close(store)
 })
 
 const ROWS = 200

@@ -111,3 +111,40 @@ test('without a file descriptor the recovery point stays, and advances later', a
   await directory.close(store)
   assert.equal(directory.whyNotUsable(), undefined)
 })
+
+test('while the recovery point cannot be written, no more than two commits stay pinned', async (t) => {
+  const directory = new StoreDirectory(join(await temporaryDirectory(t), 'store'))
+  const store = directory.open()
+  const pinNewest = store.pinNewest.bind(store)
+  let pinned = 0
+  store.pinNewest = () => {
+    const pin = pinNewest()
+    if (!pin) return undefined
+    pinned++
+    let isPinned = true
+    const release = (): void => {
+      if (isPinned) pinned--
+      isPinned = false
+      pin.release()
+    }
+    return { meta: pin.meta, release }
+  }
+  const write = (n: number): void => store.transaction(() => store.set(Buffer.from('a'), Buffer.from(String(n))))
+  write(0)
+  assert.equal(await directory.advance(store), true)
+  t.mock.method(RecoveryFile.prototype, 'write', async () => {
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  })
+  for (let n = 1; n < 5; n++) {
+    write(n)
+    assert.equal(await directory.advance(store), false)
+    assert.equal(pinned, 2)
+  }
+  t.mock.restoreAll()
+  assert.equal(await directory.advance(store), true)
+  assert.equal(pinned, 1)
+  await directory.close(store)
+  const again = directory.open()
+  assert.equal(String(again.newest(Buffer.from('a'))), '4')
+  await directory.close(again)
+})
