@@ -112,6 +112,16 @@ const COMMANDS = {
     },
     takesFile: true,
   },
+  repair: {
+    text: 'Replaces what is damaged in the journal by the records of a backup or another copy. The server must have ended.',
+    flags: {
+      from: { value: '<path>', text: 'a backup, or the directory of another copy of the journal; it is only read' },
+      ...PATH_FLAGS,
+      ...HELP_FLAG,
+    },
+    needs: ['from'],
+    takesFile: true,
+  },
   compact: {
     text: 'Makes the file of the store smaller. The server must have ended.',
     flags: { ...PATH_FLAGS, ...HELP_FLAG },

@@ -12,8 +12,8 @@ import type { SettingsContext } from '../settings/sources.ts'
 import { type CommandName, commandsWith } from './commands.ts'
 
 /**
- * A command other than serving. All but init and migrate only read the journal, which a running server may hold.
- * Commands on the store need a stopped server.
+ * A command other than serving. All but init, repair and migrate only read the journal, which a running server
+ * may hold. Repair and commands on the store need a stopped server.
  */
 export type CliCommand =
   | { readonly type: 'init'; readonly file: string }
@@ -26,6 +26,7 @@ export type CliCommand =
       /** Compare the store with the journal as well. */
       readonly store: boolean
     }
+  | { readonly type: 'repair'; readonly journal: string; readonly from: string }
   | { readonly type: 'compact'; readonly journal: string }
   | { readonly type: 'replay'; readonly journal: string; readonly to: string; readonly out: string }
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
@@ -91,6 +92,8 @@ function parseCommand(
       throwIfAny(mistakesIn(KEYS['DataStore.IdField'], idField, 'The flag --id-field'))
       return { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') }
     }
+    case 'repair':
+      return { type: name, journal, from: absolute(flags.text('from') ?? '') }
     case 'compact':
       return { type: name, journal }
     case 'replay':

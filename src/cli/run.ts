@@ -7,6 +7,7 @@ import { Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
 import { backup } from './backup.ts'
 import type { CliCommand } from './invocation.ts'
+import { repair, repairText } from './repair.ts'
 import { compact, compareStore } from './store.ts'
 import { type VerifyResult, verify } from './verify.ts'
 
@@ -35,6 +36,11 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       }
       terminal.out(command.json ? `${JSON.stringify(verified)}\n` : verifyText(verified))
       return verified.ok ? 0 : 1
+    }
+    case 'repair': {
+      const result = await repair(files, command, progress)
+      terminal.out(repairText(result))
+      return result.problems.length === 0 ? 0 : 1
     }
     case 'compact': {
       const { before, after } = await compact(files, command.journal)

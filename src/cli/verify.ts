@@ -3,7 +3,9 @@ import { alwaysWritten, contentOf } from '../data-file/file-content.ts'
 import { readDataFile } from '../data-file/file-reader.ts'
 import { checkFile } from '../data-file/first-items.ts'
 import { readStateFile, unprovenFile } from '../data-file/state-file.ts'
+import { damageText, JournalDamage, REPAIR_ADVICE } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
+import { walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { fold, type Progress } from '../projections/journal-fold.ts'
 import type { Views } from '../projections/views.ts'
@@ -63,7 +65,8 @@ async function verifyOnce(
     folded = await fold(files, journal, { position }, progress)
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
-    return { ok: false, journal, problems: [error.message] }
+    const problems = error instanceof JournalDamage ? await damageIn(files, journal) : []
+    return { ok: false, journal, problems: problems.length > 0 ? problems : [error.message] }
   }
   const { id, segments, next, torn } = folded.walked
   if (id === undefined) return { ok: false, journal, problems: [`There is no journal in ${journal}.`] }
@@ -83,6 +86,14 @@ async function verifyOnce(
     dataFile,
     problems: problem === undefined ? [] : [problem],
   }
+}
+
+/** All damage, and what to do about it. */
+async function damageIn(files: Files, journal: string): Promise<readonly string[]> {
+  const problems: string[] = []
+  await walk(files, journal, undefined, { damaged: (damage) => problems.push(`${damageText(damage)}.`) })
+  if (problems.length > 0) problems.push(REPAIR_ADVICE)
+  return problems
 }
 
 interface FileComparison {

@@ -19,7 +19,7 @@ type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
  */
 type Phase = 'waiting' | 'catchingUp' | 'replaying' | 'live' | 'lagging'
 
-const STATUSES = { Invalid: 400, TooLarge: 413, TooMany: 429 } as const
+const STATUSES = { Invalid: 400, TooLarge: 413, TooMany: 429, Unavailable: 503 } as const
 
 /** The items that match a query, kept up to date until the list is closed. */
 export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>, ListSubscriber {

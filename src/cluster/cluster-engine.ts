@@ -5,12 +5,15 @@ import { CloseStack } from '../engine/close-stack.ts'
 import { connectionOf } from '../engine/data-file.ts'
 import type { EngineDependencies } from '../engine/dependencies.ts'
 import { Engine, type EngineHealth } from '../engine/engine.ts'
+import type { JournalCheck } from '../engine/journal-check.ts'
 import type { Metric } from '../engine/metric.ts'
 import { DurableProjections } from '../engine/projections.ts'
 import { rulesOf } from '../engine/rules.ts'
 import type { TokenStorage } from '../engine/token-storage.ts'
+import { type Damage, JournalDamage } from '../events/damage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
+import { repairJournal } from '../events/repair.ts'
 import { directoryOf } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
@@ -24,9 +27,12 @@ import { type ClusterConnection, openConnection } from './connection.ts'
 import { Election } from './election.ts'
 import { type ClusterHealth, metricsOf } from './figures.ts'
 import { unlessFull } from './leader-writes.ts'
+import { decodeBeginning } from './message.ts'
 import { Node } from './node.ts'
 import { RecentWrites } from './recent-writes.ts'
+import type { RecordStream } from './record-stream.ts'
 import type { ClusterSettings } from './settings.ts'
+import { streamSource } from './stream-source.ts'
 
 /** Nodes of other versions know the lease by this key. */
 const LEASE_KEY = 'decider'
@@ -59,6 +65,7 @@ export class ClusterEngine extends Engine {
   override readonly warnings: readonly string[]
   readonly #parts: ClusterEngineParts
   readonly #node: Node
+  readonly #check: JournalCheck
 
   private constructor(parts: ClusterEngineParts) {
     super()
@@ -71,7 +78,8 @@ export class ClusterEngine extends Engine {
     this.past = projections.past(journal, dependencies.memory)
     this.schemas = parts.schemas
     this.tokens = tokensInBucket(bucket, now)
-    this.metrics = metricsOf(figures, () => this.health().cluster)
+    this.#check = projections.check(journal.replica, streamSource(stream, journal.id))
+    this.metrics = [...metricsOf(figures, () => this.health().cluster), ...this.#check.metrics]
     this.warnings = warnings
     const local = projections.createHandler(journal, rules, now)
     const requestId = (): string => projections.mergedEdits.dataFileId as string
@@ -121,21 +129,26 @@ export class ClusterEngine extends Engine {
       const lock = await lockDirectory(files, settings.journal)
       opened.add(() => lock.release())
       const dataFileId = await dataFileIdOf(files, settings.journal)
-      const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
+      const { stream } = connection
+      const projections = await repairing({ settings, dependencies, stream }, () =>
+        DurableProjections.open({ settings, dependencies, dataFileId }),
+      )
       opened.add(() => projections.close())
       await files.makeDirectory(directoryOf(await files.follow(settings.file)))
       const dataFile = new ClusterDataFile({ settings, dependencies, projections })
-      const journal = await ClusterJournal.open({
-        ...projections.opening,
-        lock,
-        stream: connection.stream,
-        node: id,
-        figures: connection.figures,
-        lost: () => engine.#node.lost(),
-        failed: (error) => {
-          if (!engine.isClosing) failed(error)
-        },
-      })
+      const journal = await repairing({ settings, dependencies, stream }, () =>
+        ClusterJournal.open({
+          ...projections.opening,
+          lock,
+          stream,
+          node: id,
+          figures: connection.figures,
+          lost: () => engine.#node.lost(),
+          failed: (error) => {
+            if (!engine.isClosing) failed(error)
+          },
+        }),
+      )
       opened.add(() => journal.close())
       const { cut } = journal.replica
       if (cut) log.warn(cut, 'a crash left the end of the copy torn; it was cut off and kept')
@@ -156,7 +169,7 @@ export class ClusterEngine extends Engine {
     return this.#parts.dependencies.now()
   }
 
-  verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+  verify(rest: (checked: Position) => Promise<void>): Promise<readonly Damage[]> {
     return this.journal.replica.verify(rest)
   }
 
@@ -169,19 +182,22 @@ export class ClusterEngine extends Engine {
   }
 
   health(): EngineHealth & { readonly cluster: ClusterHealth } {
-    const { id, dataFile, connection } = this.#parts
+    const { id: node, dataFile, connection } = this.#parts
     const { journal, projections } = this
+    const { id, replica } = journal
+    const { cut } = replica
     const { leader, isLeader, hasLeader, lag, peers } = this.#node
     const { isConnected } = connection.messenger
     const isFileCurrent = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
-    const isComplete = isFileCurrent && projections.status.state === 'current'
+    const damage = this.#check.status()
+    const isComplete = isFileCurrent && !damage && projections.status.state === 'current'
     const writable = this.isStarted && isConnected && hasLeader && projections.hasRoom
     return {
       status: !writable ? 'unavailable' : isComplete ? 'ok' : 'degraded',
-      journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
+      journal: { id, writable, ...(cut && { cut }), ...(damage && { damage }) },
       cluster: {
         role: isLeader ? 'leader' : 'follower',
-        node: id,
+        node,
         ...(leader !== undefined && { leader }),
         isConnected,
         lag,
@@ -211,5 +227,29 @@ export class ClusterEngine extends Engine {
   protected end(): Promise<void> {
     this.projections.end()
     return this.#parts.opened.close()
+  }
+}
+
+interface RepairContext {
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  readonly stream: RecordStream
+}
+
+/** Opens what needs the whole copy of the journal; repairs a damaged copy from the stream first. */
+async function repairing<Opened>(
+  { settings, dependencies, stream }: RepairContext,
+  open: () => Promise<Opened>,
+): Promise<Opened> {
+  try {
+    return await open()
+  } catch (error) {
+    const beginning = error instanceof JournalDamage ? await stream.find(1) : undefined
+    if (!beginning) throw error
+    const source = streamSource(stream, decodeBeginning(beginning))
+    const { problems } = await repairJournal(dependencies.files, settings.journal, { source, progress: () => {} })
+    if (problems.length > 0) throw error
+    dependencies.log.warn({ err: error, source: source.name }, 'the journal was damaged and is repaired')
+    return open()
   }
 }

@@ -8,6 +8,7 @@ import type { LimitedLog } from '../runtime/limited-log.ts'
 import { decodeContent, type Succession, WriteAssembler } from './message.ts'
 import type { Message, RecordStream, Sequence } from './record-stream.ts'
 import type { Copied, Replica } from './replica.ts'
+import { lastMessageUpTo } from './stream-source.ts'
 
 interface TailOptions {
   readonly stream: RecordStream
@@ -207,15 +208,8 @@ export interface ResumePoint {
 export async function findResumePoint(stream: RecordStream, next: ChainState, directory: string): Promise<ResumePoint> {
   if (next.position === 1) return { sequence: 1, rest: [] }
   const head = next.position - 1
-  let low = 1
-  let high = await stream.last()
-  while (low < high) {
-    const middle = (low + high + 1) >> 1
-    const message = await stream.find(middle)
-    if (message && message.position <= head) low = middle
-    else high = middle - 1
-  }
-  const message = low > 1 ? await stream.find(low) : undefined
+  const sequence = await lastMessageUpTo(stream, head)
+  const message = sequence > 1 ? await stream.find(sequence) : undefined
   const content = message && decodeContent(message)
   const lines = content?.kind === 'records' ? content.lines : []
   const index = lines.findIndex(({ record }) => lastPosition(record) === head)
@@ -230,5 +224,5 @@ export async function findResumePoint(stream: RecordStream, next: ChainState, di
       `${directory} is no copy of the stream: they differ at position ${head}. Name the right stream, or another directory with --journal.`,
     )
   }
-  return { sequence: low, rest: lines.slice(index + 1) }
+  return { sequence, rest: lines.slice(index + 1) }
 }

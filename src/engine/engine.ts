@@ -1,12 +1,14 @@
 import type { CommandHandler, ImportOutcome } from '../commands/handler.ts'
 import type { ItemSchemas } from '../commands/item-schemas.ts'
 import type { DataFileStatus } from '../data-file/file-on-disk.ts'
+import type { Damage } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { History } from '../projections/history.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { Queries } from '../query/queries.ts'
+import type { JournalDamageStatus } from './journal-check.ts'
 import type { Metric } from './metric.ts'
 import type { EventBus, Projections, StoreStatus } from './projections.ts'
 import type { TokenStorage } from './token-storage.ts'
@@ -14,7 +16,12 @@ import type { TokenStorage } from './token-storage.ts'
 /** The state of journal and projections for `/health`. An engine may add parts of its own. */
 export interface EngineHealth {
   readonly status: 'ok' | 'degraded' | 'unavailable'
-  readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
+  readonly journal: {
+    readonly id: string
+    readonly writable: boolean
+    readonly damage?: JournalDamageStatus
+    readonly [name: string]: unknown
+  }
   readonly dataFile?: DataFileStatus
   readonly store?: StoreStatus
 }
@@ -63,8 +70,8 @@ export abstract class Engine {
 
   /** The current time of the served state. */
   abstract now(): Date
-  /** Checks the journal's files. Calls and awaits `rest` between batches. */
-  abstract verify(rest: (checked: Position) => Promise<void>): Promise<void>
+  /** Checks the journal's files; resolves with their damage. Calls and awaits `rest` between batches. */
+  abstract verify(rest: (checked: Position) => Promise<void>): Promise<readonly Damage[]>
   abstract reload(): Promise<ImportOutcome>
   /** Writes the data file now; resolves with the position that it shows. */
   abstract snapshot(): Promise<Position>

@@ -13,6 +13,7 @@ import {
   setJournalAside,
   whySetAside,
 } from '../data-file/start-checks.ts'
+import type { Damage } from '../events/damage.ts'
 import { journalExists, lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { FileJournal } from '../events/file-journal.ts'
@@ -24,6 +25,7 @@ import { CloseStack } from './close-stack.ts'
 import { configuredDataFile, connectionOf } from './data-file.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { Engine, type EngineHealth } from './engine.ts'
+import type { JournalCheck } from './journal-check.ts'
 import { counter, histogram, type Metric, metric } from './metric.ts'
 import { DurableProjections } from './projections.ts'
 import { rulesOf } from './rules.ts'
@@ -54,6 +56,7 @@ export class FileEngine extends Engine {
   readonly schemas: ItemSchemas
   readonly metrics: readonly Metric[]
   readonly #parts: FileEngineParts
+  readonly #check: JournalCheck
 
   private constructor(parts: FileEngineParts) {
     super()
@@ -67,7 +70,8 @@ export class FileEngine extends Engine {
     this.past = projections.past(journal, dependencies.memory)
     this.schemas = schemas
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
-    this.metrics = metricsOf(journal)
+    this.#check = projections.check(journal)
+    this.metrics = [...metricsOf(journal), ...this.#check.metrics]
   }
 
   static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
@@ -105,7 +109,7 @@ export class FileEngine extends Engine {
     return this.#parts.dependencies.now()
   }
 
-  verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+  verify(rest: (checked: Position) => Promise<void>): Promise<readonly Damage[]> {
     return this.journal.verify(rest)
   }
 
@@ -121,10 +125,11 @@ export class FileEngine extends Engine {
     const { journal, dataFile, projections } = this
     const { id, writable, cut } = journal
     const isFileCurrent = ['current', 'behind', 'merging'].includes(dataFile.status.state)
-    const isComplete = isFileCurrent && projections.status.state === 'current'
+    const damage = this.#check.status()
+    const isComplete = isFileCurrent && !damage && projections.status.state === 'current'
     return {
       status: !writable || !this.isStarted ? 'unavailable' : isComplete ? 'ok' : 'degraded',
-      journal: { id, writable, segments: journal.segments(), ...(cut && { cut }) },
+      journal: { id, writable, segments: journal.segments(), ...(cut && { cut }), ...(damage && { damage }) },
       dataFile: dataFile.status,
       store: projections.status,
     }

@@ -1,8 +1,8 @@
 import { type Checkpoint, checkpointMismatch } from '../events/checkpoint.ts'
-import { checkUpTo, type Walk, walk } from '../events/walk.ts'
+import { type Walk, walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { StoredCheckpoint } from '../projections/store-fold.ts'
-import { Corruption, Ended, isOutOfDescriptors, JournalMismatch } from '../runtime/errors.ts'
+import { JournalMismatch } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'
@@ -15,6 +15,8 @@ import type { EngineDependencies } from './dependencies.ts'
 export interface JournalStore {
   readonly directory: StoreDirectory
   readonly store: Store
+  /** Where reading the journal begins; undefined: at its beginning. */
+  readonly checkpoint: Checkpoint | undefined
 }
 
 /**
@@ -30,19 +32,25 @@ export async function openJournalStore(
   let store = await openStore(directory, log)
   const { whyNot } = directory
   if (whyNot !== undefined) log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
-  const checkpoint = new StoredCheckpoint(store).load()
+  let checkpoint = new StoredCheckpoint(store).load()
   const why = checkpoint && (await checkpointMismatch(files, settings.journal, checkpoint))
   if (checkpoint && why !== undefined) {
     await directory.close(store)
     // `walk` throws first if the journal is damaged.
-    const mismatch = journalMismatch(settings.store, checkpoint, await walk(files, settings.journal), why)
-    if (!settings.acceptJournal) throw mismatch
-    log.warn(`${mismatch.message} It is accepted.`)
-    directory.setAside()
+    const { next } = checkpoint
+    const walked = await walk(files, settings.journal, undefined, { passing: next.position })
+    // A repair may have changed the borders of segments.
+    if (walked.id !== checkpoint.journal || walked.passed?.previous !== next.previous) {
+      const mismatch = journalMismatch(settings.store, checkpoint, walked, why)
+      if (!settings.acceptJournal) throw mismatch
+      log.warn(`${mismatch.message} It is accepted.`)
+      directory.setAside()
+    }
     store = await openStore(directory, log)
+    checkpoint = undefined
   }
   // The store has no complete write, and may be that of another journal.
-  if (!checkpoint && settings.acceptJournal && store.newest(tableKey(TAG.state, 1))) {
+  if (!checkpoint && why === undefined && settings.acceptJournal && store.newest(tableKey(TAG.state, 1))) {
     await directory.close(store)
     directory.setAside()
     store = await openStore(directory, log)
@@ -51,7 +59,7 @@ export async function openJournalStore(
     directory.doubt(`it is damaged: ${error.message}`)
     failed(error)
   }
-  return { directory, store }
+  return { directory, store, checkpoint }
 }
 
 /** Delay before retrying to open the store while the disk is full. */
@@ -80,7 +88,7 @@ function journalMismatch(store: string, { journal, next }: Checkpoint, found: Pi
         ? `has position ${last}, and the journal ends at ${head}: it has lost the events ${head + 1} to ${last}`
         : `was built up to position ${last} of a journal that continued differently: ${why}`
   return new JournalMismatch(
-    `The store ${store} ${what}. Put the right journal back, or start with --accept-journal to continue with this one.`,
+    `The store ${store} ${what}. Put the right journal back, replace what is missing with recollect repair --from <backup or copy>, or start with --accept-journal to continue with this one.`,
   )
 }
 
@@ -96,12 +104,7 @@ const POINT_ROWS = 1000
  */
 const MOST_COMMITS = 250
 const COMMIT_REST_MS = 20
-/** Delay before verifying again after there was no file descriptor for a segment. */
-const RETRY_MS = 5000
-/** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
-const REST_FACTOR = 3
-
-/** Background work on an open store: advances its recovery point, compacts it, and verifies the journal before its checkpoint. */
+/** Background work on an open store: advances its recovery point, and compacts it. */
 export class StoreMaintenance {
   readonly #opened: JournalStore
   readonly #settings: Settings
@@ -131,14 +134,10 @@ export class StoreMaintenance {
     store.rest = () => this.#rest()
   }
 
-  /**
-   * Called when the store is complete. Verifies the part of the journal before `checkpoint`, which the start did not
-   * read, and compacts the store in the hours of the settings.
-   */
-  begin(checkpoint: Checkpoint | undefined): void {
+  /** Called when the store is complete. Compacts it in the hours of the settings. */
+  begin(): void {
     this.#isComplete = true
     this.#advance()
-    if (checkpoint) this.#beginVerifying(checkpoint)
     const { compactAt: at } = this.#settings
     if (at === 'off' || this.#isEnding) return
     let last = performance.eventLoopUtilization()
@@ -195,28 +194,5 @@ export class StoreMaintenance {
     await this.#compaction?.end()
     this.#pointTimer?.cancel()
     await this.#advancing
-  }
-
-  #beginVerifying(checkpoint: Checkpoint): void {
-    if (!this.#isEnding) this.#verify(checkpoint).catch(this.#dependencies.failed)
-  }
-
-  async #verify(checkpoint: Checkpoint): Promise<void> {
-    const { files, schedule, log } = this.#dependencies
-    let began = performance.now()
-    try {
-      await checkUpTo(files, this.#settings.journal, checkpoint, async () => {
-        const restMs = REST_FACTOR * (performance.now() - began)
-        await new Promise<void>((resolve) => schedule(resolve, restMs))
-        if (this.#isEnding) throw new Ended()
-        began = performance.now()
-      })
-      log.debug({ position: checkpoint.next.position - 1 }, 'the journal up to the position of the store was verified')
-    } catch (error) {
-      if (error instanceof Ended) return
-      if (isOutOfDescriptors(error)) return void schedule(() => this.#beginVerifying(checkpoint), RETRY_MS)
-      if (error instanceof Corruption) this.#opened.directory.doubt('the journal was found damaged')
-      throw error
-    }
   }
 }

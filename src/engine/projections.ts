@@ -8,6 +8,8 @@ import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
 import type { FileJournalOptions } from '../events/file-journal.ts'
 import type { Journal, Projection, Recorded } from '../events/journal.ts'
+import type { RecordSource } from '../events/repair.ts'
+import type { SegmentLog } from '../events/segment-log.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { own } from '../json/value.ts'
 import { History } from '../projections/history.ts'
@@ -24,6 +26,7 @@ import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { EngineDependencies } from './dependencies.ts'
+import { JournalCheck } from './journal-check.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
 import { keyFieldsOf, timesOf } from './rules.ts'
 
@@ -139,6 +142,7 @@ export class DurableProjections extends Projections {
   readonly #logProgress: ProgressLog
   readonly #log: LimitedLog
   #queries: Queries | undefined
+  #check: JournalCheck | undefined
   #journal: CheckpointedJournal | undefined
   #isClosed = false
   #isBuilt = false
@@ -151,7 +155,7 @@ export class DurableProjections extends Projections {
     this.#opened = opened
     this.#maintenance = new StoreMaintenance(opened, settings, dependencies)
     this.#checkpoint = new StoredCheckpoint(opened.store)
-    this.#openedAt = this.#checkpoint.load()
+    this.#openedAt = opened.checkpoint
     this.#logProgress = progressLog(dependencies.log, dependencies.elapsedMs)
     this.#log = new LimitedLog(dependencies.log, dependencies.elapsedMs)
     const { store } = opened
@@ -254,12 +258,23 @@ export class DurableProjections extends Projections {
 
   begin(): void {
     this.queries.apply()
-    this.#maintenance.begin(this.#openedAt)
+    this.#maintenance.begin()
+    this.#check?.begin(this.#openedAt)
+  }
+
+  /** Reports damage of the journal from now on, and verifies it after `begin`; repairs it from another copy. */
+  check(log: SegmentLog, source?: RecordSource): JournalCheck {
+    const { settings, dependencies } = this.#options
+    const { directory } = this.#opened
+    const doubt = (why: string): void => directory.doubt(why)
+    this.#check = new JournalCheck({ log, source, directory: settings.journal, dependencies, doubt })
+    return this.#check
   }
 
   /** Ends background work soon. */
   end(): void {
     this.#isClosed = true
+    this.#check?.end()
     this.#maintenance.end()
     this.views.end()
   }

@@ -31,6 +31,12 @@ export class Chain {
     return undefined
   }
 
+  /** Continues after damage, with the chain values of a record that can be read. */
+  resume(next: ChainState): void {
+    this.#next = next
+    this.#whole = next
+  }
+
   /** Drops the records of the incomplete write. */
   cutOff(): void {
     this.#next = this.#whole

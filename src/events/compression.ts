@@ -55,6 +55,22 @@ export class Compression {
     })
   }
 
+  /** Runs work on segments while none is compressed. */
+  async exclusive<Result>(work: () => Promise<Result>): Promise<Result> {
+    while (this.#running) await this.#running
+    const running = work()
+    this.#running = running.then(
+      () => {},
+      () => {},
+    )
+    try {
+      return await running
+    } finally {
+      this.#running = undefined
+      this.#begin()
+    }
+  }
+
   /** Aborts incomplete work. */
   async end(): Promise<void> {
     this.#isEnding = true
@@ -190,7 +206,7 @@ async function verify(
       const began = performance.now()
       const member = table.at(offset)
       if (!member) throw new Error('the compressed segment is shorter')
-      const text = await readMember(written, path, member)
+      const text = await readMember(written, member)
       if (!text.equals(await readFully(original, member.textLength, offset))) throw new Error('it differs')
       offset += text.length
       await rest(performance.now() - began)

@@ -7,7 +7,7 @@ import { Corruption } from '../runtime/errors.ts'
 import { type DomainEvent, isEventType, type Position } from './event.ts'
 import { slice } from './journal.ts'
 import { FORMAT, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES, type SegmentHeader } from './record-format.ts'
-import { readSome, type SegmentText } from './segment-text.ts'
+import { readSome, readText, type SegmentText } from './segment-text.ts'
 
 const FIRST_BYTES = 64 * 1024
 const READ_BYTES = 256 * 1024
@@ -228,7 +228,7 @@ export function parseRecord(bytes: Buffer, whole: Pick<WholeFrame, 'start' | 'en
 function withKnownTypes(record: JournalRecord): JournalRecord {
   for (const { type } of record.events) {
     if (!isEventType(type)) {
-      throw new Corruption(
+      throw new UnknownFormat(
         `position ${record.position} holds an event of the unknown type ${JSON.stringify(type)}: it was written by a newer version of Recollect, which can read it`,
       )
     }
@@ -236,20 +236,88 @@ function withKnownTypes(record: JournalRecord): JournalRecord {
   return record
 }
 
-export const DAMAGED_HEADER = 'the segment header (offset 0) is damaged'
+/** A whole record in a segment. */
+export interface FoundRecord {
+  readonly offset: number
+  readonly record: JournalRecord
+  readonly crc: string
+}
 
-/** The header of a segment that begins with these bytes. */
-export function parseHeader(bytes: Buffer): SegmentHeader {
+const WINDOW_BYTES = 1024 * 1024
+
+/**
+ * Finds the first whole record from an offset of a segment's text that `accepts` takes. JSON escapes quotes within texts,
+ * so a client's item cannot contain the beginning of a record.
+ */
+export async function findRecord(
+  text: SegmentText,
+  from: number,
+  size: number,
+  accepts: (record: JournalRecord, offset: number) => boolean,
+): Promise<FoundRecord | undefined> {
+  let length = WINDOW_BYTES
+  // Invariant: no accepted record begins before `base`.
+  for (let base = from; base < size; ) {
+    const wanted = Math.min(length, size - base)
+    const { bytes, damage } = await readText(text, wanted, base)
+    const isEnd = bytes.length < wanted || base + wanted === size
+    let cutAt: number | undefined
+    for (let at = bytes.indexOf(OPENING); at >= 0 && cutAt === undefined; at = bytes.indexOf(OPENING, at + 1)) {
+      const frame = readFrame(bytes, at)
+      if (frame.kind === 'cut' && !isEnd) cutAt = at
+      if (frame.kind !== 'whole') continue
+      const record = recordOf(bytes, frame)
+      if (record && accepts(record, base + at)) return { offset: base + at, record, crc: frame.crc }
+    }
+    if (damage) base = damage.end
+    else if (isEnd) return undefined
+    // A record, or its beginning, continues after the window.
+    else if (cutAt === 0) length *= 2
+    else {
+      base += cutAt ?? bytes.length - OPENING.length + 1
+      length = WINDOW_BYTES
+    }
+  }
+  return undefined
+}
+
+/** Undefined for a segment's header, and for an unknown type of event. */
+function recordOf(bytes: Buffer, frame: { readonly start: number; readonly end: number }): JournalRecord | undefined {
+  try {
+    const record = parseRecord(bytes, frame)
+    return record.events.length > 0 ? record : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const HEADER_BYTES = 4096
+
+/**
+ * The header of a segment that begins with these bytes; `end` is the offset after it.
+ * @throws {UnknownFormat}
+ * @throws {Corruption} if it is damaged
+ */
+export function parseHeader(bytes: Buffer): SegmentHeader & { readonly end: number } {
   const whole = readFrame(bytes, 0)
-  if (whole.kind !== 'whole') throw new Corruption(DAMAGED_HEADER)
+  if (whole.kind !== 'whole') throw new Corruption('the segment header (offset 0) is damaged')
   const header = JSON.parse(`{${bytes.toString('utf8', whole.start, whole.end - 1)}`) as SegmentHeader
   if (header.format !== FORMAT) {
-    throw new Corruption(
+    throw new UnknownFormat(
       `the segment has format ${JSON.stringify(header.format)}, this version of Recollect reads ${FORMAT}`,
     )
   }
-  return header
+  return { ...header, end: whole.end }
 }
+
+export async function readHeader(text: SegmentText): Promise<ReturnType<typeof parseHeader>> {
+  const { bytes, damage } = await readText(text, HEADER_BYTES, 0)
+  if (damage) throw damage
+  return parseHeader(bytes)
+}
+
+/** A newer version of Recollect wrote this. */
+export class UnknownFormat extends Corruption {}
 
 const EVENTS = Buffer.from(',"events":[')
 const ITEM = Buffer.from(',"item":{')

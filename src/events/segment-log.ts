@@ -1,10 +1,12 @@
 import type { OpenFile } from '../files/files.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
+import { type Damage, KnownDamage } from './damage.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type OpenDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
+import { type RecordSource, repairSegments } from './repair.ts'
 import { addToIndex, bytesAfter, type Segment } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
@@ -40,11 +42,15 @@ export class SegmentLog {
   readonly id: string
   /** The torn tail that was cut off when the directory was opened. */
   readonly cut: Cut | undefined
+  /** Damage that reads and checks found since the journal was opened. */
+  readonly damage = new KnownDamage()
   readonly #options: SegmentLogOptions
   readonly #lock: JournalLock | undefined
   readonly #segments: Segment[]
   readonly #compression: Compression | undefined
   readonly #reader: SegmentReader
+  /** The segments that the last check found damaged. */
+  readonly #damaged = new Map<Position, { readonly path: string; readonly before: ChainState | undefined }>()
   /** The file of the last segment. */
   protected file: OpenFile
   #next: ChainState
@@ -62,7 +68,7 @@ export class SegmentLog {
     this.#options = options
     this.#lock = lock
     this.#segments = segments
-    this.#reader = new SegmentReader(files, segments)
+    this.#reader = new SegmentReader(files, segments, this.damage)
     this.#compression = compress && new Compression(segments, { files, ...compress })
     this.file = file
     this.#next = next
@@ -144,13 +150,54 @@ export class SegmentLog {
   }
 
   /**
-   * Checks every record. Calls and awaits `rest` between batches.
-   * @throws {Corruption} which names the place of the damage
+   * Checks every record before a checkpoint, default: the end. Calls and awaits `rest` between batches. Damage becomes
+   * known, and known damage that is no longer there is forgotten. Resolves with the damage.
    */
-  async verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+  async verify(rest: (checked: Position) => Promise<void>, until = this.#end()): Promise<readonly Damage[]> {
     const { files, directory } = this.#options
+    const found: Damage[] = []
+    this.#damaged.clear()
+    await checkUpTo(files, directory, until, {
+      rest,
+      damaged: (damage, { first, path }, before) => {
+        found.push(damage)
+        this.damage.add(damage)
+        if (!this.#damaged.has(first)) this.#damaged.set(first, { path, before })
+      },
+    })
+    const positions = new Set(found.map(({ position }) => position))
+    this.damage.remove(({ position }) => position < until.next.position && !positions.has(position))
+    return found
+  }
+
+  /**
+   * Replaces the sealed segments that the last check found damaged.
+   * @returns why some could not be repaired
+   */
+  async repair(source: RecordSource): Promise<readonly string[]> {
+    const sealed = this.#segments.slice(0, -1)
+    const damaged = new Map(
+      sealed.flatMap(({ first }) => {
+        const found = this.#damaged.get(first)
+        return found ? [[first, found] as const] : []
+      }),
+    )
+    const work = () => repairSegments(this.#options.files, { damaged, segments: this.#segments, least: 0 }, source)
+    const { repaired, problems } = await (this.#compression?.exclusive(work) ?? work())
+    for (const { path } of repaired) {
+      const index = sealed.findIndex((segment) => segment.path === path)
+      const { first } = sealed[index] as Segment
+      const end = this.#segments[index + 1]?.first ?? first
+      delete this.#segments[index]?.members
+      this.#damaged.delete(first)
+      this.damage.remove(({ position }) => position >= first && position < end)
+    }
+    return problems
+  }
+
+  #end(): Pick<Checkpoint, 'journal' | 'next' | 'segments'> {
     const segments = this.#segments.map(({ first, size, index }) => ({ first, size, index }))
-    await checkUpTo(files, directory, { journal: this.id, next: this.#next, segments }, rest)
+    return { journal: this.id, next: this.#next, segments }
   }
 
   async close(): Promise<void> {

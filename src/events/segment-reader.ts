@@ -2,24 +2,27 @@ import type { Files } from '../files/files.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { writeOf } from './chain.ts'
+import { JournalDamage, KnownDamage } from './damage.ts'
 import type { Position } from './event.ts'
 import { lastPosition, type Recorded, slice } from './journal.ts'
 import { InflatedMembers } from './members.ts'
 import type { JournalRecord } from './record-format.ts'
-import { LineReader, linesOf, type RecordLine } from './record-reader.ts'
+import { findRecord, LineReader, linesOf, type RecordLine, type ScannedLine, UnknownFormat } from './record-reader.ts'
 import type { Segment } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
-/** Reads ranges of positions, both inclusive, from the segments of a journal. */
+/** Reads ranges of positions, both inclusive, from the segments of a journal. Throws `JournalDamage` where it cannot. */
 export class SegmentReader {
   readonly #files: Files
   readonly #segments: readonly Segment[]
+  readonly #known: KnownDamage
   readonly #inflated = new InflatedMembers()
 
   /** Segments may be added later. */
-  constructor(files: Files, segments: readonly Segment[]) {
+  constructor(files: Files, segments: readonly Segment[], known = new KnownDamage()) {
     this.#files = files
     this.#segments = segments
+    this.#known = known
   }
 
   /** The events, in order; those of a write that spans several records in several parts. */
@@ -44,8 +47,8 @@ export class SegmentReader {
       const index = this.#segments.findLastIndex(({ first }) => first <= (positions[done] as Position))
       const segment = this.#segments[index] as Segment
       const parts = firstParts(segment, positions.slice(done, done + MOST_TOGETHER), this.#segments[index + 1]?.first)
-      const text = await openSegment(this.#files, segment, this.#inflated)
-      const reads = parts.map((part) => recordsIn(text, part))
+      const text = await this.#open(index)
+      const reads = parts.map((part) => this.#recordsIn(text, part))
       // After one has failed, the others may still be reading.
       await Promise.allSettled(reads)
       await text.close()
@@ -59,40 +62,95 @@ export class SegmentReader {
   async *lines(from: Position, to: Position): AsyncGenerator<RecordLine> {
     let at = Math.max(1, from)
     let index = this.#segments.findLastIndex((segment) => segment.first <= at)
-    while (at <= to) {
-      const segment = this.#segments[index++]
-      if (!segment) return
-      for await (const line of this.#linesOf(segment, at, to)) {
+    for (; at <= to && index < this.#segments.length; index++) {
+      for await (const line of this.#linesOf(index, at, to)) {
         yield line
         at = lastPosition(line.record) + 1
-        if (at > to) return
       }
     }
   }
 
-  async *#linesOf(segment: Segment, from: Position, to: Position): AsyncGenerator<RecordLine> {
+  /** Records before `from` may be damaged. */
+  async *#linesOf(index: number, from: Position, to: Position): AsyncGenerator<RecordLine> {
+    const segment = this.#segments[index] as Segment
     const { positions, offsets } = segment.index
-    const offset = offsets[Math.max(0, lowerBound(positions, from + 1) - 1)]
-    if (offset === undefined) return
-    const text = await openSegment(this.#files, segment, this.#inflated)
+    const indexed = Math.max(0, lowerBound(positions, from + 1) - 1)
+    const text = await this.#open(index)
     try {
-      const reader = new LineReader(text, offset, segment.size)
-      for await (const lines of reader.read()) {
-        for (const line of lines) {
-          // Earlier records are not parsed.
-          if ((line.nextPosition ?? Number.POSITIVE_INFINITY) <= from) continue
-          const record = line.record()
-          if (lastPosition(record) < from) continue
-          yield { record, crc: line.crc, bytes: line.bytes }
-          if (lastPosition(record) >= to) return
+      let { size } = segment
+      let offset = offsets[indexed]
+      let next = positions[indexed] as Position
+      let isFirst = true
+      let skipped: ScannedLine | undefined
+      // Invariant: the records before `next` were passed, and that of `next` belongs at `offset`.
+      while (offset !== undefined) {
+        const reader = new LineReader(text, offset, size)
+        for await (const lines of reader.read()) {
+          for (const line of lines) {
+            // Earlier records are not parsed.
+            skipped = (line.nextPosition ?? Number.POSITIVE_INFINITY) <= from ? line : undefined
+            if (skipped) continue
+            const record = line.record()
+            const wanted = Math.max(from, next)
+            if (record.position > wanted) this.#fail(text, line.offset, wanted, record.position, 'records are missing')
+            // A doubled record is damage that hides nothing.
+            if (lastPosition(record) < wanted) continue
+            yield { record, crc: line.crc, bytes: line.bytes }
+            next = lastPosition(record) + 1
+            if (next > to) return
+          }
         }
-      }
-      if (reader.damage !== undefined) {
-        throw new Corruption(`${text.path}, offset ${reader.offset}: ${reader.damage} (looking for position ${from}).`)
+        if (reader.damage === undefined) return
+        // The position after the last skipped record was read from a damaged one.
+        const record = skipped?.record()
+        if (skipped && record && record.position <= from && lastPosition(record) >= from) {
+          yield { record, crc: skipped.crc, bytes: skipped.bytes }
+          next = lastPosition(record) + 1
+          if (next > to) return
+        }
+        // Bytes may have been added or removed, so that no record is where the index says.
+        const isShifted = isFirst && reader.offset === offset
+        isFirst = false
+        if (index < this.#segments.length - 1) size = Math.max(size, await text.size())
+        const found = await findRecord(text, isShifted ? 0 : reader.offset, size, () => true)
+        const wanted = Math.max(from, next)
+        if (!found || found.record.position > wanted) {
+          const after = found?.record.position ?? this.#segments[index + 1]?.first
+          this.#fail(text, reader.offset, wanted, after, reader.damage)
+        }
+        offset = found.offset
       }
     } finally {
       await text.close()
     }
+  }
+
+  #fail({ path }: SegmentText, offset: number, position: Position, next: Position | undefined, why: string): never {
+    const damage = { path, offset, position, next, why }
+    this.#known.add(damage)
+    throw new JournalDamage(damage)
+  }
+
+  async #open(index: number): Promise<SegmentText> {
+    const segment = this.#segments[index] as Segment
+    try {
+      return await openSegment(this.#files, segment, this.#inflated)
+    } catch (error) {
+      if (!(error instanceof JournalDamage)) throw error
+      const damage = { ...error.damage, next: this.#segments[index + 1]?.first }
+      this.#known.add(damage)
+      throw new JournalDamage(damage)
+    }
+  }
+
+  /** Other records of the part may be damaged. */
+  async #recordsIn(text: SegmentText, part: Part): Promise<readonly JournalRecord[]> {
+    const found = await recordsIn(text, part)
+    if (found) return found
+    const records: JournalRecord[] = []
+    for (const position of part.positions)
+      for await (const { record } of this.lines(position, position)) records.push(slice(record, position, position))
+    return records
   }
 }
 
@@ -136,9 +194,12 @@ function firstParts(
   return parts
 }
 
-async function recordsIn(text: SegmentText, { from, to, positions }: Part): Promise<readonly JournalRecord[]> {
-  const { bytes, damage } = await readText(text, to - from, from)
-  if (damage) throw damage
+/** Undefined if a line is damaged or missing. */
+async function recordsIn(
+  text: SegmentText,
+  { from, to, positions }: Part,
+): Promise<readonly JournalRecord[] | undefined> {
+  const { bytes } = await readText(text, to - from, from)
   const found: JournalRecord[] = []
   try {
     for (const line of linesOf(bytes, from)) {
@@ -147,8 +208,7 @@ async function recordsIn(text: SegmentText, { from, to, positions }: Part): Prom
       if (found.length === positions.length) return found
     }
   } catch (error) {
-    if (!(error instanceof Corruption)) throw error
-    throw new Corruption(`${text.path}, ${error.message} (looking for position ${positions[0]}).`)
+    if (!(error instanceof Corruption) || error instanceof UnknownFormat) throw error
   }
-  throw new Corruption(`${text.path}: the event at position ${positions[found.length]} is missing.`)
+  return undefined
 }

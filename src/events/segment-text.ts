@@ -1,6 +1,7 @@
 import { crc32, gunzipSync } from 'node:zlib'
 import { type Files, type OpenFile, readFully } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
+import { JournalDamage } from './damage.ts'
 import type { Position } from './event.ts'
 import { type InflatedMembers, type Member, MemberTable } from './members.ts'
 
@@ -24,6 +25,7 @@ export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
 /**
  * Opens a segment's file, the plain one if there are both.
  * @param inflated Caches the members of compressed segments.
+ * @throws {JournalDamage} if the file is missing or unreadable as a whole; it does not know the next readable position
  */
 export async function openSegment(
   files: Files,
@@ -35,8 +37,12 @@ export async function openSegment(
     (segment.members ? undefined : await openPlain(files, segment)) ??
     (await openCompressed(files, segment, inflated)) ??
     (await openPlain(files, segment))
-  if (!text) throw new Corruption(`${segment.path}, position ${segment.first} and on: the segment is missing.`)
+  if (!text) throw unreadable(segment.path, segment, 'the segment is missing')
   return text
+}
+
+function unreadable(path: string, { first }: SegmentFile, why: string): JournalDamage {
+  return new JournalDamage({ path, offset: 0, position: first, next: undefined, why })
 }
 
 async function openPlain(files: Files, { path }: SegmentFile): Promise<SegmentText | undefined> {
@@ -53,9 +59,8 @@ async function openCompressed(
   const file = await openIfThere(files, path)
   if (!file) return undefined
   try {
-    const members = segment.members ?? (await MemberTable.read(file))
-    if (!members)
-      throw new Corruption(`${path}, position ${segment.first} and on: the table of its gzip members is damaged.`)
+    const members = segment.members ?? (await MemberTable.read(file).catch(unlessUnreadable))
+    if (!members) throw unreadable(path, segment, 'the table of its gzip members is damaged')
     segment.members = members
     return new CompressedText(path, file, segment.first, members, inflated)
   } catch (error) {
@@ -119,32 +124,32 @@ class CompressedText implements SegmentText {
   async #text(member: Member): Promise<Buffer> {
     const cached = this.#inflated?.get(this.#first, member.offset)
     if (cached) return cached
-    const text = await readMember(this.file, this.path, member)
+    const text = await readMember(this.file, member)
     this.#inflated?.set(this.#first, member.offset, text)
     return text
   }
 }
 
-/** A part of a compressed segment that cannot be read. */
+/** A part of a segment that cannot be read. */
 class DamagedText extends Corruption {
-  /** The offset of the text where the damaged part begins. */
-  readonly offset: number
+  /** The offset of the text after the damaged part. */
+  readonly end: number
 
-  constructor(message: string, offset: number) {
+  constructor(message: string, end: number) {
     super(message)
-    this.offset = offset
+    this.end = end
   }
 }
 
 /** The text of a member, completely verified. */
-export async function readMember(file: OpenFile, path: string, member: Member): Promise<Buffer> {
+export async function readMember(file: OpenFile, member: Member): Promise<Buffer> {
   const { offset, length, textOffset, textLength, crc } = member
-  const bytes = await readFully(file, length, offset)
-  if (bytes.length === length && crc32(bytes) === crc) {
+  const bytes = await readFully(file, length, offset).catch(unlessUnreadable)
+  if (bytes?.length === length && crc32(bytes) === crc) {
     const text = gunzipSync(bytes, { maxOutputLength: Math.max(1, textLength) })
     if (text.length === textLength) return text
   }
-  throw new DamagedText(`${path}: the gzip member at byte ${offset} is damaged.`, textOffset)
+  throw new DamagedText(`the gzip member at byte ${offset} is damaged`, textOffset + textLength)
 }
 
 /** The bytes read from a text, and the damage that ended the reading. */
@@ -153,15 +158,30 @@ interface TextRead {
   readonly damage?: DamagedText
 }
 
-/** Reads at most `length` bytes at an offset: none at the end of the text, fewer at the end of a member. */
+/** The unit that a disk fails to read. */
+const BLOCK_BYTES = 4096
+
+/**
+ * Reads at most `length` bytes at an offset: none at the end of the text, fewer at the end of a member, or in a file with
+ * unreadable blocks.
+ */
 export async function readSome(text: SegmentText, length: number, offset: number): Promise<TextRead> {
   const bytes = Buffer.allocUnsafe(length)
   try {
     return { bytes: bytes.subarray(0, await text.read(bytes, offset)) }
   } catch (error) {
-    if (!(error instanceof DamagedText)) throw error
-    return { bytes: bytes.subarray(0, 0), damage: error }
+    const none = bytes.subarray(0, 0)
+    if (error instanceof DamagedText) return { bytes: none, damage: error }
+    unlessUnreadable(error)
+    const left = BLOCK_BYTES - (offset % BLOCK_BYTES)
+    if (length > left) return readSome(text, left, offset)
+    return { bytes: none, damage: new DamagedText('the disk cannot read this block (EIO)', offset + left) }
   }
+}
+
+/** Throws any other error. */
+function unlessUnreadable(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code !== 'EIO') throw error
 }
 
 /** Reads `length` bytes at an offset, fewer only at the end of the text or before damage. */

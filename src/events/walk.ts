@@ -1,11 +1,20 @@
-import type { Files } from '../files/files.ts'
+import { directoryOf, type Files } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { Chain, writeOf } from './chain.ts'
 import type { Checkpoint } from './checkpoint.ts'
+import { type Damage, damageText, JournalDamage, REPAIR_ADVICE } from './damage.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import { type ChainState, DIGITS, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES } from './record-format.ts'
-import { DAMAGED_HEADER, LineReader, parseHeader, parseRecord, readFrame, type ScannedLine } from './record-reader.ts'
+import {
+  findRecord,
+  LineReader,
+  parseRecord,
+  readFrame,
+  readHeader,
+  type ScannedLine,
+  UnknownFormat,
+} from './record-reader.ts'
 import { addToIndex, removeFromIndex, type Segment, segmentAt, segmentsIn } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
@@ -20,6 +29,8 @@ export interface Walk {
   readonly lastOffset: number | undefined
   /** The torn tail of the last segment, to be cut off. */
   readonly torn: Torn | undefined
+  /** The chain values at the position `passing` of the options; undefined if no record begins there. */
+  readonly passed: ChainState | undefined
 }
 
 export interface Torn {
@@ -37,14 +48,20 @@ interface WalkOptions {
   readonly from?: Checkpoint | undefined
   /** Where to end. Everything before must be whole. */
   readonly until?: Pick<Checkpoint, 'journal' | 'next' | 'segments'>
+  readonly passing?: Position
   /** Called and awaited between batches. */
   readonly rest?: (checked: Position) => Promise<void>
+  /**
+   * Called with each damaged place, after which the walk continues. Undefined: the first one is thrown. `before` has the
+   * chain values at the beginning of its segment; undefined if they are damaged, too.
+   */
+  readonly damaged?: (damage: Damage, segment: Segment, before: ChainState | undefined) => void
 }
 
 /**
  * Reads a journal's directory from the first segment to the last and verifies every line (docs/journal.md, J14);
  * `visit` gets every complete write, in order. Changes nothing.
- * @throws {Corruption} for damage that a crash cannot have caused, with segment, offset and position.
+ * @throws {JournalDamage} for damage that a crash cannot have caused, with segment, offset and position.
  */
 export async function walk(files: Files, directory: string, visit?: Visit, options: WalkOptions = {}): Promise<Walk> {
   const { progress = () => {}, from, until } = options
@@ -55,25 +72,26 @@ export async function walk(files: Files, directory: string, visit?: Visit, optio
     progress(index, firsts.length)
     const span = known[index]
     const segment = segmentAt(directory, span?.first ?? first, span?.size ?? 0, span?.index)
-    const isLast = !until && index === firsts.length - 1
+    const isLast = index === firsts.length - 1
     if (index < known.length - 1) await walker.addUnread(segment)
     else await walker.addRead(segment, until?.segments[index]?.size, isLast)
   }
   progress(firsts.length, firsts.length)
+  walker.end()
   return walker
 }
 
 /**
- * Checks every record before a checkpoint. Calls and awaits `rest` between batches.
- * @throws {Corruption} which names the place of the damage
+ * Checks every record before a checkpoint. Calls and awaits `rest` between batches, and `damaged` with each damaged place.
+ * @throws {Corruption} if the records are other ones than the checkpoint describes
  */
 export async function checkUpTo(
   files: Files,
   directory: string,
   until: Pick<Checkpoint, 'journal' | 'next' | 'segments'>,
-  rest: (checked: Position) => Promise<void>,
+  { rest, damaged }: Required<Pick<WalkOptions, 'rest' | 'damaged'>>,
 ): Promise<void> {
-  const { next } = await walk(files, directory, undefined, { until, rest })
+  const { next } = await walk(files, directory, undefined, { until, rest, damaged })
   const { position, previous } = until.next
   if (next.position === position && next.previous === previous) return
   throw new Corruption(`${directory}: its records up to position ${position - 1} are not those of the checkpoint.`)
@@ -85,6 +103,7 @@ class Walker implements Walk {
   time: string
   lastOffset: number | undefined
   torn: Torn | undefined
+  passed: ChainState | undefined
   readonly #files: Files
   readonly #visit: Visit | undefined
   readonly #options: WalkOptions
@@ -93,6 +112,10 @@ class Walker implements Walk {
   #writeOffset: number | undefined
   /** Its records so far. */
   #parts: JournalRecord[] = []
+  /** The chain values at the beginning of the segment; undefined if the end of the one before is damaged. */
+  #before: ChainState | undefined
+  /** Damage whose end is not found yet. The chain values are unknown until then. */
+  #open: OpenDamage | undefined
 
   constructor(files: Files, visit: Visit | undefined, options: WalkOptions) {
     const { from, until } = options
@@ -109,76 +132,123 @@ class Walker implements Walk {
     return this.#chain.next
   }
 
-  /** Adds a segment that the checkpoint describes, unread. */
+  /** Adds a segment that the checkpoint describes, unread. Its damage is found later. */
   async addUnread(segment: Segment): Promise<void> {
-    await (await openSegment(this.#files, segment)).close()
     this.segments.push(segment)
+    try {
+      await (await openSegment(this.#files, segment)).close()
+    } catch (error) {
+      if (!(error instanceof JournalDamage)) throw error
+    }
   }
 
   /** Reads a segment from where the checkpoint ends, up to a size or its end. Only the last one may be torn. */
-  async addRead(segment: Segment, size: number | undefined, isLast: boolean): Promise<void> {
-    const text = await openSegment(this.#files, segment)
-    try {
-      await this.#readLines(text, segment, size ?? (await text.size()), isLast)
-    } finally {
-      await text.close()
+  async addRead(segment: Segment, knownSize: number | undefined, isLast: boolean): Promise<void> {
+    const { position } = this.#chain.next
+    this.#before = this.#open ? undefined : this.#chain.next
+    if (!this.#open && segment.size === 0 && segment.first > position) {
+      const missing = segmentAt(directoryOf(segment.path), position, 0)
+      const why = `the segment that begins with position ${position} is missing`
+      this.#lose(missing, { path: missing.path, offset: 0, why })
+      this.#before = undefined
     }
     this.segments.push(segment)
+    let text: SegmentText | undefined
+    try {
+      text = await openSegment(this.#files, segment)
+      const size = isLast && knownSize !== undefined ? knownSize : Math.max(knownSize ?? 0, await text.size())
+      await this.#readText(text, segment, size, isLast && !this.#options.until)
+    } catch (error) {
+      // The file is missing or unreadable as a whole.
+      if (!(error instanceof JournalDamage) || text) throw error
+      this.#lose(segment, error.damage)
+    } finally {
+      await text?.close()
+    }
   }
 
-  async #readLines(text: SegmentText, segment: Segment, size: number, isLast: boolean): Promise<void> {
-    const { position } = this.#chain.next
-    if (this.#writeOffset !== undefined)
-      throw this.#corrupt(text, 0, 'the segment before it ends in the middle of a write')
-    let hasHeader = segment.size > 0
-    if (!hasHeader && segment.first !== position) {
-      throw this.#corrupt(text, 0, `the segment that begins with position ${position} is missing`)
-    }
-    const reader = new LineReader(text, segment.size, size)
-    for await (const lines of reader.read()) {
-      for (const line of lines) {
-        if (hasHeader) this.#addRecord(text, segment, line)
-        else this.#addHeader(text, segment, line)
-        hasHeader = true
-      }
-      await this.#options.rest?.(this.#chain.next.position - 1)
-    }
-    const { offset, damage } = reader
-    if (!hasHeader) throw this.#corrupt(text, 0, DAMAGED_HEADER)
-    segment.size = offset
-    if (damage !== undefined) {
-      const why = isLast && !segment.members ? await this.#whyNotTorn(text, offset, size) : damage
-      if (why !== undefined) throw this.#corrupt(text, offset, why)
-    }
-    await this.#noteTorn(text, segment, size)
+  /** Damage that extends to the end of what is read ends there. */
+  end(): void {
+    if (this.#open) this.#resume(this.#options.until?.next)
   }
 
-  #addHeader(text: SegmentText, segment: Segment, line: ScannedLine): void {
-    const { journal, first, previous } = this.#parse(text, 0, () => parseHeader(line.bytes))
+  async #readText(text: SegmentText, segment: Segment, size: number, isAtEnd: boolean): Promise<void> {
+    let from = segment.size > 0 ? segment.size : await this.#readHeader(text, segment, size)
+    // Invariant: everything before `from` was read or reported as damage.
+    while (from !== undefined) {
+      const wrong = await this.#readLines(text, segment, from, size)
+      const { offset } = wrong
+      segment.size = offset
+      const mayBeTorn = isAtEnd && !segment.members && wrong.why !== undefined
+      const why = mayBeTorn ? await this.#whyNotTorn(text, offset, size) : wrong.why
+      if (why === undefined) break
+      this.#lose(segment, { path: text.path, offset, why })
+      from = await this.#resumeIn(text, offset, size)
+    }
+    if (isAtEnd && !this.#open) await this.#noteTorn(text, segment, size)
+  }
+
+  /** Returns the offset of the first record; undefined if no record can be read. */
+  async #readHeader(text: SegmentText, segment: Segment, size: number): Promise<number | undefined> {
+    const { path } = text
+    const header = await readHeader(text).catch((error: Error) => {
+      if (error instanceof UnknownFormat) throw this.#refused(path, 0, error)
+      return error.message
+    })
+    if (typeof header === 'string') {
+      this.#lose(segment, { path, offset: 0, why: header })
+      return this.#resumeIn(text, 0, size)
+    }
+    const { journal, first, previous, end } = header
     if (journal !== (this.id ?? journal)) {
-      throw this.#corrupt(text, 0, `the segment belongs to another journal, ${journal}`)
-    }
-    if (first !== segment.first || previous !== this.#chain.next.previous) {
-      throw this.#corrupt(text, 0, 'the segment does not follow the one before it')
+      this.#lose(segment, { path, offset: 0, why: `the segment belongs to another journal, ${journal}` })
+      return undefined
     }
     this.id = journal
     this.lastOffset = undefined
+    if (first === segment.first && this.#open) this.#resume({ position: first, previous, flush: first })
+    const { next } = this.#chain
+    const why = this.#writeOffset !== undefined ? 'the segment before it ends in the middle of a write' : NOT_NEXT
+    if (why === NOT_NEXT && first === segment.first && first === next.position && previous === next.previous) return end
+    this.#lose(segment, { path, offset: 0, why })
+    return this.#resumeIn(text, 0, size)
   }
 
-  #addRecord(text: SegmentText, segment: Segment, line: ScannedLine): void {
+  /** Returns where reading ended, and why if that is not the end. */
+  async #readLines(text: SegmentText, segment: Segment, from: number, size: number): Promise<Stop> {
+    const reader = new LineReader(text, from, size)
+    for await (const lines of reader.read()) {
+      for (const line of lines) {
+        const why = this.#addRecord(text, segment, line)
+        if (why !== undefined) return { offset: line.offset, why }
+      }
+      await this.#options.rest?.(this.#chain.next.position - 1)
+    }
+    return { offset: reader.offset, why: reader.damage }
+  }
+
+  /** Returns the rule that the record breaks; undefined if it was added. */
+  #addRecord({ path }: SegmentText, segment: Segment, line: ScannedLine): string | undefined {
     const { offset } = line
-    const record = this.#parse(text, offset, () => line.record())
+    let record: JournalRecord
+    try {
+      record = line.record()
+    } catch (error) {
+      throw this.#refused(path, offset, error as Error)
+    }
     const wrong = this.#chain.add(record, line.crc)
-    if (wrong !== undefined) throw this.#corrupt(text, offset, wrong)
+    if (wrong !== undefined) return wrong
+    if (this.#chain.next.position === this.#options.passing) this.passed = this.#chain.next
     addToIndex(segment, record.position, offset)
     this.lastOffset = offset
     this.#writeOffset ??= offset
     if (this.#visit) this.#parts.push(record)
-    if (record.more) return
+    if (record.more) return undefined
     this.#visit?.(writeOf(this.#parts))
     this.time = record.time
     this.#writeOffset = undefined
     this.#parts = []
+    return undefined
   }
 
   async #whyNotTorn(text: SegmentText, offset: number, size: number): Promise<string | undefined> {
@@ -202,20 +272,59 @@ class Walker implements Walk {
     segment.size = offset
   }
 
-  #parse<T>(text: SegmentText, offset: number, parse: () => T): T {
-    try {
-      return parse()
-    } catch (error) {
-      throw this.#corrupt(text, offset, (error as Error).message)
-    }
+  /** Begins damage at the place, or throws. Earlier damage then ends where the segment begins. */
+  #lose(segment: Segment, { path, offset, why }: Pick<Damage, 'path' | 'offset' | 'why'>): void {
+    const position = this.#open ? segment.first : this.#chain.next.position
+    const place = { path, offset, position, why }
+    if (!this.#options.damaged)
+      throw new JournalDamage({ ...place, next: undefined }, `Nothing was changed. ${REPAIR_ADVICE}`)
+    if (this.#open)
+      this.#options.damaged({ ...this.#open.place, next: segment.first }, this.#open.segment, this.#open.before)
+    this.#open = { place, segment, before: this.#before }
+    this.#writeOffset = undefined
+    this.#parts = []
   }
 
-  #corrupt({ path }: SegmentText, offset: number, why: string): Corruption {
+  /** Finds the record with which reading continues after damage, and returns its offset; undefined if there is none. */
+  async #resumeIn(text: SegmentText, offset: number, size: number): Promise<number | undefined> {
+    const position = this.#open?.place.position ?? 0
+    const found = await findRecord(
+      text,
+      offset,
+      size,
+      (record, at) => record.position > position || (record.position === position && at > offset),
+    )
+    if (found) this.#resume(found.record)
+    return found?.offset
+  }
+
+  #resume(next: ChainState | undefined): void {
+    if (!this.#open) return
+    const { place, segment, before } = this.#open
+    this.#open = undefined
+    this.#options.damaged?.({ ...place, next: next?.position }, segment, before)
+    if (next) this.#chain.resume({ position: next.position, previous: next.previous, flush: next.flush })
+  }
+
+  #refused(path: string, offset: number, { message }: Error): Corruption {
     return new Corruption(
-      `${path}, offset ${offset}, position ${this.#chain.next.position}: ${why}. Nothing was changed.`,
+      `${damageText({ path, offset, position: this.#chain.next.position, why: message })}. Nothing was changed.`,
     )
   }
 }
+
+interface Stop {
+  readonly offset: number
+  readonly why: string | undefined
+}
+
+interface OpenDamage {
+  readonly place: Omit<Damage, 'next'>
+  readonly segment: Segment
+  readonly before: ChainState | undefined
+}
+
+const NOT_NEXT = 'the segment does not follow the one before it'
 
 /** The unit of writes to a disk. */
 const SECTOR = 512

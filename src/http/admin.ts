@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { ImportOutcome } from '../commands/handler.ts'
+import { type Damage, damageText } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { Corruption } from '../runtime/errors.ts'
@@ -94,7 +95,9 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
 
 /** Error details name items and paths, so only admins see them. */
 function withoutDetails(name: string, value: unknown): unknown {
-  return name === 'detail' || name === 'cut' || name === 'urls' || name === 'segments' ? undefined : value
+  return name === 'detail' || name === 'cut' || name === 'damage' || name === 'urls' || name === 'segments'
+    ? undefined
+    : value
 }
 
 export interface MetricsOptions {
@@ -114,8 +117,8 @@ export function metricsResource({ text, contentType }: MetricsOptions): Resource
   return { path: '/metrics', routes: { GET: showMetrics } }
 }
 
-/** Checks a journal; reports its progress to `rest` and awaits it. */
-type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>
+/** Checks a journal; reports its progress to `rest` and awaits it. Resolves with its damage. */
+type Verify = (rest: (checked: Position) => Promise<void>) => Promise<readonly Damage[]>
 
 /** Runs one check of the journal at a time; requests during a check join it. */
 export class Verification {
@@ -168,10 +171,13 @@ interface SharedCheck {
   result: Promise<object>
 }
 
-async function resultOf(verified: Promise<void>, check: SharedCheck): Promise<object> {
+async function resultOf(verified: Promise<readonly Damage[]>, check: SharedCheck): Promise<object> {
   try {
-    await verified
-    return { ok: true, position: check.head }
+    const damage = await verified
+    const [first] = damage
+    if (!first) return { ok: true, position: check.head }
+    const problem = damageText(first)
+    return { ok: false, position: first.position - 1, problem, damage }
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
     return { ok: false, position: check.position, problem: error.message }

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { PerAddress } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
+import { JournalDamage } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Document } from '../json/document.ts'
@@ -133,18 +134,10 @@ class EventReads {
     const found = isNewestFirst
       ? newestFirst(options, filter, Math.min(selected.from, head, last), searchLimits)
       : search(options, filter, Math.min(head, last), searchLimits)
-    const texts: string[] = []
-    let characters = 0
-    for await (const one of found) {
-      const text = eventText(one, journal.id)
-      if (texts.length === limit || (texts.length > 0 && characters + text.length > PAGE_CHARACTERS)) {
-        const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
-        reply.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
-        break
-      }
-      memory.hold(textBytes(text))
-      texts.push(text)
-      characters += text.length
+    const { texts, next } = await pageOf(found, { limit, memory, journal: journal.id, step: isNewestFirst ? -1 : 1 })
+    if (next !== undefined) {
+      const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
+      reply.set('Link', `</events?${[`from=${next}`, ...rest].join('&')}>; rel="next"`)
     }
     // The response is held from here on.
     memory.release()
@@ -183,6 +176,41 @@ class EventReads {
       'Invalid',
       `${why}: it is of another journal, or of one that was longer. Read from the beginning.`,
     )
+  }
+}
+
+interface PageLimits {
+  /** Events. */
+  readonly limit: number
+  readonly memory: Memory
+  readonly journal: string
+  /** From one position to the next. */
+  readonly step: 1 | -1
+}
+
+/** The events of a page as JSON, and the position where the next page begins; undefined at the end. */
+async function pageOf(
+  found: AsyncIterable<FoundEvent>,
+  { limit, memory, journal, step }: PageLimits,
+): Promise<{ readonly texts: readonly string[]; readonly next: Position | undefined }> {
+  const texts: string[] = []
+  let characters = 0
+  let last = 0
+  try {
+    for await (const one of found) {
+      const text = eventText(one, journal)
+      const isFull = texts.length === limit || (texts.length > 0 && characters + text.length > PAGE_CHARACTERS)
+      if (isFull) return { texts, next: one.position }
+      memory.hold(textBytes(text))
+      texts.push(text)
+      characters += text.length
+      last = one.position
+    }
+    return { texts, next: undefined }
+  } catch (error) {
+    // The next page fails.
+    if (error instanceof JournalDamage && texts.length > 0) return { texts, next: last + step }
+    throw error
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Rejection } from '../commands/command.ts'
+import { JournalDamage, unreadableText } from '../events/damage.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import { type LimitedLog, TEN_IN_TEN_SECONDS } from '../runtime/limited-log.ts'
 import { OutOfMemory } from '../runtime/memory.ts'
@@ -73,7 +74,7 @@ export function replyProblem(
   if (refusal instanceof UnsupportedBody) reply.set(refusal.header, refusal.accepted)
   if (code === 'Unavailable' || code === 'Lagging') reply.set('Retry-After', '1')
   const members = membersOf(code, PROBLEMS[code], message, instance, faults)
-  const all = refusal instanceof OAuthRefusal ? { ...members, error: refusal.error } : members
+  const all = { ...members, ...(refusal instanceof OAuthRefusal && { error: refusal.error }), ...unreadable(cause) }
   reply.send(PROBLEM_TYPE, JSON.stringify(all), PROBLEMS[code].status)
 }
 
@@ -83,11 +84,22 @@ function refusalOf(error: unknown): Refusal | undefined {
     const why = 'The server has too many files and connections open. Nothing was changed.'
     return new Refusal('Unavailable', why, [], { cause: error })
   }
+  if (error instanceof JournalDamage) {
+    const why = `${unreadableText(error.damage)} /health says how to repair it.`
+    return new Refusal('Unavailable', why, [], { cause: error })
+  }
   if (error instanceof Corruption) {
     const why = 'The journal cannot be read: a part of it was removed, shortened or damaged while the server runs.'
     return new Refusal('Unavailable', `${why} The server has logged where.`, [], { cause: error })
   }
   return undefined
+}
+
+/** The members of a problem that tell clients where the journal can be read again. */
+function unreadable(cause: unknown): object {
+  if (!(cause instanceof JournalDamage)) return {}
+  const { position: firstUnreadable, next: nextReadable } = cause.damage
+  return { firstUnreadable, nextReadable }
 }
 
 function failureOf({ code, cause }: Refusal): string {

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { JournalDamage } from '../events/damage.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
 import { bytesOfEvent, type Journal, lastPosition, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
@@ -97,25 +98,32 @@ async function searchForATurn(
   let bytes = 0
   const began = performance.now()
   let yielded = began
-  for await (const recorded of candidates(source, filter, head)) {
-    const { time, actor, requestId } = recorded
-    // Without the other events of its record.
-    const write = { time, actor, requestId }
-    for (const [position, event] of matchesWrite(recorded, filter) ? positioned(recorded) : []) {
-      if (found.length === most || !matchesEvent(event, filter)) continue
-      found.push({ position, event, write })
-      bytes += bytesOfEvent(event)
-      mark.reach(bytes - TURN_BYTES)
+  let next: Position = filter.from
+  try {
+    for await (const recorded of candidates(source, filter, head)) {
+      const { time, actor, requestId } = recorded
+      // Without the other events of its record.
+      const write = { time, actor, requestId }
+      for (const [position, event] of matchesWrite(recorded, filter) ? positioned(recorded) : []) {
+        if (found.length === most || !matchesEvent(event, filter)) continue
+        found.push({ position, event, write })
+        bytes += bytesOfEvent(event)
+        mark.reach(bytes - TURN_BYTES)
+      }
+      const now = performance.now()
+      next = lastPosition(recorded) + 1
+      if (found.length === most || bytes >= TURN_BYTES || now - began >= TURN_MS) return { found, next }
+      if (now - yielded < YIELD_MS) continue
+      await setImmediate()
+      if (isGone()) throw new Abandoned()
+      yielded = performance.now()
     }
-    const now = performance.now()
-    const next = lastPosition(recorded) + 1
-    if (found.length === most || bytes >= TURN_BYTES || now - began >= TURN_MS) return { found, next }
-    if (now - yielded < YIELD_MS) continue
-    await setImmediate()
-    if (isGone()) throw new Abandoned()
-    yielded = performance.now()
+    return { found, next: undefined }
+  } catch (error) {
+    // The next turn fails at once.
+    if (error instanceof JournalDamage && found.length > 0) return { found, next }
+    throw error
   }
-  return { found, next: undefined }
 }
 
 /** Fewest and most positions in a range. */
@@ -146,18 +154,33 @@ export async function* newestFirst(
     const start = item ? history?.startOfLast(item.collection, item.id, left, to) : to - length + 1
     if (start === undefined) return
     const from = Math.max(scope.first, start)
-    const found: FoundEvent[] = []
+    let found: FoundEvent[] = []
     let bytes = 0
     /** Matches up to this position are not held; they are read in the next range. */
     let unheld = from - 1
-    for await (const one of search(source, { ...filter, from }, to, asker)) {
-      found.push(one)
-      bytes += bytesOfEvent(one.event)
-      mark.reach(bytes)
-      while ((bytes > held || found.length > left) && found.length > 1) {
-        const oldest = found.shift() as FoundEvent
-        bytes -= bytesOfEvent(oldest.event)
-        unheld = oldest.position
+    const read = async (): Promise<void> => {
+      for await (const one of search(source, { ...filter, from: unheld + 1 }, to, asker)) {
+        found.push(one)
+        bytes += bytesOfEvent(one.event)
+        mark.reach(bytes)
+        while ((bytes > held || found.length > left) && found.length > 1) {
+          const oldest = found.shift() as FoundEvent
+          bytes -= bytesOfEvent(oldest.event)
+          unheld = oldest.position
+        }
+      }
+    }
+    for (let isRead = false; !isRead; ) {
+      try {
+        await read()
+        isRead = true
+      } catch (error) {
+        const next = error instanceof JournalDamage ? error.damage.next : undefined
+        if (next === undefined || next > to) throw error
+        // Those after the damage come first; the next range fails.
+        found = []
+        bytes = 0
+        unheld = next - 1
       }
     }
     yield* found.reverse()

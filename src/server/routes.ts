@@ -14,7 +14,6 @@ import { tokenResources } from '../http/tokens.ts'
 import { formatPath } from '../json/paths.ts'
 import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
-import { Corruption } from '../runtime/errors.ts'
 import { Semaphore, Turns } from '../runtime/turns.ts'
 import { eventTimesOf } from '../settings/collections.ts'
 import { resetToFirstData } from './resets.ts'
@@ -101,7 +100,7 @@ function eventResourcesOf({ engine, settings, gate, arrivals }: ServiceContext):
 }
 
 function adminOptionsOf(context: ServiceContext): AdminOptions {
-  const { engine, settings, dependencies, gate, warnings, settingsReload, limitedLog } = context
+  const { engine, settings, dependencies, gate, warnings, settingsReload } = context
   const { handler, views, past, journal } = engine
   return {
     health: healthOf(context),
@@ -115,11 +114,7 @@ function adminOptionsOf(context: ServiceContext): AdminOptions {
     reloadSettings: () => settingsReload.reload(),
     snapshot: () => engine.snapshot(),
     reset: settings.api.reset ? (origin, isDryRun) => resetToFirstData(engine, origin, isDryRun) : undefined,
-    verify: (rest) =>
-      engine.verify(rest).catch((error: unknown) => {
-        if (error instanceof Corruption) limitedLog.error({ err: error }, 'the journal is damaged')
-        throw error
-      }),
+    verify: (rest) => engine.verify(rest),
     handler,
     views,
     past,

@@ -38,7 +38,9 @@ export class CatchUp {
     subscription.state = 'catchingUp'
     setImmediate(() => {
       this.#run(subscription).catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'a subscription could not catch up')
+        this.#options.log.error({ err: error }, 'a subscription could not catch up; its client is disconnected')
+        // It connects again, and begins with the current items if its changes cannot be read.
+        subscription.client.drop()
       })
     })
   }

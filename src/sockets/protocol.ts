@@ -54,8 +54,11 @@ export type Subscribed =
       readonly eventTime?: string
     }
   | {
-      /** `Busy`: the server has no memory for the subscription at the moment; subscribe again later. */
-      readonly error: 'Invalid' | 'TooLarge' | 'TooMany' | 'Busy'
+      /**
+       * `Busy`: the server has no memory for the subscription at the moment; subscribe again later. `Unavailable`: the
+       * journal is damaged where the subscription needs it.
+       */
+      readonly error: 'Invalid' | 'TooLarge' | 'TooMany' | 'Busy' | 'Unavailable'
       readonly message: string
       readonly position?: number
       readonly journal?: string

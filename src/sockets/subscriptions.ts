@@ -1,3 +1,4 @@
+import { JournalDamage, unreadableText } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import { formatPath } from '../json/paths.ts'
@@ -236,7 +237,10 @@ export class Subscriptions {
     return { error: 'TooLarge', message, ...(isResumable && { position, journal: journal.id }) }
   }
 
-  /** Finds the items that matched at the client's last position. False if too many match, or were changed since. */
+  /**
+   * Finds the items that matched at the client's last position. False if too many match, or were changed since, or if the
+   * journal is damaged there.
+   */
   async #resume(subscription: Subscription, after: Position, asker: BeginningAsker): Promise<boolean> {
     const { views, queries, past, items } = this.#options
     const { collection: name, filter, held } = subscription
@@ -256,7 +260,12 @@ export class Subscriptions {
     }
     const matching = { name, matches: filter.concerns }
     const now = found?.position ?? views.position
-    const turned = await unlessTooLarge(() => past.turnBack(held, now, after, matching, most, asker))
+    const turned = await unlessTooLarge(() =>
+      past.turnBack(held, now, after, matching, most, asker).catch((error: unknown) => {
+        if (error instanceof JournalDamage) return false
+        throw error
+      }),
+    )
     const isTurnedBack = turned === true
     if (!isTurnedBack) held.clear()
     return isTurnedBack
@@ -307,6 +316,7 @@ export class Subscriptions {
 
 /** The response to a request that was refused; throws any other error. */
 export function rejectionOf(error: unknown): Rejection {
+  if (error instanceof JournalDamage) return { error: 'Unavailable', message: unreadableText(error.damage) }
   if (!(error instanceof Refusal)) throw error
   const { message } = error
   if (!(error instanceof OutOfMemory)) return { error: 'Invalid', message }

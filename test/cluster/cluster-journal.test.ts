@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,6 +7,7 @@ import { JetStream } from '../../src/cluster/jetstream.ts'
 import { RecentWrites } from '../../src/cluster/recent-writes.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { ReplicaOptions } from '../../src/cluster/replica.ts'
+import { streamSource } from '../../src/cluster/stream-source.ts'
 import type { Position } from '../../src/events/event.ts'
 import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { walk } from '../../src/events/walk.ts'
@@ -20,6 +21,7 @@ import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE } from '../support/journal.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
 async function open(t: TestContext, stream: RecordStream, directory?: string): Promise<OpenedClusterJournal> {
@@ -342,6 +344,61 @@ test('a write of several messages is void when its leader stops in the middle', 
   const fresh = await open(t, stream)
   await fresh.journal.caughtUp()
   assert.deepEqual(await all(fresh.journal), await all(second.journal))
+})
+
+test('a damaged or missing part of a copy is replaced by the records of the stream, but not by void ones', async (t) => {
+  const random = new Random(SEED)
+  const stream = new SimulatedStream(2048)
+  const directory = await temporaryDirectory(t)
+  const options = { segmentBytes: 3000 }
+  const [first, second] = [await open(t, stream), await open(t, stream)]
+  await first.journal.lead()
+  let position = 1
+  const append = async ({ journal }: OpenedClusterJournal, count: number): Promise<void> => {
+    const many = Array.from({ length: count }, (_, id) => created(position + id, { text: 'x'.repeat(100) }))
+    await journal.append(draft(position, ...many))
+    position += count
+  }
+  for (let write = 0; write < 30; write++) await append(first, random.pick([1, 2, 30]))
+  // A void write: its last message is lost.
+  stream.fates.push('stored', 'stored', 'lost')
+  const before = position
+  await append(first, 40).catch(() => {
+    position = before
+  })
+  first.journal.resign()
+  await second.journal.lead()
+  for (let write = 0; write < 10; write++) await append(second, random.pick([1, 2, 30]))
+  const { journal } = await openClusterJournal(stream, nodeFiles, directory, options)
+  t.after(() => journal.close().catch(() => {}))
+  await journal.begin()
+  await journal.caughtUp()
+  const segments = (await readdir(directory)).filter((name) => name.endsWith('.ndjson')).sort()
+  assert.ok(segments.length > 6)
+  const whole = await Promise.all(segments.map((name) => readFile(join(directory, name))))
+  const source = streamSource(stream, journal.id)
+  const rest = async (): Promise<void> => {}
+  for (let run = 0; run < 20; run++) {
+    for (let places = 1 + random.integer(3); places > 0; places--) {
+      const index = random.integer(segments.length - 1)
+      const path = join(directory, segments[index] as string)
+      if (random.chance(0.2)) await rm(path, { force: true })
+      else {
+        const bytes = Buffer.from(whole[index] as Buffer)
+        const at = random.integer(bytes.length)
+        bytes.fill(random.integer(256), at, Math.min(bytes.length, at + random.pick([1, 600, 6000])))
+        await writeFile(path, bytes)
+      }
+    }
+    await journal.replica.verify(rest)
+    assert.deepEqual(await journal.replica.repair(source), [], `SEED=${SEED}, run ${run}`)
+    assert.deepEqual([await journal.replica.verify(rest), journal.replica.damage.list], [[], []])
+    for (const [index, name] of segments.entries())
+      assert.ok(
+        (await readFile(join(directory, name))).equals(whole[index] as Buffer),
+        `SEED=${SEED}, run ${run}, ${name}`,
+      )
+  }
 })
 
 test('a copy continues where it stopped, even within a message', async (t) => {

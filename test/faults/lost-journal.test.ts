@@ -39,7 +39,7 @@ async function assertRefused({ url, directory, stderr }: ProbedServer): Promise<
     assert.equal(answer.headers.get('Retry-After'), '1')
     const { type, detail } = (await answer.json()) as { type: string; detail: string }
     assert.equal(type, 'urn:recollect:problem:Unavailable')
-    assert.match(detail, /journal cannot be read/)
+    assert.match(detail, /^The events from position \d+ .* cannot be read: the journal is damaged/)
     assert.ok(!detail.includes(directory), 'a path of the server is nothing for strangers')
   }
   assert.match(stderr(), new RegExp(segmentName(1)), 'the log has the place')

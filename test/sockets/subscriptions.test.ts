@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { pino } from 'pino'
@@ -16,11 +18,12 @@ import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { CollectionWriter, storedHistory } from '../support/collections.ts'
 import { turnsUntil } from '../support/deadline.ts'
+import { temporaryDirectory } from '../support/directory.ts'
 import { agree, Follower, type Item } from '../support/follower.ts'
 import { eachAt } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { headOf } from '../support/requests.ts'
-import { json, type RunningProgram, startProgram } from '../support/server.ts'
+import { json, plainSegments, type RunningProgram, startProgram } from '../support/server.ts'
 
 const QUERIES = [
   '',
@@ -180,6 +183,31 @@ describe('subscriptions over Socket.IO', async () => {
       assert.ok('reset' in answered && answered.reset, JSON.stringify(stale))
       assert.deepEqual(answered.items, [{ id: 0 }])
     }
+  })
+
+  test('a client whose missed changes are damaged in the journal is reset, and a replay of them is refused', async (t) => {
+    const directory = await temporaryDirectory(t)
+    const flags = plainSegments(2000)
+    const server = await startProgram(t, { directory, data: { a: [{ id: 1, n: 0 }] }, flags })
+    const { id: journal } = ((await (await server.fetch('/health')).json()) as { journal: { id: string } }).journal
+    for (let n = 1; n <= 20; n++) await server.fetch('/api/a/1', json('PUT', { n }))
+    await server.stop()
+    const segment = join(directory, 'db.journal', `${'1'.padStart(20, '0')}.ndjson`)
+    const bytes = readFileSync(segment)
+    const at = bytes.indexOf('"n":3')
+    bytes.fill('9', at, at + 5)
+    writeFileSync(segment, bytes)
+    const again = await startProgram(t, { directory, flags })
+    const resumed = await new Follower({ collection: 'a', after: 2, journal }).connect(t, again.url)
+    assert.deepEqual(
+      [('reset' in resumed && resumed.reset) ?? false, 'items' in resumed && resumed.items],
+      [true, [{ id: 1, n: 20 }]],
+    )
+    const later = await new Follower({ collection: 'a', after: 15, journal }).connect(t, again.url)
+    assert.ok(!('error' in later) && later.reset === undefined && later.position === 15)
+    const replayed = await new Follower({ collection: 'a', from: 5 }).connect(t, again.url)
+    assert.ok('error' in replayed && replayed.error === 'Unavailable')
+    assert.match(replayed.message, /Reading can continue at position \d+\.$/)
   })
 
   test('too many items are rejected with the position from which to read pages and resume', async (t) => {

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
+import type { Checkpoint } from '../../src/events/checkpoint.ts'
+import type { Damage } from '../../src/events/damage.ts'
 import type { Position } from '../../src/events/event.ts'
 import { FileJournal, type FileJournalOptions } from '../../src/events/file-journal.ts'
 import {
@@ -14,7 +16,7 @@ import {
 import { BEGINNING, FORMAT } from '../../src/events/record-format.ts'
 import { encodeEvents, encodeHeader, WriteEncoder } from '../../src/events/record-writer.ts'
 import type { Sized } from '../../src/events/segment.ts'
-import { walk } from '../../src/events/walk.ts'
+import { checkUpTo, walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { LimitedLog } from '../../src/runtime/limited-log.ts'
@@ -27,6 +29,13 @@ export const COMPRESSED_AT_ONCE = {
     return { cancel: () => clearImmediate(timer) }
   },
   log: { info: () => {}, warn: () => {} },
+}
+
+/** The damage that a check of the journal before a checkpoint finds. */
+export async function damageUpTo(files: Files, directory: string, checkpoint: Checkpoint): Promise<readonly Damage[]> {
+  const found: Damage[] = []
+  await checkUpTo(files, directory, checkpoint, { rest: async () => {}, damaged: (damage) => found.push(damage) })
+  return found
 }
 
 interface OpenedJournal {

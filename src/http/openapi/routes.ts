@@ -348,7 +348,10 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   '/health': only('GET', 'Health', {
     summary: 'How the service is',
     responses: {
-      200: { ...HEALTH, text: '`ok`; or `degraded`, when the data file cannot be kept up to date.' },
+      200: {
+        ...HEALTH,
+        text: '`ok`; or `degraded`, when the data file cannot be kept up to date, or the journal is damaged.',
+      },
       503: { ...HEALTH, text: '`unavailable`: nothing can be written at the moment.' },
     },
   }),

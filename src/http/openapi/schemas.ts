@@ -214,6 +214,8 @@ export const schemas: Schemas = {
         'The errors in the body; always with 422.',
       ),
       error: oneOf([...OAUTH_ERRORS], 'Of `/token`: the error code of OAuth 2.'),
+      firstUnreadable: described({ type: 'integer' }, 'The position where the journal is damaged.'),
+      nextReadable: described({ type: 'integer' }, 'The next position that can be read.'),
     },
     ['type', 'title', 'status', 'detail'],
   ),

@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Checkpoint } from '../../src/events/checkpoint.ts'
+import { compressSegment } from '../../src/events/compression.ts'
+import { type Damage, JournalDamage } from '../../src/events/damage.ts'
+import type { Position } from '../../src/events/event.ts'
+import { positioned, type Recorded } from '../../src/events/journal.ts'
+import { openSource, repairJournal } from '../../src/events/repair.ts'
+import { type Segment, segmentName } from '../../src/events/segment.ts'
+import { SegmentReader } from '../../src/events/segment-reader.ts'
+import { walk } from '../../src/events/walk.ts'
+import { created } from '../contract/journal.ts'
+import { damageUpTo, segmentsOf } from '../support/journal.ts'
+import { Random, SEED } from '../support/random.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+
+const DIRECTORY = '/journal'
+const COPY = '/copy'
+const RECORD_BYTES = 2048
+const noRest = async (): Promise<void> => {}
+
+/** Writes of one to some hundred events. */
+function writesOf(random: Random): readonly Recorded[] {
+  const writes: Recorded[] = []
+  for (let position = 1; writes.length < 120; ) {
+    const count = writes.length % 40 === 39 ? 100 : 1 + random.integer(3)
+    const events = Array.from({ length: count }, (_, index) =>
+      created(position + index, { text: 'ä'.repeat(random.integer(90)) }),
+    )
+    const time = new Date(writes.length).toISOString()
+    writes.push({ position, time, actor: 'ada', requestId: `r${position}`, events })
+    position += count
+  }
+  return writes
+}
+
+/** A journal with some compressed segments, and a copy with other segments. */
+async function written(random: Random) {
+  const writes = writesOf(random)
+  const disk = new SimulatedDisk()
+  for (const [directory, bytes] of [
+    [DIRECTORY, 6000],
+    [COPY, 9000],
+  ] as const)
+    for (const segment of segmentsOf(writes, RECORD_BYTES, bytes))
+      disk.put(`${directory}/${segmentName(segment.first)}`, segment.bytes)
+  const walked = await walk(disk.files(), DIRECTORY)
+  const { id, segments, next, time, lastOffset } = walked
+  const checkpoint = { journal: id, next, time, lastOffset, segments } as Checkpoint
+  for (const segment of segments.slice(0, -1))
+    if (random.chance(0.4)) await compressSegment(disk.files(), segment, noRest)
+  const texts = new Map<Position, string>()
+  for (const write of writes)
+    for (const [at, event] of positioned(write)) texts.set(at, JSON.stringify([write.time, event]))
+  return { disk, checkpoint, segments, texts }
+}
+
+/** The file of a segment, plain or compressed. */
+function fileOf(disk: SimulatedDisk, path: string): string {
+  return disk.bytes(path) ? path : `${path}.gz`
+}
+
+/** Changes some bytes: flips bits, or zeroes, repeats, moves or removes a part. */
+function damage(disk: SimulatedDisk, path: string, most: number, random: Random): void {
+  const file = fileOf(disk, path)
+  const bytes = Buffer.from(disk.bytes(file) as Buffer)
+  const at = random.integer(Math.min(most, bytes.length))
+  const length = random.pick([1, 20, 400, 3000])
+  const part = Buffer.from(bytes.subarray(at, Math.min(at + length, most)))
+  const kind = random.pick(['flip', 'flip', 'zero', 'fill', 'double', 'remove'] as const)
+  if (kind === 'flip') bytes[at] = (bytes[at] as number) ^ (1 << random.integer(8))
+  else if (kind === 'zero') bytes.fill(0, at, at + part.length)
+  else if (kind === 'fill') for (let i = at; i < at + part.length; i++) bytes[i] = random.integer(256)
+  const changed =
+    kind === 'double'
+      ? Buffer.concat([bytes.subarray(0, at), part, bytes.subarray(at)])
+      : kind === 'remove'
+        ? Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + part.length)])
+        : bytes
+  disk.put(file, changed)
+}
+
+/** Reads each position by itself: its event, or where reading can continue. */
+async function readEach(disk: SimulatedDisk, segments: readonly Segment[], positions: Iterable<Position>) {
+  const reader = new SegmentReader(disk.files(), segments)
+  const found = new Map<Position, string | { readonly next: Position | undefined }>()
+  for (const position of positions) {
+    const both = [reader.events(position, position), reader.at([position])].map(async (events) => {
+      try {
+        for await (const {
+          time,
+          events: [event],
+        } of events as AsyncIterable<Recorded & { events: readonly unknown[] }>)
+          return JSON.stringify([time, event])
+        return 'nothing'
+      } catch (error) {
+        if (!(error instanceof JournalDamage)) throw error
+        return { next: error.damage.next }
+      }
+    })
+    const [one, other] = await Promise.all(both)
+    assert.deepEqual(one, other, `position ${position}, read in order and by itself`)
+    found.set(position, one as string)
+  }
+  return found
+}
+
+const isDamaged = (places: readonly Damage[], at: Position): boolean =>
+  places.some(({ position, next = Number.POSITIVE_INFINITY }) => position <= at && at < next)
+
+test('damage hides only the events of its own place: all others are read, and reading can continue where the error says', async () => {
+  const random = new Random(SEED)
+  const { disk, checkpoint, segments, texts } = await written(random)
+  assert.ok(segments.length > 5 && segments.some(({ members }) => members))
+  let hidden = 0
+  for (let run = 0; run < 60; run++) {
+    const context = `SEED=${SEED}, run ${run}`
+    const damaged = disk.killed()
+    for (let places = 1 + random.integer(2); places > 0; places--) {
+      const segment = random.pick(segments)
+      // The last record before the checkpoint proves the history.
+      const most = segment === segments.at(-1) ? checkpoint.lastOffset : Number.POSITIVE_INFINITY
+      const isShifted = segment === segments.at(-1)
+      damage(damaged, segment.path, most, isShifted ? new Random(run) : random)
+      if (isShifted && damaged.bytes(segment.path)?.length !== segment.size)
+        damaged.put(segment.path, disk.bytes(segment.path) as Buffer)
+    }
+    const found = await damageUpTo(damaged.files(), DIRECTORY, checkpoint)
+    const reads = await readEach(damaged, segments, texts.keys())
+    for (const [position, read] of reads) {
+      if (typeof read === 'string') {
+        assert.equal(read, texts.get(position), `${context}, position ${position}`)
+        continue
+      }
+      hidden++
+      assert.ok(
+        isDamaged(found, position),
+        `${context}, position ${position} is unreadable, and the check found ${JSON.stringify(found)}`,
+      )
+      const { next } = read
+      assert.ok(next === undefined || next > position, context)
+    }
+  }
+  assert.ok(hidden > 500)
+})
+
+/** The bytes of all records. */
+async function recordsIn(disk: SimulatedDisk): Promise<Buffer> {
+  const { segments, next } = await walk(disk.files(), DIRECTORY)
+  const parts: Uint8Array[] = []
+  for await (const { bytes } of new SegmentReader(disk.files(), segments).lines(1, next.position - 1))
+    parts.push(Buffer.from(bytes))
+  return Buffer.concat(parts)
+}
+
+test('a repair restores every byte of the records, whatever is damaged or missing, from a copy with other segments', async () => {
+  const random = new Random(SEED)
+  const { disk, segments } = await written(random)
+  const whole = await recordsIn(disk)
+  for (let run = 0; run < 60; run++) {
+    const context = `SEED=${SEED}, run ${run}`
+    const damaged = disk.killed()
+    const files = damaged.files()
+    for (let places = 1 + random.integer(4); places > 0; places--) {
+      const { path } = random.pick(segments)
+      const isThere = (await files.stat(fileOf(damaged, path))) !== undefined
+      if (isThere && random.chance(0.15)) damaged.take(fileOf(damaged, path))
+      else if (isThere) damage(damaged, path, Number.POSITIVE_INFINITY, random)
+    }
+    const options = { source: await openSource(files, COPY), progress: () => {} }
+    const { problems } = await repairJournal(files, DIRECTORY, options)
+    assert.deepEqual(problems, [], context)
+    assert.ok((await recordsIn(damaged)).equals(whole), context)
+    const again = await repairJournal(files, DIRECTORY, options)
+    assert.deepEqual([again.damage, again.repaired], [[], []], context)
+  }
+})
+
+test('a repair that is killed at any step is completed by the next one', async () => {
+  const random = new Random(SEED)
+  const { disk, segments } = await written(random)
+  const whole = await recordsIn(disk)
+  const repair = async (files: ReturnType<SimulatedDisk['files']>) =>
+    repairJournal(files, DIRECTORY, { source: await openSource(files, COPY), progress: () => {} })
+  const damaged = disk.killed()
+  damage(damaged, (segments[1] as Segment).path, 3000, random)
+  damage(damaged, (segments.find(({ members }) => members) as Segment).path, 500, random)
+  damaged.take(fileOf(damaged, (segments[5] as Segment).path))
+  const files = damaged.killed().files()
+  await repair(files)
+  assert.ok(files.calls() > 40)
+  for (let step = 1; step <= files.calls(); step++) {
+    const running = damaged.killed()
+    const stopped = running.files((_operation, _path, call) => (call === step ? { type: 'stop' } : undefined))
+    await Promise.race([repair(stopped), stopped.stopped])
+    const after = random.chance(0.5) ? running.killed() : running.powerLost(random)
+    const { problems } = await repair(after.files())
+    assert.deepEqual(problems, [], `SEED=${SEED}, step ${step}`)
+    assert.ok((await recordsIn(after)).equals(whole), `SEED=${SEED}, step ${step}`)
+  }
+})
+
+test('a repair refuses another journal, and reports what its source does not have', async () => {
+  const random = new Random(SEED)
+  const { disk, segments } = await written(random)
+  const damaged = disk.killed()
+  const second = segments[1] as Segment
+  damaged.take(fileOf(damaged, second.path))
+  const files = damaged.files()
+  const copy = await openSource(files, COPY)
+  const options = { progress: () => {} }
+  const other = { ...copy, id: 'another journal' }
+  await assert.rejects(
+    repairJournal(files, DIRECTORY, { ...options, source: other }),
+    /holds another journal, another journal/,
+  )
+  const shorter = { ...copy, lines: (from: Position, to: Position) => copy.lines(from, Math.min(to, second.first)) }
+  const { repaired, problems } = await repairJournal(files, DIRECTORY, { ...options, source: shorter })
+  assert.deepEqual(repaired, [])
+  assert.match(problems.join(), /could not be repaired: \/copy has no record of position \d+/)
+  assert.deepEqual(
+    (await files.list(DIRECTORY)).filter((name) => name.endsWith('.tmp')),
+    [],
+  )
+  await assert.rejects(openSource(files, '/nowhere'), /has no readable segment/)
+})
