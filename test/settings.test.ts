@@ -685,7 +685,7 @@ test('a misspelt flag is rejected with a suggestion', () => {
   }
   mistakes({ argv: ['verify', '--jsno'] }, /did you mean --json\?/)
   mistakes({ argv: ['--unlike', 'a'] }, /recollect --help lists/)
-  mistakes({ argv: ['backup', '--unknown'] }, /recollect backup --help lists/, /needs --out/)
+  mistakes({ argv: ['backup', '--unknown'] }, /recollect backup --help lists/, /needs --to/)
 })
 
 test('a flag that only json-server has is rejected with the one to use instead, and with the document', () => {

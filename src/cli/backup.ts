@@ -1,64 +1,246 @@
 import { basename } from 'node:path'
-import { writeSnapshot } from '../data-file/adapter.ts'
-import { writeStateFile } from '../data-file/state-file.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { checkpointMismatch, differenceFrom } from '../events/checkpoint.ts'
+import { compressSegment } from '../events/compression.ts'
+import { damageText, JournalDamage } from '../events/damage.ts'
+import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
-import { openSegment } from '../events/segment-text.ts'
-import { walk } from '../events/walk.ts'
-import { type Files, makeIgnoredDirectory, type OpenFile, readFully, writeNew } from '../files/files.ts'
-import { fold, type Progress } from '../projections/journal-fold.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { isSegment, type Segment, segmentAt, segmentsIn } from '../events/segment.ts'
+import { openSegment, type SegmentText } from '../events/segment-text.ts'
+import { type Walk, walk } from '../events/walk.ts'
+import {
+  type Files,
+  isOutOfSpace,
+  makeIgnoredDirectory,
+  type OpenFile,
+  readFully,
+  writeAll,
+  writeNew,
+} from '../files/files.ts'
+import type { Progress } from '../projections/journal-fold.ts'
+import { Corruption, JournalMismatch, Locked, Refusal } from '../runtime/errors.ts'
+import { journalOf } from '../settings/settings.ts'
+import {
+  checkDirectory,
+  checkpointOf,
+  dataFileIn,
+  readBackupFile,
+  type VerifiedJournal,
+  type VerifiedSegment,
+  writeBackupFile,
+  writeMark,
+} from './backup-directory.ts'
+
+export interface BackupOptions {
+  readonly file: string
+  readonly journal: string
+  /** The directory of the backup. */
+  readonly to: string
+  /** Sealed segments become hard links where the file system can do that. */
+  readonly link: boolean
+}
 
 interface BackupResult {
-  /** Position of the last event in the copy. */
+  /** Position of the last event in the backup. */
   readonly position: Position
-  readonly segments: number
-  /** The data file of the copy, with which a server opens the copy. */
-  readonly file: string
+  /** Events that the backup did not have before. */
+  readonly events: number
 }
 
 /**
- * Copies journal and data file consistently to a new directory, also while a server is running: all segments up to the
- * last complete write, and the data file for that state. Full segments are hard-linked if possible.
+ * Copies the events of a journal that a backup does not have yet, up to the last complete write, also while a server is
+ * running. Verifies them in the journal, and again in the copy.
  */
 export async function backup(
   files: Files,
-  journal: string,
-  file: string,
-  out: string,
+  { file, journal, to, link }: BackupOptions,
   progress: Progress,
 ): Promise<BackupResult> {
-  if ((await files.list(out)).length > 0)
-    throw new Refusal('Conflict', `${out} is not empty; a backup needs a new directory.`)
-  const { views, walked } = await fold(files, journal, { position: Number.MAX_SAFE_INTEGER }, progress)
-  const { id, segments } = walked
-  if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
-  const name = basename(file)
-  const copy = { file: `${out}/${name}`, journal: `${out}/${name.replace(/\.json$/i, '')}.journal` }
-  await makeIgnoredDirectory(files, copy.journal)
-  // The mark comes first: an interrupted copy ends before it and is refused (docs/journal.md, J22).
-  const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
-  await writeStateFile(
-    files,
-    { dataFile: copy.file, journal: copy.journal },
-    { journal: id, confirmed, pending: undefined, versions: [] },
-  )
-  for (const [index, segment] of segments.entries()) {
-    const source = await openSegment(files, segment)
-    try {
-      const target = (path: string): string => `${copy.journal}/${basename(path)}`
-      // The last segment is copied as text up to that write: the server may seal and compress it meanwhile.
-      if (index === segments.length - 1) await copyBytes(files, source, segment.size, target(segment.path))
-      else if (!(await tryLink(files, source.path, target(source.path))))
-        await copyBytes(files, source.file, await source.file.size(), target(source.path))
-    } finally {
-      await source.close()
+  const found = await readBackupFile(files, to)
+  await checkDirectory(files, to, { file, journal }, found)
+  const before = found?.verified
+  const source = await readSource(files, journal, to, before, progress)
+  const position = source.next.position - 1
+  const dataFile = dataFileIn(to, file)
+  const copy = journalOf(dataFile)
+  await makeIgnoredDirectory(files, copy)
+  const lock = await lockDirectory(files, copy)
+  try {
+    if (!isDeepStrictEqual(await readBackupFile(files, to), found)) {
+      throw new Locked(`Another backup to ${to} has just ended. Repeat this one.`)
     }
+    if (!found) await writeBackupFile(files, to, { dataFile: basename(file) })
+    if (!before) await writeMark(files, dataFile, source.id, position)
+    const verified = await copySegments(files, source, copy, { before, link })
+    await writeBackupFile(files, to, { dataFile: basename(file), verified })
+    await writeMark(files, dataFile, source.id, position)
+  } catch (error) {
+    if (!isOutOfSpace(error)) throw error
+    const kept = before ? `It still has the events up to ${before.next.position - 1}` : 'It has no events yet'
+    throw new Refusal(
+      'DiskFull',
+      `The disk of the backup ${to} is full. ${kept}; repeat the backup when there is room.`,
+    )
+  } finally {
+    await lock.release()
   }
-  await files.syncDirectory(copy.journal)
+  return { position, events: position + 1 - (before?.next.position ?? 1) }
+}
 
-  const checked = await walk(files, copy.journal)
-  if (checked.next.position - 1 !== views.position) throw new Error(`the copy in ${out} ends at another position`)
-  return { position: views.position, segments: segments.length, file: copy.file }
+interface Source extends Pick<Walk, 'segments' | 'next'> {
+  readonly id: string
+}
+
+/** Verifies the part of the journal that a backup does not have. */
+async function readSource(
+  files: Files,
+  journal: string,
+  to: string,
+  before: VerifiedJournal | undefined,
+  progress: Progress,
+): Promise<Source> {
+  const from = before && checkpointOf(before)
+  const why = from && (await checkpointMismatch(files, journal, from))
+  if (from && why !== undefined) {
+    // `walk` throws first if the journal is damaged.
+    const what = differenceFrom(from, await walk(files, journal), why)
+    throw new JournalMismatch(`The backup ${to} ${what}. Nothing was changed. Back up to another directory.`)
+  }
+  const walked = await walk(files, journal, undefined, { from, progress })
+  const { id, next } = walked
+  if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
+  if (next.position === 1) throw new Refusal('NotFound', `The journal ${journal} has no events yet.`)
+  return { id, segments: walked.segments, next }
+}
+
+interface CopyOptions {
+  readonly before: VerifiedJournal | undefined
+  readonly link: boolean
+}
+
+/** Copies what is new, and verifies it there. Everything is durable when it resolves. */
+async function copySegments(
+  files: Files,
+  source: Source,
+  directory: string,
+  { before, link }: CopyOptions,
+): Promise<VerifiedJournal> {
+  const open = source.segments.at(-1)
+  // A new segment may have no record yet.
+  const segments = source.segments.filter(({ first }) => first < source.next.position)
+  await checkCopied(files, directory, before)
+  const copied: string[] = []
+  for (const [index, segment] of segments.entries()) {
+    const known = before?.segments[index]
+    // The source may be damaged where the backup is not.
+    if (known && known.size === segment.size && segment !== open) {
+      await cutAt(files, segmentAt(directory, segment.first, 0).path, known.size)
+      continue
+    }
+    const text = await openSegment(files, segment)
+    const isText = known || segment === open
+    const target = `${directory}/${basename(isText ? segment.path : text.path)}`
+    try {
+      if (isText) await copyText(files, text, segment, target, known)
+      else await copyFile(files, text, target, link)
+    } finally {
+      await text.close()
+    }
+    if (!known) copied.push(target)
+  }
+  await files.syncDirectory(directory)
+  await removeOthers(files, directory, new Set(segments.map(({ first }) => first)))
+  const walked = await walk(files, directory, undefined, { from: before && checkpointOf(before) }).catch(
+    async (error) => {
+      if (!(error instanceof JournalDamage)) throw error
+      for (const path of copied) await files.remove(path)
+      throw new Corruption(
+        `The backup is damaged: ${damageText(error.damage)}. Repeat the backup; if it fails again, ${repairOf(directory)} repairs it.`,
+      )
+    },
+  )
+  await compressAsSource(files, segments, directory)
+  return verifiedJournal(source, walked)
+}
+
+/** @throws {Corruption} if a segment is missing that was copied before */
+async function checkCopied(files: Files, directory: string, before: VerifiedJournal | undefined): Promise<void> {
+  const there = new Set(await segmentsIn(files, directory))
+  const missing = before?.segments.find(({ first }) => !there.has(first))
+  if (!missing) return
+  const { path } = segmentAt(directory, missing.first, 0)
+  throw new Corruption(`The backup is damaged: ${path} is missing. ${repairOf(directory)} repairs it.`)
+}
+
+function repairOf(directory: string): string {
+  return `recollect repair --journal ${directory} --from <the journal>`
+}
+
+/** Compresses the sealed segments that are compressed in the journal. */
+async function compressAsSource(files: Files, segments: readonly Segment[], directory: string): Promise<void> {
+  for (const { first, size, members } of segments) {
+    const copy = segmentAt(directory, first, size)
+    if (members && (await files.stat(copy.path))) await compressSegment(files, copy, async () => {})
+  }
+}
+
+/** Copies the text of a segment, or appends what is new of it. */
+async function copyText(
+  files: Files,
+  text: SegmentText,
+  { size, path }: Segment,
+  target: string,
+  known: VerifiedSegment | undefined,
+): Promise<void> {
+  const stat = await files.stat(target)
+  // A link to the original must not be written to.
+  const isOwn = known && stat && stat.size >= known.size && !(await isSameFile(files, path, target))
+  if (!isOwn) {
+    const temporary = `${target}.tmp`
+    await writeNew(files, temporary, pieces(text, 0, size))
+    await files.rename(temporary, target)
+    return
+  }
+  if (stat.size === size && known.size === size) return
+  await cutAt(files, target, known.size)
+  const file = await files.open(target, 'edit')
+  try {
+    let offset = known.size
+    for await (const piece of pieces(text, offset, size)) {
+      await writeAll(file, piece, offset)
+      offset += piece.length
+    }
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Removes what an interrupted backup, or a repair, may have left after the verified bytes. */
+async function cutAt(files: Files, path: string, size: number): Promise<void> {
+  const stat = await files.stat(path)
+  if (!stat || stat.size <= size) return
+  const file = await files.open(path, 'edit')
+  try {
+    await file.truncate(size)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+async function isSameFile(files: Files, one: string, other: string): Promise<boolean> {
+  return (await files.stat(one))?.signature === (await files.stat(other))?.signature
+}
+
+/** Copies the file of a sealed segment. An interrupted backup may have done that. */
+async function copyFile(files: Files, { path, file }: SegmentText, target: string, link: boolean): Promise<void> {
+  const size = await file.size()
+  if ((await files.stat(target))?.size === size) return
+  const temporary = `${target}.tmp`
+  if (await files.stat(temporary)) await files.remove(temporary)
+  if (!(link && (await tryLink(files, path, temporary)))) await writeNew(files, temporary, pieces(file, 0, size))
+  await files.rename(temporary, target)
 }
 
 /** False also if the segment has just been compressed. */
@@ -71,14 +253,34 @@ async function tryLink(files: Files, from: string, to: string): Promise<boolean>
   }
 }
 
+/** Removes the remains of interrupted backups. */
+async function removeOthers(files: Files, directory: string, firsts: ReadonlySet<Position>): Promise<void> {
+  for (const name of await files.list(directory)) {
+    const isOther = isSegment(name.replace(/\.tmp$/, '')) && !(isSegment(name) && firsts.has(Number(name.slice(0, 20))))
+    if (isOther) await files.remove(`${directory}/${name}`)
+  }
+  await files.syncDirectory(directory)
+}
+
+function verifiedJournal({ id, next }: Source, copied: Walk): VerifiedJournal {
+  const { segments, time, lastOffset } = copied
+  if (!isDeepStrictEqual(copied.next, next) || lastOffset === undefined) {
+    throw new Error(`the copy ends at position ${copied.next.position - 1}, and not at ${next.position - 1}`)
+  }
+  return {
+    journal: id,
+    next,
+    time,
+    lastOffset,
+    segments: segments.map(({ first, size }) => ({ first, size })),
+  }
+}
+
 const PIECE_BYTES = 4 * 1024 * 1024
 
-function copyBytes(files: Files, source: Pick<OpenFile, 'read'>, size: number, target: string): Promise<void> {
-  return writeNew(files, target, pieces())
-
-  async function* pieces(): AsyncGenerator<Buffer> {
-    for (let offset = 0; offset < size; offset += PIECE_BYTES) {
-      yield await readFully(source, Math.min(PIECE_BYTES, size - offset), offset)
-    }
+/** The bytes from an offset up to a size. */
+async function* pieces(source: Pick<OpenFile, 'read'>, from: number, size: number): AsyncGenerator<Buffer> {
+  for (let offset = from; offset < size; offset += PIECE_BYTES) {
+    yield await readFully(source, Math.min(PIECE_BYTES, size - offset), offset)
   }
 }

@@ -141,9 +141,29 @@ const COMMANDS = {
     takesSettings: true,
   },
   backup: {
-    text: 'Copies journal and data file to a new or empty directory. Only reads, also while a server is running.',
-    flags: { out: { value: '<directory>', text: 'where the copy goes' }, ...PATH_FLAGS, ...HELP_FLAG },
-    needs: ['out'],
+    text: 'Copies what is new in the journal to a backup. Only reads the journal, also while a server is running.',
+    flags: {
+      to: { value: '<directory>', text: 'the backup; the first one needs a new or empty directory' },
+      link: { text: 'link full segments instead of copying them; damage of the disk then affects both' },
+      ...PATH_FLAGS,
+      ...HELP_FLAG,
+    },
+    needs: ['to'],
+    takesFile: true,
+  },
+  restore: {
+    text: 'Makes a new journal and a data file from a backup. Overwrites nothing.',
+    flags: {
+      from: { value: '<directory>', text: 'the backup' },
+      to: {
+        value: '<position|time>',
+        text: 'the last event: this one, or the last one up to this time',
+        default: 'all',
+      },
+      ...PATH_FLAGS,
+      ...HELP_FLAG,
+    },
+    needs: ['from'],
     takesFile: true,
   },
   'hash-password': {

@@ -9,7 +9,9 @@ import { KEYS } from '../settings/keys.ts'
 import { mistakesIn } from '../settings/schema.ts'
 import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } from '../settings/settings.ts'
 import type { SettingsContext } from '../settings/sources.ts'
+import type { BackupOptions } from './backup.ts'
 import { type CommandName, commandsWith } from './commands.ts'
+import type { RestoreOptions } from './restore.ts'
 
 /**
  * A command other than serving. All but init, repair and migrate only read the journal, which a running server
@@ -29,7 +31,8 @@ export type CliCommand =
   | { readonly type: 'repair'; readonly journal: string; readonly from: string }
   | { readonly type: 'compact'; readonly journal: string }
   | { readonly type: 'replay'; readonly journal: string; readonly to: string; readonly out: string }
-  | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
+  | ({ readonly type: 'backup' } & BackupOptions)
+  | ({ readonly type: 'restore' } & RestoreOptions)
   | { readonly type: 'migrate'; readonly migrate: Migration }
 
 export type Invocation =
@@ -83,7 +86,6 @@ function parseCommand(
   throwIfAny(mistakes)
   const file = absolute(flags.text('file') ?? (name === 'init' ? 'db.json' : DEFAULT_FILE))
   const journal = absolute(flags.text('journal') ?? journalOf(file))
-  const out = absolute(flags.text('out') ?? '')
   switch (name) {
     case 'init':
       return { type: name, file }
@@ -97,9 +99,11 @@ function parseCommand(
     case 'compact':
       return { type: name, journal }
     case 'replay':
-      return { type: name, journal, to: flags.text('to') ?? '', out }
+      return { type: name, journal, to: flags.text('to') ?? '', out: absolute(flags.text('out') ?? '') }
     case 'backup':
-      return { type: name, file, journal, out }
+      return { type: name, file, journal, to: absolute(flags.text('to') ?? ''), link: flags.has('link') }
+    case 'restore':
+      return { type: name, file, journal, from: absolute(flags.text('from') ?? ''), to: flags.text('to') }
     default:
       return name satisfies never
   }

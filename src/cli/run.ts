@@ -2,12 +2,13 @@ import { writeSnapshot } from '../data-file/adapter.ts'
 import { journalExists } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { createFile, directoryOf, type Files } from '../files/files.ts'
-import { fold, type Progress, parseUntil } from '../projections/journal-fold.ts'
+import { fold, type Progress, untilOf } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
 import { backup } from './backup.ts'
 import type { CliCommand } from './invocation.ts'
 import { repair, repairText } from './repair.ts'
+import { restore } from './restore.ts'
 import { compact, compareStore } from './store.ts'
 import { type VerifyResult, verify } from './verify.ts'
 
@@ -55,8 +56,17 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       return 0
     }
     case 'backup': {
-      const { position, segments, file } = await backup(files, command.journal, command.file, command.out, progress)
-      terminal.out(`Copied ${segments} segments up to position ${position}; recollect --file ${file} opens the copy.\n`)
+      const { position, events } = await backup(files, command, progress)
+      terminal.out(
+        `${command.to} has the journal up to position ${position}; new events: ${events}. recollect restore --from ${command.to} makes a copy to serve.\n`,
+      )
+      return 0
+    }
+    case 'restore': {
+      const { position, time, id } = await restore(files, command, progress)
+      terminal.out(
+        `Restored the events up to position ${position}, of ${time}, as the journal ${id}. Serve it with: recollect ${command.file}\n`,
+      )
       return 0
     }
     case 'migrate': {
@@ -138,9 +148,7 @@ export async function replay(
   out: string,
   progress: Progress,
 ): Promise<ReplayResult> {
-  const until = parseUntil(to)
-  if (!until)
-    throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.`)
+  const until = untilOf(to)
   if (await files.stat(out)) throw new Refusal('Conflict', `${out} exists already; it is not overwritten.`)
   const { views, walked } = await fold(files, journal, until, progress)
   if (walked.id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)

@@ -1,5 +1,5 @@
-import { type Checkpoint, checkpointMismatch } from '../events/checkpoint.ts'
-import { type Walk, walk } from '../events/walk.ts'
+import { type Checkpoint, checkpointMismatch, differenceFrom } from '../events/checkpoint.ts'
+import { walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { StoredCheckpoint } from '../projections/store-fold.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
@@ -41,7 +41,9 @@ export async function openJournalStore(
     const walked = await walk(files, settings.journal, undefined, { passing: next.position })
     // A repair may have changed the borders of segments.
     if (walked.id !== checkpoint.journal || walked.passed?.previous !== next.previous) {
-      const mismatch = journalMismatch(settings.store, checkpoint, walked, why)
+      const mismatch = new JournalMismatch(
+        `The store ${settings.store} ${differenceFrom(checkpoint, walked, why)}. Put the right journal back, replace what is missing with recollect repair --from <backup or copy>, or start with --accept-journal to continue with this one.`,
+      )
       if (!settings.acceptJournal) throw mismatch
       log.warn(`${mismatch.message} It is accepted.`)
       directory.setAside()
@@ -76,20 +78,6 @@ async function openStore(directory: StoreDirectory, log: EngineDependencies['log
       await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
     }
   }
-}
-
-/** @param why why the journal does not have the checkpoint */
-function journalMismatch(store: string, { journal, next }: Checkpoint, found: Pick<Walk, 'id' | 'next'>, why: string) {
-  const [last, head] = [next.position - 1, found.next.position - 1]
-  const what =
-    found.id !== journal
-      ? `was built from the journal ${journal}, and this one is ${found.id ?? 'empty'}`
-      : head < last
-        ? `has position ${last}, and the journal ends at ${head}: it has lost the events ${head + 1} to ${last}`
-        : `was built up to position ${last} of a journal that continued differently: ${why}`
-  return new JournalMismatch(
-    `The store ${store} ${what}. Put the right journal back, replace what is missing with recollect repair --from <backup or copy>, or start with --accept-journal to continue with this one.`,
-  )
 }
 
 /** A crash after this time is not attributed to a damaged store. */

@@ -50,6 +50,23 @@ export async function checkpointMismatch(
   }
 }
 
+/**
+ * Describes how an intact journal differs from that of a checkpoint; the subject of the sentence has the checkpoint.
+ * @param why the reason why the journal does not match the checkpoint
+ */
+export function differenceFrom(
+  { journal, next }: Pick<Checkpoint, 'journal' | 'next'>,
+  found: { readonly id: string | undefined; readonly next: ChainState },
+  why: string,
+): string {
+  const [last, head] = [next.position - 1, found.next.position - 1]
+  if (found.id !== journal) return `was built from the journal ${journal}, and this one is ${found.id ?? 'empty'}`
+  if (head < last) {
+    return `has position ${last}, and the journal ends at ${head}: it has lost the events ${head + 1} to ${last}`
+  }
+  return `was built up to position ${last} of a journal that continued differently: ${why}`
+}
+
 /** The UUID of the journal in a directory; undefined if there is no readable segment. */
 export async function journalIdIn(files: Files, directory: string): Promise<string | undefined> {
   for (const first of await segmentsIn(files, directory)) {

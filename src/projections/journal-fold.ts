@@ -3,6 +3,7 @@ import { lastPosition, type Recorded, slice } from '../events/journal.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { parseInstant } from '../json/instant.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { Views } from './views.ts'
 
 export type Progress = (done: number, of: number) => void
@@ -15,6 +16,13 @@ export function parseUntil(text: string): Until | undefined {
   if (/^\d{1,15}$/.test(text)) return { position: Number(text) }
   const instant = parseInstant(text)
   return instant && { ms: instant.ms }
+}
+
+/** @throws {Refusal} `Invalid` when the value of `--to` is neither a position nor an instant */
+export function untilOf(to: string): Until {
+  const until = parseUntil(to)
+  if (until) return until
+  throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.`)
 }
 
 /** Verifies the whole journal and folds its events up to a point. Changes nothing. */

@@ -20,8 +20,8 @@ const JSON_SERVER_FLAGS: Readonly<Record<string, string | undefined>> = {
   '--ro': '--read-only',
 }
 
-/** Flags of FakeServer that have another name here. */
-const INSTEAD: Readonly<Record<string, string>> = { '--serve': '--static' }
+/** Flags of FakeServer and of earlier releases that have another name here. */
+const INSTEAD: Readonly<Record<string, string>> = { '--serve': '--static', '--out': '--to' }
 
 export interface FlagSyntax {
   /** The placeholder of its value; undefined for a switch. */

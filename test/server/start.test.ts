@@ -271,8 +271,9 @@ test('created files are readable only by the owner, whatever the umask', async (
   const anna = { Authorization: `Basic ${Buffer.from('anna:hers').toString('base64')}` }
   assert.equal((await server.fetch('/api/things', json('POST', {}, anna))).status, 201)
   assert.equal(await server.stop(), 0)
-  const backup = ['backup', '--file', 'made/db.json', '--out', 'copy']
+  const backup = ['backup', '--file', 'made/db.json', '--to', 'copy']
   assert.equal((await runToEnd(t, directory, backup)).code, 0)
+  assert.equal((await runToEnd(t, directory, ['restore', 'again/db.json', '--from', 'copy'])).code, 0)
   const found = await readdir(directory, { recursive: true, withFileTypes: true })
   for (const entry of found) {
     const path = join(entry.parentPath, entry.name)

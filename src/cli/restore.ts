@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto'
+import { writeSnapshot } from '../data-file/adapter.ts'
+import { makeTemporaryPath, readStateFile, writeStateFile } from '../data-file/state-file.ts'
+import { compressSegment } from '../events/compression.ts'
+import type { Position } from '../events/event.ts'
+import { lastPosition, type Recorded } from '../events/journal.ts'
+import { LineReader, parseHeader } from '../events/record-reader.ts'
+import { encodeHeader } from '../events/record-writer.ts'
+import { segmentAt } from '../events/segment.ts'
+import { openSegment, type SegmentText } from '../events/segment-text.ts'
+import { walk } from '../events/walk.ts'
+import { directoryOf, type Files, makeIgnoredDirectory, writeNew } from '../files/files.ts'
+import { type Progress, untilOf } from '../projections/journal-fold.ts'
+import { Views } from '../projections/views.ts'
+import { Corruption, Refusal } from '../runtime/errors.ts'
+import { journalOf } from '../settings/settings.ts'
+import { checkpointOf, dataFileIn, readBackupFile, type VerifiedJournal } from './backup-directory.ts'
+
+export interface RestoreOptions {
+  /** The directory of the backup. */
+  readonly from: string
+  readonly file: string
+  readonly journal: string
+  /** A position or a time; undefined: everything. */
+  readonly to: string | undefined
+}
+
+interface RestoreResult {
+  /** Position of the last event. */
+  readonly position: Position
+  readonly time: string
+  /** The UUID of the new journal. */
+  readonly id: string
+}
+
+/**
+ * Makes a journal and a data file from a backup, up to a point. Overwrites nothing. The journal has a new UUID, since it
+ * continues differently from what clients may have seen of the original.
+ */
+export async function restore(
+  files: Files,
+  { from, file, journal, to }: RestoreOptions,
+  progress: Progress,
+): Promise<RestoreResult> {
+  const found = await readBackupFile(files, from)
+  if (!found) throw new Refusal('NotFound', `${from} is not a backup: it has no backup.json.`)
+  const { verified } = found
+  if (!verified) throw new Refusal('Conflict', `The first backup to ${from} was interrupted. Repeat it.`)
+  await checkUnused(files, file, journal)
+  const source = journalOf(dataFileIn(from, found.dataFile))
+  const { views, position, time } = await fold(files, source, verified, to, progress)
+
+  const temporary = await makeTemporaryPath(files, await files.follow(file))
+  const hash = await writeSnapshot(files, temporary, views.snapshot())
+  const id = randomUUID()
+  // The mark comes first: an interrupted copy ends before it and is refused (docs/journal.md, J22).
+  const state = { journal: id, confirmed: { position, hash }, pending: undefined, versions: [] }
+  await writeStateFile(files, { dataFile: file, journal }, state)
+  await makeIgnoredDirectory(files, journal)
+  const segments = verified.segments.filter(({ first }) => first <= position)
+  for (const [index, { first, size }] of segments.entries()) {
+    const isLast = index === segments.length - 1
+    const text = await openSegment(files, segmentAt(source, first, size))
+    try {
+      const { path } = segmentAt(journal, first, 0)
+      await writeNew(files, `${path}.tmp`, copiedText(text, size, id, isLast ? position : undefined))
+      await files.rename(`${path}.tmp`, path)
+      const isCompressed = text.path !== segmentAt(source, first, 0).path
+      const { size: written } = (await files.stat(path)) as { size: number }
+      if (isCompressed && !isLast) await compressSegment(files, segmentAt(journal, first, written), async () => {})
+    } finally {
+      await text.close()
+    }
+  }
+  await files.syncDirectory(journal)
+  await files.rename(temporary, file)
+  await files.syncDirectory(directoryOf(file))
+  return { position, time, id }
+}
+
+/** @throws {Refusal} when something is where the restored files belong */
+async function checkUnused(files: Files, file: string, journal: string): Promise<void> {
+  const refuse = (what: string): never => {
+    throw new Refusal(
+      'Conflict',
+      `${what} exists. A restore needs a new place and overwrites nothing; remove the files of an interrupted one.`,
+    )
+  }
+  if (await files.stat(file)) refuse(file)
+  if ((await files.list(journal)).length > 0) refuse(journal)
+  if (await readStateFile(files, { dataFile: file, journal })) refuse(`The state of ${file} in .recollect beside it`)
+}
+
+/** Verifies a backup, and folds its writes up to a point. Segments after a position are not read. */
+async function fold(
+  files: Files,
+  source: string,
+  verified: VerifiedJournal,
+  to: string | undefined,
+  progress: Progress,
+): Promise<{ readonly views: Views; readonly position: Position; readonly time: string }> {
+  const last = verified.next.position - 1
+  const until = to === undefined ? { position: last } : untilOf(to)
+  if ('position' in until && (until.position < 1 || until.position > last)) {
+    throw new Refusal('Invalid', `--to must be a position from 1 to ${last}, and not ${until.position}.`)
+  }
+  const views = Views.temporary()
+  let position = 0
+  let time = ''
+  const apply = (recorded: Recorded): void => {
+    if ('ms' in until ? Date.parse(recorded.time) > until.ms : recorded.position > until.position) return
+    const end = lastPosition(recorded)
+    if ('position' in until && end > until.position) {
+      const { position: first } = recorded
+      const choice = first > 1 ? `${first - 1} or ${end}` : `${end}`
+      const why = `is within the write of the events ${first} to ${end}, which is restored as a whole`
+      throw new Refusal('Invalid', `Position ${until.position} ${why}: use --to ${choice}.`)
+    }
+    views.replay(recorded)
+    position = end
+    time = recorded.time
+  }
+  const whole = checkpointOf(verified)
+  const segments = whole.segments.filter(({ first }) => 'ms' in until || first <= until.position)
+  await walk(files, source, apply, { progress, until: { ...whole, segments } })
+  if (position === 0) throw new Refusal('Invalid', `The first event of the backup is later than --to ${to}.`)
+  views.replayed()
+  return { views, position, time }
+}
+
+/** The text of a segment with the UUID of another journal, up to a position. Each line is verified again. */
+async function* copiedText(
+  text: SegmentText,
+  size: number,
+  journal: string,
+  last: Position | undefined,
+): AsyncGenerator<Buffer> {
+  const reader = new LineReader(text, 0, size)
+  let isHeader = true
+  for await (const lines of reader.read()) {
+    const copied: Buffer[] = []
+    for (const line of lines) {
+      const isBeyond = !isHeader && last !== undefined && line.record().position > last
+      if (isBeyond) return yield Buffer.concat(copied)
+      copied.push(isHeader ? encodeHeader({ ...parseHeader(line.bytes), journal }).bytes : line.bytes)
+      isHeader = false
+    }
+    yield Buffer.concat(copied)
+  }
+  if (reader.damage !== undefined) throw new Corruption(`${text.path}, offset ${reader.offset}: ${reader.damage}.`)
+}
