@@ -156,28 +156,28 @@ export function withEntries(node: Buffer, indexes: readonly number[], entries: r
   return made
 }
 
-/** A copy without the entry at `index`. */
-export function withoutEntry(node: Buffer, index: number): Buffer {
-  return withoutEntries(node, index, index + 1)
-}
-
-/** A copy without the entries from `from` to before `to`. */
-export function withoutEntries(node: Buffer, from: number, to: number): Buffer {
+/** A copy without some entries, whose indexes ascend. */
+export function withoutEntries(node: Buffer, indexes: readonly number[]): Buffer {
   const size = entryCount(node)
-  if (from === to) return node
-  const base = AT.ends + END_BYTES * size
-  const start = startOf(node, size, from)
-  const end = endOf(node, size, to - 1)
-  const less = end - start
-  const made = Buffer.allocUnsafeSlow(node.length - END_BYTES * (to - from) - less)
-  node.copy(made, 0, 0, AT.ends + END_BYTES * from)
-  putShort(made, AT.size, size - (to - from))
-  for (let at = to; at < size; at++) {
-    putShort(made, AT.ends + END_BYTES * (at - (to - from)), shortAt(node, AT.ends + END_BYTES * at) - less)
+  const fewer = indexes.length
+  const less = indexes.reduce((sum, index) => sum + endOf(node, size, index) - startOf(node, size, index), 0)
+  const made = Buffer.allocUnsafeSlow(node.length - END_BYTES * fewer - less)
+  node.copy(made, 0, 0, AT.ends)
+  putShort(made, AT.size, size - fewer)
+  /** Entries before `at` were copied or left out, the latter with `dropped` bytes. */
+  let at = 0
+  let dropped = 0
+  for (let next = 0; next <= fewer; next++) {
+    const to = next < fewer ? (indexes[next] as number) : size
+    const start = startOf(node, size, at)
+    const end = startOf(node, size, to)
+    if (end > start) node.copy(made, start - END_BYTES * fewer - dropped, start, end)
+    for (; at < to; at++) {
+      putShort(made, AT.ends + END_BYTES * (at - next), shortAt(node, AT.ends + END_BYTES * at) - dropped)
+    }
+    if (to < size) dropped += endOf(node, size, to) - end
+    at = to + 1
   }
-  const madeBase = base - END_BYTES * (to - from)
-  node.copy(made, madeBase, base, start)
-  node.copy(made, madeBase + start - base, end)
   return made
 }
 

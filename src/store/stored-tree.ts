@@ -71,9 +71,10 @@ export class StoredTree implements Nodes {
     this.#writer.insert(keys)
   }
 
-  remove(key: Buffer): void {
+  /** Removes keys in ascending order, which must exist. */
+  remove(keys: readonly Buffer[]): void {
     try {
-      this.#writer.remove(key)
+      this.#writer.remove(keys)
     } catch (error) {
       throw error instanceof Corruption ? this.#store.damage(error) : error
     }

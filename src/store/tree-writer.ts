@@ -20,7 +20,6 @@ import {
   withEntries,
   withEntry,
   withoutEntries,
-  withoutEntry,
 } from './node.ts'
 import { ROOT } from './tree.ts'
 
@@ -112,20 +111,37 @@ export class TreeWriter {
     return at
   }
 
-  /** @throws {Corruption} if the key does not exist */
-  remove(key: Buffer): void {
-    const { path, leaf: number } = this.#descend(key)
+  /**
+   * Removes keys in ascending order, those of one leaf together.
+   * @throws {Corruption} if one does not exist
+   */
+  remove(keys: readonly Buffer[]): void {
+    for (let at = 0; at < keys.length; ) at = this.#removeFromLeaf(keys, at)
+  }
+
+  /** Removes those keys from an index on that are in one leaf. Returns the index of the next key. */
+  #removeFromLeaf(keys: readonly Buffer[], from: number): number {
+    const { path, leaf: number, end } = this.#descend(keys[from] as Buffer)
     const leaf = this.#nodes.get(number)
-    const index = lowerBound(leaf, key)
-    if (index === entryCount(leaf) || !entryAt(leaf, index).equals(key)) {
-      throw new Corruption(`An index lacks an entry of place ${positionOf(key, key.length - POSITION_BYTES)}.`)
+    const size = entryCount(leaf)
+    const indexes: number[] = []
+    let at = from
+    for (; at < keys.length; at++) {
+      const key = keys[at] as Buffer
+      if (end && key.compare(end) >= 0) break
+      const index = lowerBound(leaf, key)
+      if (index === size || !isEntry(leaf, index, key, 0)) {
+        throw new Corruption(`An index lacks an entry of place ${positionOf(key, key.length - POSITION_BYTES)}.`)
+      }
+      indexes.push(index)
     }
     for (const { number, index } of path) {
       const node = this.#nodes.own(number)
       const child = childAt(node, index)
-      putChild(node, index, { ...child, count: child.count - 1 })
+      putChild(node, index, { ...child, count: child.count - indexes.length })
     }
-    this.#shrink(path, number, withoutEntry(leaf, index))
+    this.#shrink(path, number, withoutEntries(leaf, indexes))
+    return at
   }
 
   /** The path to the leaf of a key. Keys from `end` on belong to leaves after it. */
@@ -151,8 +167,8 @@ export class TreeWriter {
     const size = entryCount(node)
     // Appending keys, as growing times do, leaves full nodes behind.
     const from = last >= size >>> 1 ? Math.min(last + 1, size - 1) : size >>> 1
-    const left = withoutEntries(node, from, size)
-    const right = withoutEntries(node, 0, from)
+    const left = withoutEntries(node, indexesFrom(from, size))
+    const right = withoutEntries(node, indexesFrom(0, from))
     const separator = levelOf(node) === 0 ? separatorBetween(left, right) : Buffer.from(separatorAt(right, 0))
     const next = this.#nodes.allocate()
     this.#nodes.put(next, right)
@@ -175,7 +191,7 @@ export class TreeWriter {
     this.#grow(path, parent.number, withEntry(above, parent.index + 1, entry), parent.index + 1)
   }
 
-  /** Stores a node that lost an entry. Frees it if it is empty, joins it with its neighbour if it is small. */
+  /** Stores a node that lost entries. Frees it if it is empty, joins it with its neighbour if it is small. */
   #shrink(path: Step[], number: number, node: Buffer): void {
     this.#nodes.put(number, node)
     const parent = path.pop()
@@ -186,7 +202,7 @@ export class TreeWriter {
     const above = this.#nodes.get(parent.number)
     if (entryCount(node) === 0) {
       this.#nodes.free(number)
-      this.#shrink(path, parent.number, withoutEntry(above, parent.index))
+      this.#shrink(path, parent.number, withoutEntries(above, [parent.index]))
       return
     }
     if (node.length >= FEW_BYTES) return
@@ -198,7 +214,7 @@ export class TreeWriter {
     // The joined node keeps the number of the left one.
     this.#nodes.put(left.node, both)
     this.#nodes.free(right.node)
-    const joinedAbove = withoutEntry(above, index + 1)
+    const joinedAbove = withoutEntries(above, [index + 1])
     putChild(joinedAbove, index, { node: left.node, ...summaryOf(both) })
     this.#shrink(path, parent.number, joinedAbove)
   }
@@ -210,7 +226,7 @@ export class TreeWriter {
     if (levelOf(rightNode) === 0) return joinNodes(leftNode, rightNode)
     // The separator of the first child may be too high; the one from the parent is a correct bound.
     const first = childEntry(separator, childAt(rightNode, 0))
-    return joinNodes(leftNode, withEntry(withoutEntry(rightNode, 0), 0, first))
+    return joinNodes(leftNode, withEntry(withoutEntries(rightNode, [0]), 0, first))
   }
 
   /** Replaces a root with a single child by that child. */
@@ -228,6 +244,10 @@ export class TreeWriter {
       this.#nodes.free(child)
     }
   }
+}
+
+function indexesFrom(from: number, to: number): readonly number[] {
+  return Array.from({ length: to - from }, (_, at) => from + at)
 }
 
 /** The shortest separator above all keys of the left leaf and not above those of the right one. */

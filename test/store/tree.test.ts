@@ -55,7 +55,7 @@ class World {
     this.#commit(() => {
       for (let left = random.integer(400); left > 0; ) {
         const count = 1 + random.integer(random.pick([1, 10, 100]))
-        if (random.chance(isGrowing ? 0.2 : 0.8)) for (let index = 0; index < count; index++) this.#remove()
+        if (random.chance(isGrowing ? 0.2 : 0.8)) this.#remove(count)
         else this.#insert(count)
         left -= count
       }
@@ -94,11 +94,16 @@ class World {
     for (const name of names) this.keys.add(name)
   }
 
-  #remove(): void {
-    const [name] = this.keys
-    if (name === undefined) return
-    this.tree.remove(Buffer.from(name, 'latin1'))
-    this.keys.delete(name)
+  /** Neighbours, which are in few leaves, or keys of any leaf. */
+  #remove(count: number): void {
+    const { random } = this
+    const sorted = [...this.keys].sort()
+    const from = random.integer(sorted.length + 1)
+    const names = random.chance(0.5)
+      ? sorted.slice(from, from + count)
+      : sorted.filter(() => random.chance(count / sorted.length))
+    this.tree.remove(names.map(bytesOf))
+    for (const name of names) this.keys.delete(name)
   }
 
   #commit(work: () => void): void {
@@ -197,28 +202,22 @@ describe('a tree in the store', () => {
       })
       tree.commit()
     }
+    const keysOf = (round: number): readonly Buffer[] =>
+      Array.from({ length: 2000 }, (_, at) => keyOf(`reading${1e6 + round * 2000 + at}`, round * 2000 + at))
     write(() => tree.clear())
     const counts: number[] = []
     // As of readings of which only the newest are kept.
     for (let round = 0; round < 10; round++) {
       write(() => {
-        tree.insert(
-          Array.from({ length: 2000 }, (_, at) => keyOf(`reading${1e6 + round * 2000 + at}`, round * 2000 + at)),
-        )
+        tree.insert(keysOf(round))
       })
       if (round > 0) {
-        write(() => {
-          for (let at = 0; at < 2000; at++) {
-            tree.remove(keyOf(`reading${1e6 + (round - 1) * 2000 + at}`, (round - 1) * 2000 + at))
-          }
-        })
+        write(() => tree.remove(keysOf(round - 1)))
       }
       counts.push(nodes())
     }
     assert.ok((counts.at(-1) as number) <= (counts[1] as number) + 2, `nodes by round: ${counts}`)
-    write(() => {
-      for (let at = 0; at < 2000; at++) tree.remove(keyOf(`reading${1e6 + 9 * 2000 + at}`, 9 * 2000 + at))
-    })
+    write(() => tree.remove(keysOf(9)))
     assert.equal((await tree.at(1).seek(FIRST, ENDLESS)).key, undefined)
   })
 })

@@ -77,12 +77,11 @@ export class StoredIndex implements IndexFields {
 
   /** Makes the changes in the tree. In a transaction. */
   apply(): void {
-    const inserted: string[] = []
-    for (const [key, isThere] of this.#changes) {
-      if (isThere) inserted.push(key)
-      else this.tree.remove(Buffer.from(key, 'latin1'))
-    }
-    this.tree.insert(inserted.sort().map((key) => Buffer.from(key, 'latin1')))
+    const keys = [...this.#changes.keys()].sort()
+    const bytesOf = (isThere: boolean): readonly Buffer[] =>
+      keys.filter((key) => this.#changes.get(key) === isThere).map((key) => Buffer.from(key, 'latin1'))
+    this.tree.remove(bytesOf(false))
+    this.tree.insert(bytesOf(true))
     this.#changes.clear()
   }
 
