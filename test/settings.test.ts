@@ -16,6 +16,7 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Api.ClientIdsOnPost', false, 'true', ({ api }) => api.clientIdsOnPost],
   ['Limits.BatchBytes', 10 * 1024 * 1024, '4096', ({ limits }) => limits.batchBytes],
   ['Limits.BatchItems', 10_000, '100', ({ limits }) => limits.batchItems],
+  ['Limits.AtomicItems', 10_000, '100', ({ limits }) => limits.atomicItems],
   ['Limits.BodyBytes', 1024 * 1024, '4096', ({ limits }) => limits.bodyBytes],
   ['Limits.IndexBytes', 0, '1000', ({ limits }) => limits.indexBytes],
   ['Limits.ScanSeconds', 30, '7', ({ limits }) => limits.scanSeconds],

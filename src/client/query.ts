@@ -181,7 +181,7 @@ export class Query<T extends object> {
     return { body: response.body as ReadableStream<Uint8Array>, position: journalPosition(response) }
   }
 
-  /** Deletes the items that match the filters, in one write. */
+  /** Deletes the items that match the filters. */
   async deleteAll(options: DeleteOptions = {}): Promise<Deleted> {
     const { where, unset, sort, fields, related, page, asOf } = this.#parts
     if (sort.length + fields.length + related.length > 0 || page || asOf !== undefined) {

@@ -74,6 +74,8 @@ export function written(response: ReadResponse): Written {
 }
 
 export interface DeleteOptions {
+  /** One write, however many items are deleted; otherwise many are deleted in several, between which others write. */
+  readonly atomic?: boolean
   /** Deletes nothing and returns what would be deleted. */
   readonly dryRun?: boolean
   /** A write that is sent again with the same key is executed once. */
@@ -85,7 +87,11 @@ export interface Deleted {
   /** Number of items that were, or would be, deleted. */
   readonly deleted: number
   readonly dryRun: boolean
-  /** The ids of the first 1000 items. */
+  /** Number of writes; 0 if nothing was written. */
+  readonly writes: number
+  /** Only of a whole collection: false if it stays, as others added items between several writes. */
+  readonly removed?: boolean
+  /** The ids of the first 1000 items, of several writes those of the first. */
   readonly ids: readonly (string | number)[]
   /** Position of the last event. */
   readonly position: number
@@ -96,11 +102,11 @@ export async function deleteItems(
   requests: Requests,
   collection: string,
   filters: URLSearchParams,
-  { dryRun, ...options }: DeleteOptions,
+  { dryRun, atomic, ...options }: DeleteOptions,
 ): Promise<Deleted> {
   if (dryRun) filters.set('dryRun', 'true')
   const path = `/api/${pathSegment(collection)}${searchPart(filters)}`
-  const response = await sendWrite(requests, 'DELETE', path, undefined, options)
+  const response = await sendWrite(requests, 'DELETE', path, undefined, options, atomic ? { Prefer: 'atomic' } : {})
   return { ...(response.json() as Omit<Deleted, 'position'>), position: journalPosition(response) }
 }
 

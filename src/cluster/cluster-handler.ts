@@ -1,6 +1,7 @@
 import type { FileItem } from '../collections/file-items.ts'
 import { Item, keyOf } from '../collections/item.ts'
-import type { BulkCommand, Command } from '../commands/command.ts'
+import type { BulkCommand, Command, Deletion } from '../commands/command.ts'
+import { type DeletionOptions, type DeletionOutcome, deletedIds } from '../commands/deletions.ts'
 import {
   type BulkOutcome,
   type CommandHandler,
@@ -16,7 +17,7 @@ import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { type Progress, Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
 import { diskFull } from './leader-writes.ts'
 import type { Messenger } from './messenger.ts'
@@ -27,7 +28,7 @@ import type { RecentWrites } from './recent-writes.ts'
 interface ClusterHandlerOptions {
   readonly idField: string
   /** Decides commands while this node is the leader. */
-  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'apply'>
+  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'delete' | 'restore' | 'apply' | 'end'>
   readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
@@ -71,14 +72,28 @@ export class ClusterHandler implements Projection {
     return { position, event: undefined, item }
   }
 
-  async bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
+  async bulk(command: BulkCommand, origin: Origin): Promise<BulkOutcome> {
     const { local, node, recent } = this.#options
-    if (isDryRun) return local.bulk(command, origin, true)
     this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.bulk(command, origin))
     const { position, events, notCreated } = await this.#ask(['bulk-stored'], { type: 'bulk', command, origin })
     await recent.reached(position)
     return { position, events: await this.#stored(position, events), notCreated: new Map(notCreated) }
+  }
+
+  async delete(deletion: Deletion, origin: Origin, options: DeletionOptions = {}): Promise<DeletionOutcome> {
+    const { local, node, recent, journal } = this.#options
+    if (options.isDryRun) return local.delete(deletion, origin, options)
+    this.#checkDiskSpace()
+    if (node.isLeader) return this.#decide(() => local.delete(deletion, origin, options))
+    const { type: _, ...outcome } = await this.#ask(['deleted'], { type: 'delete', deletion, origin, options })
+    await recent.reached(outcome.position)
+    return { ...outcome, ids: await deletedIds(journal, outcome) }
+  }
+
+  /** Ends deletions of this node after their current write. */
+  end(): void {
+    this.#options.local.end()
   }
 
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
@@ -130,8 +145,8 @@ export class ClusterHandler implements Projection {
       return await this.#decide(() => this.#answer(request))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      const { code, message, faults } = error
-      return { type: 'refused', code, message, faults, position: this.#options.position() }
+      const { code, message, faults, progress } = error
+      return { type: 'refused', code, message, faults, progress, position: this.#options.position() }
     }
   }
 
@@ -146,6 +161,10 @@ export class ClusterHandler implements Projection {
       case 'bulk': {
         const { position, events, notCreated } = await local.bulk(request.command, request.origin)
         return { type: 'bulk-stored', position, events: events.length, notCreated: [...notCreated] }
+      }
+      case 'delete': {
+        const { ids: _, ...outcome } = await local.delete(request.deletion, request.origin, request.options)
+        return { type: 'deleted', ...outcome }
       }
       case 'restore': {
         const { position, events } = await local.restore(
@@ -174,7 +193,7 @@ export class ClusterHandler implements Projection {
       return await decision()
     } catch (error) {
       const isWithoutLease = error instanceof Refusal && error.code !== 'OutcomeUnknown' && !node.isLeader
-      throw isWithoutLease ? noLeader() : error
+      throw isWithoutLease ? noLeader(error.progress) : error
     }
   }
 
@@ -189,7 +208,7 @@ export class ClusterHandler implements Projection {
     if (answer.type === 'refused') {
       // After a refusal that rests on another write, the client must be able to read that write.
       await recent.reached(answer.position)
-      throw new Refusal(answer.code, answer.message, answer.faults)
+      throw new Refusal(answer.code, answer.message, answer.faults, { progress: answer.progress })
     }
     if (!types.some((type) => type === answer.type))
       throw new Error('the leader could not answer; its log has the reason')
@@ -197,8 +216,9 @@ export class ClusterHandler implements Projection {
   }
 }
 
-function noLeader(): Refusal {
-  return new Refusal('Unavailable', 'The cluster has no leader at the moment; one is being elected.')
+function noLeader(progress?: Progress): Refusal {
+  const why = 'The cluster has no leader at the moment; one is being elected.'
+  return new Refusal('Unavailable', why, [], { progress })
 }
 
 /** @throws {Refusal} `TooLarge` once the items have more than `bytes` characters: no message holds them. */

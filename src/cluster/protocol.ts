@@ -7,13 +7,14 @@
  * | `recollect.<stream>.nodes.<node>` | an array of `LeaderRequest` to the leader | an array of `LeaderResponse`, one for each |
  */
 
-import type { BulkCommand, Command } from '../commands/command.ts'
+import type { BulkCommand, Command, Deletion } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
+import type { DeletionOptions, DeletionOutcome } from '../commands/deletions.ts'
 import type { ImportOutcome } from '../commands/handler.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
-import type { Fault, RefusalCode } from '../runtime/errors.ts'
+import type { Fault, Progress, RefusalCode } from '../runtime/errors.ts'
 
 /** The heartbeat of a node, sent every second. */
 export interface Announcement {
@@ -46,6 +47,12 @@ export type RestorationText =
 export type LeaderRequest =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
   | { readonly type: 'bulk'; readonly command: BulkCommand; readonly origin: Origin }
+  | {
+      readonly type: 'delete'
+      readonly deletion: Deletion
+      readonly origin: Origin
+      readonly options: DeletionOptions
+    }
   | { readonly type: 'restore'; readonly restoration: RestorationText; readonly origin: Origin }
   | { readonly type: 'reload' }
   | { readonly type: 'snapshot' }
@@ -61,6 +68,8 @@ export type LeaderResponse =
       /** By the index of the item. */
       readonly notCreated: readonly (readonly [number, NotCreated])[]
     }
+  /** The ids are read from the journal. */
+  | ({ readonly type: 'deleted' } & Omit<DeletionOutcome, 'ids'>)
   /** The data file was imported. */
   | ({ readonly type: 'taken-in' } & ImportOutcome)
   | { readonly type: 'written'; readonly position: Position }
@@ -69,6 +78,7 @@ export type LeaderResponse =
       readonly code: RefusalCode
       readonly message: string
       readonly faults: readonly Fault[]
+      readonly progress?: Progress | undefined
       /** Position of the last event when the command was rejected: the refusal may rest on it. */
       readonly position: Position
     }

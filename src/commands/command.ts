@@ -57,7 +57,7 @@ interface Dependents {
   readonly field: string
 }
 
-/** A requested change of many items or of a whole collection. Plain data as well. */
+/** A requested creation of many items or of a whole collection, in one write. Plain data as well. */
 export type BulkCommand =
   | {
       readonly type: 'CreateItems'
@@ -66,6 +66,10 @@ export type BulkCommand =
       /** Invalid items are left out, instead of rejecting all of them. */
       readonly isLenient: boolean
     }
+  | { readonly type: 'CreateCollection'; readonly collection: string }
+
+/** A requested deletion of many items or of a whole collection, in one write or in several. Plain data as well. */
+export type Deletion =
   | {
       readonly type: 'DeleteItems'
       readonly collection: string
@@ -81,7 +85,6 @@ export type BulkCommand =
       /** As in DeleteItems. */
       readonly seconds?: number
     })
-  | { readonly type: 'CreateCollection'; readonly collection: string }
   | { readonly type: 'RemoveCollection'; readonly collection: string }
 
 /**

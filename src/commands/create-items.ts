@@ -10,7 +10,7 @@ import { Refusal } from '../runtime/errors.ts'
 import { idBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
-import { decideItem, isEvents, wantedId } from './decide.ts'
+import { checkName, decideItem, isEvents, singleObject, wantedId } from './decide.ts'
 import { BYTES } from './edit.ts'
 import { itemWithSameKey, withDefault, withId } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
@@ -32,8 +32,25 @@ export interface BulkDecision {
   readonly notCreated: NotCreatedItems
 }
 
+export async function decideBulk(
+  command: BulkCommand,
+  accepted: AcceptedState,
+  rules: Rules,
+  turn: Turn,
+): Promise<BulkDecision> {
+  if (command.type === 'CreateItems') return decideCreateItems(command, accepted, rules, turn)
+  return { events: decideCreateCollection(command.collection, accepted), notCreated: new Map() }
+}
+
+function decideCreateCollection(name: string, accepted: AcceptedState): readonly DomainEvent[] {
+  checkName(name)
+  const collection = accepted.collection(name)
+  if (collection.isObject) throw singleObject(name)
+  return collection.exists ? [] : [{ type: 'CollectionCreated', collection: name }]
+}
+
 /** Decides a batch like many CreateItem commands, each on top of the previous ones. */
-export async function decideCreateItems(
+async function decideCreateItems(
   command: CreateItems,
   accepted: AcceptedState,
   rules: Rules,

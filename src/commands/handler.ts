@@ -15,11 +15,12 @@ import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { Memory, type MemoryBudget } from '../runtime/memory.ts'
 import { TURN_MS, type Turn, Turns } from '../runtime/turns.ts'
-import { decideBulk, deletionsIn, listsItems, type SelectItems } from './bulk.ts'
-import type { BulkCommand, Command } from './command.ts'
-import { type NotCreatedItems, notCreatedBefore } from './create-items.ts'
+import type { BulkCommand, Command, Deletion } from './command.ts'
+import { decideBulk, type NotCreatedItems, notCreatedBefore } from './create-items.ts'
 import { type Decision, decide, isEvents } from './decide.ts'
+import type { SelectItems } from './decide-deletion.ts'
 import { decideEdit, type MergeConflict } from './decide-edit.ts'
+import { type DecisionOptions, type DeletionOptions, type DeletionOutcome, Deletions } from './deletions.ts'
 import type { Edit } from './edit.ts'
 import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests } from './idempotency-keys.ts'
 import { checkKeys } from './item-rules.ts'
@@ -40,6 +41,8 @@ interface HandlerOptions {
   readonly idempotencyKeys: Pick<IdempotencyKeys, 'find'>
   /** Finds items for deletions by filter. */
   readonly select: SelectItems
+  /** Items that a deletion deletes in one write. */
+  readonly atomicItems: number
   readonly memory: MemoryBudget
   /** Milliseconds since any moment. */
   readonly elapsedMs: () => number
@@ -52,7 +55,7 @@ interface HandlerOptions {
  * | Decision | Before it | After it |
  * |---|---|---|
  * | on one item | waits for its turn | the events are accepted at once, and flushed with those of other writes |
- * | in several turns: a batch, a restore, an edit | waits for its turn; if it lists items, also for the writes in flight | the events are accepted, and others are decided |
+ * | in several turns: a batch, a deletion of many, a restore, an edit | waits for its turn; if it lists items, also for the writes in flight | the events are accepted, and others are decided |
  * | the same, with a large write | the same | the events are not accepted; others are decided when they are durable |
  * | no events, or a `Refusal` | as above | the response waits for the writes in flight, on which the decision may rest |
  */
@@ -61,12 +64,13 @@ export class CommandHandler implements Projection {
   readonly #rules: Rules
   readonly #accepted: AcceptedWrites
   readonly #requests: IdempotentRequests
-  readonly #select: SelectItems
+  readonly #deletions: Deletions
   readonly #decisions: DecisionQueue
   readonly #memory: MemoryBudget
   readonly #turns: Turns
 
-  constructor({ journal, durable, rules, now, idempotencyKeys, select, memory, elapsedMs }: HandlerOptions) {
+  constructor(options: HandlerOptions) {
+    const { journal, durable, rules, now, idempotencyKeys, memory, elapsedMs } = options
     this.#decisions = new DecisionQueue(elapsedMs)
     this.#memory = memory
     this.#turns = new Turns({ memory, kind: 'writes' })
@@ -74,7 +78,7 @@ export class CommandHandler implements Projection {
     this.#rules = rules
     this.#accepted = new AcceptedWrites(journal, (head) => new Overlay(durable, head, rules.keyFields))
     this.#requests = new IdempotentRequests(idempotencyKeys, now)
-    this.#select = select
+    this.#deletions = new Deletions({ ...options, decideAlone: (...decision) => this.#decideAlone(...decision) })
   }
 
   apply(recorded: Recorded): void {
@@ -89,14 +93,28 @@ export class CommandHandler implements Projection {
     )
   }
 
-  /** Decides a command on many items, whose events are one write. With `isDryRun` nothing is written. */
-  bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
-    if (isDryRun) return this.#writeBulk(command, origin, true)
+  /** Creates many items, or a collection, in one write. */
+  bulk(command: BulkCommand, origin: Origin): Promise<BulkOutcome> {
     return this.#requests.run(
       origin,
-      () => this.#writeBulk(command, origin, false),
+      () => this.#writeBulk(command, origin),
       ({ position }) => this.#recordedBulkOutcome(command, position),
     )
+  }
+
+  /** Deletes many items, or a collection, in one write or in several. It continues when the client disconnects. */
+  delete(deletion: Deletion, origin: Origin, options: DeletionOptions = {}): Promise<DeletionOutcome> {
+    if (options.isDryRun) return this.#deletions.run(deletion, origin, options)
+    return this.#requests.run(
+      origin,
+      (progress) => this.#deletions.run(deletion, origin, options, progress),
+      (first) => this.#deletions.repeat(first),
+    )
+  }
+
+  /** Ends deletions after their current write. */
+  end(): void {
+    this.#deletions.end()
   }
 
   /**
@@ -159,14 +177,11 @@ export class CommandHandler implements Projection {
     return this.#accepted.append(events, origin).finally(() => memory.release())
   }
 
-  async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {
-    const deletions = deletionsIn(command)
+  async #writeBulk(command: BulkCommand, origin: Origin): Promise<BulkOutcome> {
     const memory = new Memory(this.#memory, 'writes')
     try {
-      // Without a search, it is queued at once, so that writes are decided in the order of their arrival.
-      const selected = deletions.length > 0 ? await Promise.all(deletions.map((one) => this.#select(one, memory))) : []
-      const options = { origin, memory, isDryRun, isListing: listsItems(command) }
-      return await this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, selected, turn))
+      const options = { origin, memory, isListing: false }
+      return await this.#decideAlone(options, (state, turn) => decideBulk(command, state, this.#rules, turn))
     } finally {
       memory.release()
     }
@@ -219,16 +234,6 @@ export class CommandHandler implements Projection {
       memory.release()
     }
   }
-}
-
-interface DecisionOptions {
-  readonly origin: Origin
-  /** Holds its events until they are durable. */
-  readonly memory: Memory
-  /** Nothing is written. */
-  readonly isDryRun?: boolean
-  /** Whether it lists the items of the accepted state. */
-  readonly isListing?: boolean
 }
 
 /** The memory of a write that is encoded at once: the texts of its events, and its line. */

@@ -2,14 +2,16 @@ import { hash } from 'node:crypto'
 import type { DomainEvent, Position } from '../events/event.ts'
 import {
   bytesOfEvent,
+  isPartKey,
   type Journal,
   lastPosition,
   type Origin,
   type Recorded,
   type StoredProjection,
+  wholeKey,
 } from '../events/journal.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
-import { Refusal } from '../runtime/errors.ts'
+import { type Progress, Refusal } from '../runtime/errors.ts'
 import type { Memory } from '../runtime/memory.ts'
 import {
   numberedKey,
@@ -39,16 +41,25 @@ export class IdempotentRequests {
     this.#now = now
   }
 
-  /** `repeat` returns the outcome of an earlier execution. */
-  run<T>(origin: Origin, execute: () => Promise<T>, repeat: (first: CompletedRequest) => Promise<T>): Promise<T> {
+  /**
+   * `repeat` returns the outcome of an earlier execution. `execute` continues one that was interrupted after some of its
+   * writes.
+   */
+  run<T>(
+    origin: Origin,
+    execute: (progress?: DeletionProgress) => Promise<T>,
+    repeat: (first: CompletedRequest) => Promise<T>,
+  ): Promise<T> {
     if (origin.key === undefined) return execute()
     const key = scopedKey(origin)
     const pending = this.#pending.get(key)
     // The same request has an outcome of the same type.
     if (pending) return rejectionIfOther(origin, pending) ?? (pending.outcome as Promise<T>)
-    const completed = this.#completed.find(origin, this.#now())
-    if (completed) return rejectionIfOther(origin, completed) ?? repeat(completed)
-    const outcome = execute()
+    const known = this.#completed.find(origin, this.#now())
+    const rejection = known && rejectionIfOther(origin, known)
+    if (rejection) return rejection
+    if (known && !known.isPart) return repeat(known)
+    const outcome = execute(known?.progress)
     this.#pending.set(key, { request: origin.request, outcome })
     const done = () => this.#pending.delete(key)
     outcome.then(done, done)
@@ -63,12 +74,38 @@ function rejectionIfOther(origin: Origin, first: { readonly request: string | un
   )
 }
 
-/** A request with an Idempotency-Key whose write is durable. */
-interface CompletedRequest {
+/** A request with an Idempotency-Key, of which a write is durable. */
+export interface CompletedRequest {
   /** SHA-256 of the request. */
   readonly request: string
-  /** Position of the write's last event. */
+  /** Position of its last event. */
   readonly position: Position
+  /** Only set for a deletion in several writes. */
+  readonly progress?: DeletionProgress
+  /** The request has more writes, which were not made yet. */
+  readonly isPart?: boolean
+}
+
+/** The effect of the writes of a deletion. */
+export interface DeletionProgress extends Progress {
+  /** Position of the first event. */
+  readonly from: Position
+  /** How many ids the response lists: those of the first write, at most LISTED_IDS. */
+  readonly listed: number
+}
+
+export const LISTED_IDS = 1000
+
+export const NOTHING_DELETED: DeletionProgress = { from: 0, listed: 0, deleted: 0, writes: 0 }
+
+/** The progress after a further write. */
+export function withWrite(
+  { from, listed, deleted: before, writes }: DeletionProgress,
+  { position, events }: Pick<Recorded, 'position' | 'events'>,
+): DeletionProgress {
+  const deleted = events.length - (events.at(-1)?.type === 'CollectionRemoved' ? 1 : 0)
+  if (writes === 0) return { from: position, listed: Math.min(deleted, LISTED_IDS), deleted, writes: 1 }
+  return { from, listed, deleted: before + deleted, writes: writes + 1 }
 }
 
 /** How long a retry gets the first response again. */
@@ -86,19 +123,34 @@ export class IdempotencyKeys implements StoredProjection {
   }
 
   store(_: DomainEvent, position: Position, recorded: Recorded): void {
-    if (position !== lastPosition(recorded) || recorded.key === undefined || recorded.request === undefined) return
+    const { key, request } = recorded
+    if (position !== lastPosition(recorded) || key === undefined || request === undefined) return
     const timeMs = Date.parse(recorded.time)
-    const key = rowKey(recorded)
-    this.#store.set(key, encode({ request: recorded.request, position, timeMs }))
-    this.#store.set(numberedKey(TAG.requestTime, 0, position), key)
+    const isPart = isPartKey(key)
+    const row = rowKey({ ...recorded, key: wholeKey(key) })
+    const before = this.#partBefore(row, request, timeMs)
+    const progress = (isPart || before) && { progress: withWrite(before?.progress ?? NOTHING_DELETED, recorded) }
+    if (before) this.#store.remove(numberedKey(TAG.requestTime, 0, before.position))
+    this.#store.set(row, encode({ request, position, timeMs, ...progress, isPart }))
+    this.#store.set(numberedKey(TAG.requestTime, 0, position), row)
     this.#forget(timeMs)
   }
 
   find(origin: Origin, now: Date): CompletedRequest | undefined {
-    const found = this.#store.newest(rowKey(origin))
+    return this.#remembered(rowKey(origin), now.getTime())
+  }
+
+  /** The row of the earlier writes of a request. */
+  #partBefore(row: Buffer, request: string, timeMs: number): CompletedRequest | undefined {
+    const before = this.#remembered(row, timeMs)
+    return before?.isPart && before.request === request ? before : undefined
+  }
+
+  #remembered(row: Buffer, nowMs: number): CompletedRequest | undefined {
+    const found = this.#store.newest(row)
     if (!found) return undefined
     const { timeMs, ...completed } = decode(found)
-    return now.getTime() - timeMs < REMEMBERED_MS ? completed : undefined
+    return nowMs - timeMs < REMEMBERED_MS ? completed : undefined
   }
 
   #forget(timeMs: number): void {
@@ -125,19 +177,23 @@ function rowKey(origin: Origin): Buffer {
   return Buffer.concat([tableKey(TAG.request, 0), hash('sha256', scopedKey(origin), 'buffer')])
 }
 
-function encode({ request, position, timeMs }: TimedRequest): Buffer {
-  const bytes = Buffer.allocUnsafe(2 * POSITION_BYTES + Buffer.byteLength(request))
+/** The request of a deletion in several writes is followed by a line with its progress. */
+function encode({ request, position, timeMs, progress, isPart }: TimedRequest): Buffer {
+  const text = progress ? `${request}\n${JSON.stringify({ progress, isPart })}` : request
+  const bytes = Buffer.allocUnsafe(2 * POSITION_BYTES + Buffer.byteLength(text))
   putPosition(bytes, 0, position)
   putPosition(bytes, POSITION_BYTES, timeMs)
-  bytes.write(request, 2 * POSITION_BYTES)
+  bytes.write(text, 2 * POSITION_BYTES)
   return bytes
 }
 
 function decode(bytes: ScratchBytes): TimedRequest {
+  const [request = '', parts] = bytes.toString('utf8', 2 * POSITION_BYTES, bytes.length).split('\n')
   return {
-    request: bytes.toString('utf8', 2 * POSITION_BYTES, bytes.length),
+    request,
     position: positionOf(bytes),
     timeMs: positionOf(bytes, POSITION_BYTES),
+    ...(parts !== undefined && (JSON.parse(parts) as Pick<CompletedRequest, 'progress' | 'isPart'>)),
   }
 }
 

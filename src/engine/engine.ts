@@ -35,7 +35,7 @@ export abstract class Engine {
   abstract readonly projections: Projections
   abstract readonly past: Past
   abstract readonly queries: Queries
-  abstract readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  abstract readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'delete' | 'restore' | 'end'>
   abstract readonly tokens: TokenStorage
   /** The schemas of the items that this engine writes; undefined if it writes none. */
   abstract readonly schemas: ItemSchemas | undefined
@@ -100,6 +100,7 @@ export abstract class Engine {
   /** May be called at any time, also while it starts or after a failed start. */
   close(): Promise<void> {
     this.#isClosing = true
+    this.handler.end()
     return this.end(this.#starting.catch(() => {}))
   }
 

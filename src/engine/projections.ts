@@ -1,4 +1,4 @@
-import type { DeleteItems, SelectedItems } from '../commands/bulk.ts'
+import type { DeleteItems, SelectedItems } from '../commands/decide-deletion.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
 import { receipts } from '../commands/item-rules.ts'
@@ -232,6 +232,7 @@ export class DurableProjections extends Projections {
       elapsedMs: this.#options.dependencies.elapsedMs,
       idempotencyKeys: this.idempotencyKeys,
       select: (command, memory) => this.#select(command, memory),
+      atomicItems: this.#options.settings.limits.atomicItems,
     })
   }
 

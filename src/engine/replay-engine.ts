@@ -52,7 +52,7 @@ export class ReplayEngine extends Engine {
   readonly projections: Projections
   readonly past: Past
   readonly queries: Queries
-  readonly handler = { handle: refuse, bulk: refuse, restore: refuse }
+  readonly handler = { handle: refuse, bulk: refuse, delete: refuse, restore: refuse, end: () => {} }
   readonly tokens: TokenStorage
   readonly schemas = undefined
   readonly metrics = []

@@ -138,13 +138,18 @@ export function nextTime(last: string, now: Date): string {
 
 const PART = ':part'
 
-/** The key of all writes of a data file's edit but the last one, which has the key itself (docs/journal.md, J24). */
+/** The key of all writes of a large deletion, or of a data file's first items, but the last one (docs/journal.md, J4). */
 export function partKey(key: string): string {
   return key + PART
 }
 
 export function isPartKey(key: string): boolean {
   return key.endsWith(PART)
+}
+
+/** The key itself. */
+export function wholeKey(key: string): string {
+  return isPartKey(key) ? key.slice(0, -PART.length) : key
 }
 
 const FLUSH_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]

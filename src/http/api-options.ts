@@ -12,7 +12,7 @@ export interface ApiOptions extends WriteHintsOptions {
   readonly views: Views
   readonly past: Past
   readonly queries: Queries
-  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'delete' | 'restore'>
   readonly journal: Pick<Journal, 'id' | 'head' | 'at' | 'timeMs'>
   readonly turns: Turns
   readonly hints: Pick<Hints, 'check'>

@@ -1,8 +1,8 @@
-import type { BulkCommand, OnItem } from '../commands/command.ts'
-import type { BulkOutcome } from '../commands/handler.ts'
+import type { Deletion, OnItem } from '../commands/command.ts'
+import type { DeletionOutcome } from '../commands/deletions.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readDataFileBody } from '../data-file/file-reader.ts'
-import { type DomainEvent, type ItemId, isItemEvent } from '../events/event.ts'
+import type { DomainEvent } from '../events/event.ts'
 import { refuseNul } from '../json/parse.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
@@ -22,6 +22,7 @@ import {
   DRY_RUN,
   originOf,
   parametersOf,
+  prefers,
   refuseIgnored,
   refuseIgnoredHeaders,
   refuseMisspelt,
@@ -29,8 +30,6 @@ import {
   UNCHANGED_SINCE,
 } from './requests.ts'
 
-/** Highest number of ids in the response; the journal has all of them. */
-const LISTED_IDS = 1000
 const MOST_DEPENDENTS = 8
 
 /** PUT of a collection: creates it if it does not exist. */
@@ -73,21 +72,24 @@ export async function deleteItems(
   const present = views.find(collection)
   if (present) await hints.check(reply, present, query)
   const seconds = isAdmin ? {} : { seconds: limits.scanSeconds }
-  const command: BulkCommand = isWhole
+  const deletion: Deletion = isWhole
     ? { type: 'RemoveCollection', collection }
     : { type: 'DeleteItems', collection, filters: filters.map(({ raw }) => raw).join('&'), ...seconds }
-  const outcome = await handler.bulk(command, originOf(request), isDryRun)
-  reply.position = outcome.position
-  reply.json(JSON.stringify({ deleted: deletedIn(outcome), dryRun: isDryRun, ids: firstIds(outcome) }))
+  const isAtomic = prefersAtomic(request, reply)
+  const outcome = await handler.delete(deletion, originOf(request), { isDryRun, isAtomic })
+  const { position, deleted, writes, isRemoved, ids } = outcome
+  reply.position = position
+  reply.json(JSON.stringify({ deleted, dryRun: isDryRun, writes, ...(isWhole && { removed: isRemoved }), ids }))
 }
 
 /** DELETE of an item with `_dependent`: also of the items that refer to it. */
 export async function deleteWithDependents(
   request: HttpRequest,
+  reply: Reply,
   item: OnItem,
   names: readonly string[],
   { handler, views, limits, foreignKeySuffix }: ApiOptions,
-): Promise<BulkOutcome> {
+): Promise<DeletionOutcome> {
   refuseIgnored(request)
   const field = foreignKeyOf(item.collection, foreignKeySuffix)
   const dependents = names.map((collection) => {
@@ -101,8 +103,15 @@ export async function deleteWithDependents(
     throw new Refusal('Invalid', `The parameter _dependent names more than ${MOST_DEPENDENTS} collections.`)
   }
   const seconds = request.principal.role === 'admin' ? {} : { seconds: limits.scanSeconds }
-  const command = { type: 'DeleteItemWithDependents', ...item, dependents, ...seconds } as const
-  return handler.bulk(command, originOf(request))
+  const deletion = { type: 'DeleteItemWithDependents', ...item, dependents, ...seconds } as const
+  return handler.delete(deletion, originOf(request), { isAtomic: prefersAtomic(request, reply) })
+}
+
+/** Whether the client wants one write, of any size. */
+function prefersAtomic({ headers }: HttpRequest, reply: Reply): boolean {
+  const isAtomic = prefers(headers, 'atomic')
+  if (isAtomic) reply.set('Preference-Applied', 'atomic')
+  return isAtomic
 }
 
 /** Rejects what suggests that less is meant than the address says: a body with ids, or an empty id in a template. */
@@ -199,14 +208,6 @@ function refuseHeaders(request: HttpRequest): void {
     )
   }
   refuseIgnoredHeaders(request)
-}
-
-function deletedIn({ events }: BulkOutcome): number {
-  return events.length - (events.at(-1)?.type === 'CollectionRemoved' ? 1 : 0)
-}
-
-function firstIds({ events }: BulkOutcome): readonly ItemId[] {
-  return events.slice(0, LISTED_IDS).flatMap((event) => (isItemEvent(event) ? [event.id] : []))
 }
 
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */

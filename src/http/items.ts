@@ -167,7 +167,7 @@ export class ItemWrites {
     if (names.length === 0) {
       return this.#write(request, reply, undefined, { type: 'DeleteItem', ...target(request) })
     }
-    const { position } = await deleteWithDependents(request, target(request), names, this.#options)
+    const { position } = await deleteWithDependents(request, reply, target(request), names, this.#options)
     reply.position = position
     reply.status = 204
     if (isJsonServer) await this.#replyDeleted(request, reply, position)

@@ -69,12 +69,13 @@ export function replyProblem(
     reply.send(PROBLEM_TYPE, JSON.stringify(members), unexpected.status)
     return
   }
-  const { code, message, faults, cause } = refusal
+  const { code, message, faults, cause, progress } = refusal
   if (cause !== undefined) log.error({ err: cause, ...facts }, `a request failed: ${failureOf(refusal)}`)
   if (refusal instanceof UnsupportedBody) reply.set(refusal.header, refusal.accepted)
   if (code === 'Unavailable' || code === 'Lagging') reply.set('Retry-After', '1')
   const members = membersOf(code, PROBLEMS[code], message, instance, faults)
-  const all = { ...members, ...(refusal instanceof OAuthRefusal && { error: refusal.error }), ...unreadable(cause) }
+  const oauth = refusal instanceof OAuthRefusal && { error: refusal.error }
+  const all = { ...members, ...oauth, ...progress, ...unreadable(cause) }
   reply.send(PROBLEM_TYPE, JSON.stringify(all), PROBLEMS[code].status)
 }
 

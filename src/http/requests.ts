@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Position } from '../events/event.ts'
-import type { Origin } from '../events/journal.ts'
+import { isPartKey, type Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { momentOf, parseMoment, type Timeline } from '../projections/moment.ts'
 import { DEPENDENT, effectiveParameters } from '../query/json-server.ts'
@@ -64,6 +64,12 @@ export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array
   if (key === '' || Buffer.byteLength(key, 'latin1') > KEY_BYTES) {
     throw new Refusal('Invalid', `An Idempotency-Key has between 1 and ${KEY_BYTES} bytes.`)
   }
+  if (isPartKey(key)) {
+    throw new Refusal(
+      'Invalid',
+      'An Idempotency-Key does not end with ":part", as the journal has it for parts of a write.',
+    )
+  }
   const parts = [
     method,
     path,
@@ -76,6 +82,7 @@ export function originOf(request: HttpRequest, body: Uint8Array = new Uint8Array
     ...(headers[UNCHANGED_SINCE] === undefined ? [] : [UNCHANGED_SINCE, String(headers[UNCHANGED_SINCE])]),
     ...(prefers(headers, 'handling=lenient') ? ['lenient'] : []),
     ...(method === 'PUT' && prefers(headers, 'only-if-newer') ? ['only-if-newer'] : []),
+    ...(method === 'DELETE' && prefers(headers, 'atomic') ? ['atomic'] : []),
     ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
   ]
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
@@ -226,6 +233,7 @@ export async function timeOfAsOf(parameters: readonly Parameter[], timeline: Tim
 export const PREFERENCES = {
   'return=representation': 'answer with the item',
   'handling=lenient': 'leave out the items of a batch that cannot be created, with a result for each',
+  atomic: 'delete in one write, however many items there are',
   'only-if-newer': 'leave an item as it is that has the same event time or a later one',
 } as const
 

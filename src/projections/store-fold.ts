@@ -41,7 +41,11 @@ const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
  */
 const MOST_MICROSECONDS = 10_000
 /** The approximate cost of storing an item, and what each index of its collection adds. */
-const MICROSECONDS = { created: { item: 5, index: 9 }, changed: { item: 16, index: 21 } }
+const MICROSECONDS = {
+  created: { item: 5, index: 9 },
+  changed: { item: 16, index: 21 },
+  deleted: { item: 14, index: 5 },
+}
 /** Characters of an item that take a microsecond more. */
 const CHARACTERS = 256
 
@@ -196,7 +200,8 @@ export class StoreFold {
   }
 
   #microsecondsOf(event: DomainEvent, writer: CollectionWriter | undefined): number {
-    const { item, index } = isCreation(event) ? MICROSECONDS.created : MICROSECONDS.changed
+    const kind = isCreation(event) ? 'created' : 'item' in event ? 'changed' : 'deleted'
+    const { item, index } = MICROSECONDS[kind]
     const indexes = writer ? this.#options.indexes.of(writer.facts.table).length : 0
     return item + indexes * index + ('item' in event ? event.item.text.length / CHARACTERS : 0)
   }

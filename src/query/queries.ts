@@ -54,7 +54,7 @@ export interface PageItems extends Pick<CollectionSnapshot, 'at'> {
 /** The ids of the items that match filters at one position. */
 interface MatchingIds {
   readonly position: Position
-  readonly ids: Iterable<ItemId>
+  readonly ids: ChunkedList<ItemId>
   /** Whether an item that was written since matches. */
   readonly matches: (item: JsonObject) => boolean
 }

@@ -27,17 +27,30 @@ export interface Fault {
   readonly message: string
 }
 
+/** The effect of the writes of a deletion before one failed. */
+export interface Progress {
+  readonly deleted: number
+  readonly writes: number
+}
+
+interface RefusalOptions {
+  /** A failure of the environment, which is logged. */
+  readonly cause?: unknown
+  readonly progress?: Progress | undefined
+}
+
 /** An expected error, which becomes an error response. Any other exception is a bug or a broken disk. */
 export class Refusal extends Error {
   readonly code: RefusalCode
   readonly faults: readonly Fault[]
+  readonly progress: Progress | undefined
 
-  /** `cause`: a failure of the environment, which is logged. */
-  constructor(code: RefusalCode, message: string, faults: readonly Fault[] = [], options?: ErrorOptions) {
+  constructor(code: RefusalCode, message: string, faults: readonly Fault[] = [], options: RefusalOptions = {}) {
     super(message, options)
     this.name = 'Refusal'
     this.code = code
     this.faults = faults
+    this.progress = options.progress
   }
 }
 

@@ -121,6 +121,8 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
       async close() {
         context.clock.close()
         log.info('ending: what was accepted is still answered')
+        // Their clients are told how far they came.
+        engine.handler.end()
         await listening.close(() => {
           arrivals.end()
           return sockets.close()

@@ -120,6 +120,11 @@ export const KEYS = {
   ),
   'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),
   'Limits.BatchItems': integer(10_000, 1, 'items of a batch'),
+  'Limits.AtomicItems': integer(
+    10_000,
+    1,
+    'items that a deletion deletes in one write; more are deleted in several, between which others write',
+  ),
   'Limits.HeaderBytes': integer(32 * 1024, 1024, 'bytes of the request line and all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),

@@ -121,7 +121,7 @@ test('params of axios with a cache buster find the same items', async () =>
 test('DELETE of axios with params deletes the matching items', async (t) => {
   const client = await startWriter(t)
   const { data } = await client.delete('/posts', { params: { 'author.name': 'ada' } })
-  assert.deepEqual(data, { deleted: 2, dryRun: false, ids: [1, 3] })
+  assert.deepEqual(data, { deleted: 2, dryRun: false, writes: 1, ids: [1, 3] })
 })
 
 test('an error of axios has the code of axios and the problem document', async (t) => {

@@ -182,3 +182,29 @@ test('a follower stops reading what a restore needs once no message can hold it'
   await assert.rejects(handler.restore(restoration, { actor: 'ann', requestId: 'r' }, false), { code: 'TooLarge' })
   assert.ok(read < messageBytes / 100, `${read} items`)
 })
+
+/** A node whose leader gives this answer, and whose journal has events that delete items with ascending ids. */
+function followerOf(answer: LeaderResponse): ClusterHandler {
+  const deleted = (id: number) => ({ type: 'ItemDeleted', collection: 'a', id, revision: 2, prior: 1 })
+  return new ClusterHandler({
+    node: { id: 'this', leader: 'other', isLeader: false },
+    messenger: { ask: async () => answer },
+    recent: { reached: async () => {} },
+    journal: {
+      async *read(from: number, to: number) {
+        yield { position: from, events: Array.from({ length: to - from + 1 }, (_, index) => deleted(from + index)) }
+      },
+    },
+    hasRoom: () => true,
+  } as unknown as ConstructorParameters<typeof ClusterHandler>[0])
+}
+
+test('a follower answers a large deletion with the numbers of the leader and the ids of its own journal', async () => {
+  const deletion = { type: 'DeleteItems', collection: 'a', filters: '' } as const
+  const outcome = { position: 900, deleted: 500, writes: 5, from: 100, listed: 3, isRemoved: false }
+  const follower = followerOf({ type: 'deleted', ...outcome })
+  assert.deepEqual(await follower.delete(deletion, ORIGIN), { ...outcome, ids: [100, 101, 102] })
+  const progress = { deleted: 200, writes: 2 }
+  const refused = followerOf({ type: 'refused', code: 'DiskFull', message: 'full', faults: [], progress, position: 9 })
+  await assert.rejects(refused.delete(deletion, ORIGIN), { code: 'DiskFull', progress })
+})

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { BatchItem, BulkCommand } from '../../src/commands/command.ts'
+import type { BatchItem, BulkCommand, Deletion } from '../../src/commands/command.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { IdempotencyKeys } from '../../src/commands/idempotency-keys.ts'
 import type { Rules } from '../../src/commands/rules.ts'
-import { isItemEvent } from '../../src/events/event.ts'
-import type { Origin } from '../../src/events/journal.ts'
+import { type Origin, recordAt } from '../../src/events/journal.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
@@ -31,6 +30,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
     journal,
     memory: UNLIMITED,
     elapsedMs: () => 0,
+    atomicItems: 10_000,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now: () => NOW,
@@ -54,7 +54,8 @@ function handlerWith(rules: Partial<Rules> = {}) {
     onSelected: (called: () => Promise<void>) => {
       selected = called
     },
-    bulk: (command: BulkCommand, origin = ORIGIN, isDryRun = false) => handler.bulk(command, origin, isDryRun),
+    bulk: (command: BulkCommand, origin = ORIGIN) => handler.bulk(command, origin),
+    remove: (deletion: Deletion, isDryRun = false) => handler.delete(deletion, ORIGIN, { isDryRun }),
     items: (name = 'things') => Array.from(views.find(name)?.items() ?? [], ({ value }) => value),
     exists: (name = 'things') => views.find(name) !== undefined,
   }
@@ -66,7 +67,7 @@ const batch = (items: readonly JsonObject[], isLenient = false): BulkCommand => 
   items: items.map((item): BatchItem => ({ item })),
   isLenient,
 })
-const deletion = (filters: string): BulkCommand => ({ type: 'DeleteItems', collection: 'things', filters })
+const deletion = (filters: string): Deletion => ({ type: 'DeleteItems', collection: 'things', filters })
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => ({ n }))
 
 async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
@@ -168,29 +169,27 @@ test('a retry of a batch with its Idempotency-Key gets the first result with its
 })
 
 test('DELETE with filters removes the selected items in one write', async () => {
-  const { bulk, items, journal } = handlerWith()
+  const { bulk, remove, items, journal } = handlerWith()
   await bulk(batch(numbers(3000)))
-  const { events, position } = await bulk(deletion('n_gte=10&n_lt=2990'))
-  assert.equal(events.length, 2980)
+  const { deleted, writes, ids, position } = await remove(deletion('n_gte=10&n_lt=2990'))
+  assert.deepEqual([deleted, writes, ids.length, ids[0]], [2980, 1, 1000, 10])
   assert.equal(position, journal.head)
+  const { events } = await recordAt(journal, position - 2979)
   assert.deepEqual(events.at(0), { type: 'ItemDeleted', collection: 'things', id: 10, revision: 2, prior: 12 })
   assert.equal(items().length, 20)
 })
 
 test('a dry run writes nothing and reports what would be deleted', async () => {
-  const { bulk, items, journal } = handlerWith()
+  const { bulk, remove, items, journal } = handlerWith()
   await bulk(batch(numbers(5)))
-  const { events, position } = await bulk(deletion('n_lt=2'), ORIGIN, true)
-  assert.deepEqual(
-    [...events].map((event) => isItemEvent(event) && event.id),
-    [0, 1],
-  )
+  const { deleted, writes, ids, position } = await remove(deletion('n_lt=2'), true)
+  assert.deepEqual([deleted, writes, ids], [2, 0, [0, 1]])
   assert.equal(position, journal.head)
   assert.equal(items().length, 5)
 })
 
 test('an item that was changed after it was selected is deleted only if it still matches', async () => {
-  const { bulk, handler, onSelected, items } = handlerWith()
+  const { bulk, remove, handler, onSelected, items } = handlerWith()
   await bulk(batch(numbers(3)))
   const put = (key: string, n: number) =>
     handler.handle({ type: 'ReplaceItem', collection: 'things', key, item: { n } }, ORIGIN)
@@ -199,27 +198,20 @@ test('an item that was changed after it was selected is deleted only if it still
     await put('1', 2)
     await handler.handle({ type: 'DeleteItem', collection: 'things', key: '2' }, ORIGIN)
   })
-  const { events } = await bulk(deletion('n_lt=5'))
-  assert.deepEqual(
-    [...events].map((event) => isItemEvent(event) && event.id),
-    [1],
-  )
+  assert.deepEqual((await remove(deletion('n_lt=5'))).ids, [1])
   assert.deepEqual(items(), [{ id: 0, n: 7 }])
 })
 
 test('a collection is created once and removed with its items, and its ids are not assigned again', async () => {
-  const { bulk, handler, exists, items, journal } = handlerWith()
+  const { bulk, remove, handler, exists, items, journal } = handlerWith()
   const creation: BulkCommand = { type: 'CreateCollection', collection: 'things' }
   assert.equal((await bulk(creation)).events.length, 1)
   assert.equal(exists(), true)
   assert.equal((await bulk(creation)).events.length, 0)
   await bulk(batch(numbers(3)))
-  const { events } = await bulk({ type: 'RemoveCollection', collection: 'things' })
-  assert.deepEqual(
-    [...events].map(({ type }) => type),
-    ['ItemDeleted', 'ItemDeleted', 'ItemDeleted', 'CollectionRemoved'],
-  )
-  assert.equal(events.at(-1)?.type, 'CollectionRemoved')
+  const { deleted, isRemoved, ids } = await remove({ type: 'RemoveCollection', collection: 'things' })
+  assert.deepEqual([deleted, isRemoved, ids], [3, true, [0, 1, 2]])
+  assert.equal((await recordAt(journal, 8)).events.at(-1)?.type, 'CollectionRemoved')
   assert.equal(journal.head, 8)
   assert.equal(exists(), false)
   await handler.handle({ type: 'CreateItem', collection: 'things', item: {} }, ORIGIN)
@@ -227,8 +219,8 @@ test('a collection is created once and removed with its items, and its ids are n
 })
 
 test('deleting a missing collection fails', async () => {
-  const { bulk } = handlerWith()
-  assert.equal((await refusalOf(bulk(deletion('n=1')))).code, 'NotFound')
-  assert.equal((await refusalOf(bulk({ type: 'RemoveCollection', collection: 'things' }))).code, 'NotFound')
+  const { bulk, remove } = handlerWith()
+  assert.equal((await refusalOf(remove(deletion('n=1')))).code, 'NotFound')
+  assert.equal((await refusalOf(remove({ type: 'RemoveCollection', collection: 'things' }))).code, 'NotFound')
   assert.equal((await refusalOf(bulk({ type: 'CreateCollection', collection: '\ud800' }))).code, 'Unprocessable')
 })

@@ -96,6 +96,7 @@ function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, no
     journal,
     memory: UNLIMITED,
     elapsedMs: () => 0,
+    atomicItems: 10_000,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now,
@@ -331,6 +332,7 @@ test('a handler knows idempotency keys that were answered before it started', as
     journal,
     memory: UNLIMITED,
     elapsedMs: () => 0,
+    atomicItems: 10_000,
     durable: views.any,
     rules: RULES,
     now: () => NOW,
@@ -519,9 +521,11 @@ test('long decisions are made in several iterations of the event loop, in their 
 
 test('a dry run does not wait for writes that came after it', async () => {
   const { handle, handler, journal } = handlerOn(new HeldJournal())
-  const items = [{ item: { n: 1 } }]
-  const dryRun = handler.bulk({ type: 'CreateItems', collection: 'others', items, isLenient: false }, ORIGIN, true)
-  const later = handle(create(1))
+  const first = handle(create(1))
+  journal.flush()
+  await first
+  const dryRun = handler.restore({ type: 'collections', collections: new Map([['things', undefined]]) }, ORIGIN, true)
+  const later = handle(create(2))
   assert.equal((await dryRun).events.length, 2)
   await iteration()
   journal.flush()

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { BulkCommand } from '../../src/commands/command.ts'
+import type { BulkCommand, Deletion } from '../../src/commands/command.ts'
 import { checkKeys } from '../../src/commands/item-rules.ts'
 import { latestItems } from '../../src/commands/latest-items.ts'
 import type { Rules } from '../../src/commands/rules.ts'
@@ -35,20 +35,22 @@ test('a write of more changes than fit into memory is refused, and writes nothin
   const { handler, journal } = engine
   const { head } = journal
   const texts = Array.from({ length: 100 }, () => ({ text: 'x'.repeat(2000) }))
-  const refused: readonly BulkCommand[] = [
-    batchOf(texts),
-    batchOf(texts, true),
-    batchOf(Array(1000).fill({})),
-    { type: 'DeleteItems', collection: 'many', filters: '' },
-    { type: 'RemoveCollection', collection: 'many' },
+  const bulk = (command: BulkCommand) => () => handler.bulk(command, ORIGIN)
+  const remove = (deletion: Deletion) => () => handler.delete(deletion, ORIGIN, { isAtomic: true })
+  const refused: readonly (() => Promise<unknown>)[] = [
+    bulk(batchOf(texts)),
+    bulk(batchOf(texts, true)),
+    bulk(batchOf(Array(1000).fill({}))),
+    remove({ type: 'DeleteItems', collection: 'many', filters: '' }),
+    remove({ type: 'RemoveCollection', collection: 'many' }),
   ]
-  for (const command of refused) {
-    await assert.rejects(handler.bulk(command, ORIGIN), UNPROCESSABLE, JSON.stringify(command).slice(0, 80))
+  for (const [index, write] of refused.entries()) {
+    await assert.rejects(write(), UNPROCESSABLE, String(index))
     assert.equal(memory.held('writes'), 0)
   }
   assert.equal(journal.head, head)
   await handler.bulk(batchOf(texts.slice(0, 10)), ORIGIN)
-  await handler.bulk({ type: 'DeleteItems', collection: 'many', filters: 'id_lt=100' }, ORIGIN)
+  await handler.delete({ type: 'DeleteItems', collection: 'many', filters: 'id_lt=100' }, ORIGIN)
   assert.equal(memory.held('writes'), 0)
   await engine.close()
 })
@@ -76,14 +78,13 @@ test('a restore of more changes than fit into memory is refused with the way to 
 
 test('a retry of a write is refused if its events do not fit into memory', async () => {
   const { engine, memory } = await engineWithLittleMemory()
-  const command: BulkCommand = { type: 'DeleteItems', collection: 'many', filters: 'id_lt=300' }
+  const command: Deletion = { type: 'DeleteItems', collection: 'many', filters: 'id_lt=300' }
   const origin = { ...ORIGIN, key: 'k', request: 'digest' }
-  const first = await engine.handler.bulk(command, origin)
-  assert.equal(first.events.length, 300)
-  const { position, events } = await engine.handler.bulk(command, origin)
-  assert.deepEqual([position, events.length], [first.position, 300])
+  const first = await engine.handler.delete(command, origin)
+  assert.deepEqual([first.deleted, first.ids.length], [300, 300])
+  assert.deepEqual(await engine.handler.delete(command, origin), first)
   new Memory(memory, 'queries').hold(MEMORY_BYTES - 20_000)
-  await assert.rejects(engine.handler.bulk(command, origin), { code: 'Unavailable' })
+  await assert.rejects(engine.handler.delete(command, origin), { code: 'Unavailable' })
   assert.equal(memory.held('writes'), 0)
   await engine.close()
 })

@@ -27,7 +27,7 @@ const answerOf = ({ status, text }: Reply) => [status, JSON.parse(text)]
 test('DELETE with filters deletes the selected items in one write', async () => {
   const path = await copied('filtered')
   const reply = await send(url, 'DELETE', `${path}?kind=odd&n_gt=2`)
-  assert.deepEqual(answerOf(reply), [200, { deleted: 4, dryRun: false, ids: [3, 5, 7, 9] }])
+  assert.deepEqual(answerOf(reply), [200, { deleted: 4, dryRun: false, writes: 1, ids: [3, 5, 7, 9] }])
   assert.deepEqual(await idsAt(path), [0, 1, 2, 4, 6, 8])
   const events = (await send(url, 'GET', '/events?order=desc&limit=4')).json<{ type: string; requestId: string }[]>()
   assert.deepEqual(
@@ -35,14 +35,17 @@ test('DELETE with filters deletes the selected items in one write', async () => 
     ['ItemDeleted', 'ItemDeleted', 'ItemDeleted', 'ItemDeleted'],
   )
   assert.equal(new Set(events.map(({ requestId }) => requestId)).size, 1)
-  assert.deepEqual(answerOf(await send(url, 'DELETE', `${path}?n=99`)), [200, { deleted: 0, dryRun: false, ids: [] }])
+  assert.deepEqual(answerOf(await send(url, 'DELETE', `${path}?n=99`)), [
+    200,
+    { deleted: 0, dryRun: false, writes: 0, ids: [] },
+  ])
 })
 
 test('dryRun reports what would be deleted, and deletes nothing', async () => {
   const path = await copied('dry')
   const { headers } = await send(url, 'HEAD', path)
   const reply = await send(url, 'DELETE', `${path}?dryRun=true&kind=even&n_lte=4`)
-  assert.deepEqual(answerOf(reply), [200, { deleted: 3, dryRun: true, ids: [0, 2, 4] }])
+  assert.deepEqual(answerOf(reply), [200, { deleted: 3, dryRun: true, writes: 0, ids: [0, 2, 4] }])
   assert.equal(reply.headers['journal-position'], headers['journal-position'])
   const whole = await send(url, 'DELETE', `${path}?all=true&dryRun=true`)
   assert.equal(JSON.parse(whole.text).deleted, 10)
@@ -220,7 +223,7 @@ test('filters of the event time may be relative to now, other fields may not', a
   }
   assert.equal((await send(own.url, 'DELETE', '/api/others?at_lt=now-1y')).status, 400)
   const { text } = await send(own.url, 'DELETE', '/api/readings?at_lt=now-30d')
-  assert.deepEqual(JSON.parse(text), { deleted: 2, dryRun: false, ids: [2, 3] })
+  assert.deepEqual(JSON.parse(text), { deleted: 2, dryRun: false, writes: 1, ids: [2, 3] })
 })
 
 test('a retry with its Idempotency-Key gets the first response, and deletes nothing more', async () => {

@@ -235,10 +235,15 @@ test('a DELETE with brackets deletes exactly the items that it names', async (t)
     assert.equal(status, 400, search)
     assert.match(text, /is a list without values/)
   }
-  assert.deepEqual((await remove('?id[a]=1')).json(), { deleted: 0, dryRun: false, ids: [] })
-  assert.deepEqual((await remove('?id[]=1&id[]=3&dryRun[]=true')).json(), { deleted: 2, dryRun: true, ids: [1, 3] })
+  assert.deepEqual((await remove('?id[a]=1')).json(), { deleted: 0, dryRun: false, writes: 0, ids: [] })
+  assert.deepEqual((await remove('?id[]=1&id[]=3&dryRun[]=true')).json(), {
+    deleted: 2,
+    dryRun: true,
+    writes: 0,
+    ids: [1, 3],
+  })
   assert.deepEqual(await idsOf(server, ''), [1, 2, 3])
-  assert.deepEqual((await remove('?id[]=1&id%5B1%5D=3')).json(), { deleted: 2, dryRun: false, ids: [1, 3] })
+  assert.deepEqual((await remove('?id[]=1&id%5B1%5D=3')).json(), { deleted: 2, dryRun: false, writes: 1, ids: [1, 3] })
   assert.deepEqual(await idsOf(server, ''), [2])
   assert.equal((await remove('/2?_dependent[]=comments')).status, 204)
   assert.equal((await ask(server, '/api/comments')).text, '[{"id":1,"thingId":1}]')

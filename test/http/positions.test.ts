@@ -220,6 +220,7 @@ function served(turns = new Turns()) {
   write()
   const handler = {
     bulk: () => Promise.reject(new Error('nothing is written')),
+    delete: () => Promise.reject(new Error('nothing is deleted')),
     restore: () => Promise.reject(new Error('nothing is restored')),
     handle: () => Promise.reject(new Error('nothing is written here')),
   }

@@ -235,7 +235,7 @@ export class Model {
       if (!collection.exists) throw notFound()
       const ids = this.items(name).map(({ id }) => id)
       this.#removed(name, by(request))
-      const text = JSON.stringify({ deleted: ids.length, dryRun: false, ids: ids.slice(0, 1000) })
+      const text = JSON.stringify({ deleted: ids.length, dryRun: false, writes: 1, removed: true, ids })
       return { status: 200, position: this.head, text }
     })
   }

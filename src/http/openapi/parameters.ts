@@ -74,7 +74,7 @@ export const parameters = {
   ),
   'Idempotency-Key': sent(
     'Idempotency-Key',
-    'Any text. The same key and request within 24 hours gets the first response again, and writes nothing.',
+    'Any text that does not end with `:part`. The same key and request within 24 hours gets the first response again, and writes nothing; a deletion in several writes that was interrupted continues.',
     { ...someText, maxLength: KEY_BYTES },
   ),
   'Wait-For-Position': sent(
@@ -83,6 +83,7 @@ export const parameters = {
     position,
   ),
   Prefer: prefer('return=representation'),
+  PreferOnDelete: prefer('atomic'),
   PreferOnPut: prefer('return=representation', 'only-if-newer'),
   PreferOnPost: prefer('return=representation', 'handling=lenient'),
   'Last-Event-ID': sent('Last-Event-ID', 'As `text/event-stream`: resume after this position.'),

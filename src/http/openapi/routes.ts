@@ -152,9 +152,11 @@ export const COLLECTION = {
     unless: 'isJsonServer',
     summary: 'Delete the matching items, or the collection',
     description:
-      'With filters the matching items, in one write. With `all=true` instead, all items and the collection itself; that needs the role `admin`. Without either, with a body, with an empty text to look for, or with a slash at the end of the path: 400.',
-    parameters: ['filters', 'q', 'all', 'dryRun', 'Idempotency-Key'],
-    responses: { 200: { text: 'Deleted.', headers: ['Recollect-Hint'], body: json('Deleted') } },
+      'With filters the matching items: more than `Limits.AtomicItems` in several writes, unless `Prefer: atomic` asks for one. With `all=true` instead, all items and the collection itself; that needs the role `admin`. Without either, with a body, with an empty text to look for, or with a slash at the end of the path: 400.',
+    parameters: ['filters', 'q', 'all', 'dryRun', 'Idempotency-Key', 'PreferOnDelete'],
+    responses: {
+      200: { text: 'Deleted.', headers: ['Preference-Applied', 'Recollect-Hint'], body: json('Deleted') },
+    },
     problems: [400, 404, 414, 422, 503, 504, 507],
   },
 } as const satisfies Route
@@ -194,10 +196,19 @@ export const COLLECTION_ITEM = {
   },
   DELETE: {
     summary: 'Delete an item',
-    parameters: ['_dependent', ...CONDITIONS],
+    parameters: ['_dependent', ...CONDITIONS, 'PreferOnDelete'],
     responses: {
-      200: { text: 'The item as it was.', body: json(ITEM), when: 'isJsonServer' },
-      204: { text: 'Deleted. Its `id` is never assigned again.', unless: 'isJsonServer' },
+      200: {
+        text: 'The item as it was.',
+        headers: ['Preference-Applied'],
+        body: json(ITEM),
+        when: 'isJsonServer',
+      },
+      204: {
+        text: 'Deleted. Its `id` is never assigned again.',
+        headers: ['Preference-Applied'],
+        unless: 'isJsonServer',
+      },
     },
     problems: [400, 404, 412, 414, 422, 503, 504, 507],
   },
@@ -280,7 +291,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       unless: 'isJsonServer',
       summary: 'Delete the matching items, the collection, or a single object',
       description: `${COLLECTION.DELETE.description} A single object has no filters.`,
-      parameters: ['filters', 'q', 'all', 'dryRun', ...CONDITIONS],
+      parameters: ['filters', 'q', 'all', 'dryRun', ...CONDITIONS, 'PreferOnDelete'],
       responses: { ...OBJECT.DELETE.responses, ...COLLECTION.DELETE.responses },
       problems: OBJECT.DELETE.problems,
     },

@@ -87,11 +87,19 @@ export const schemas: Schemas = {
     replaced: count,
     deleted: count,
   }),
-  Deleted: object({
-    deleted: described(count, 'Also for a dry run.'),
-    dryRun: flag,
-    ids: list(idSchema, 'The first 1000.'),
-  }),
+  Deleted: object(
+    {
+      deleted: described(count, 'Also for a dry run.'),
+      dryRun: flag,
+      writes: described(count, 'Number of writes; 0 if nothing was written.'),
+      removed: described(
+        flag,
+        'With `all=true`: whether the collection is removed. It stays if others added items between several writes.',
+      ),
+      ids: list(idSchema, 'The first 1000, of several writes those of the first.'),
+    },
+    ['deleted', 'dryRun', 'writes', 'ids'],
+  ),
   MergePatch: {
     ...anyObject,
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
@@ -213,6 +221,8 @@ export const schemas: Schemas = {
         object({ pointer: { ...anyText, format: 'json-pointer' }, message: anyText }),
         'The errors in the body; always with 422.',
       ),
+      deleted: described(count, 'Items that the earlier writes of a deletion in several writes have deleted.'),
+      writes: described(count, 'The number of these writes.'),
       error: oneOf([...OAUTH_ERRORS], 'Of `/token`: the error code of OAuth 2.'),
       firstUnreadable: described({ type: 'integer' }, 'The position where the journal is damaged.'),
       nextReadable: described({ type: 'integer' }, 'The next position that can be read.'),
