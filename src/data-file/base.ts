@@ -275,7 +275,7 @@ async function foldedFrom(
   ranges: FileVersion['edits'],
 ): Promise<Snapshot> {
   const past = Views.temporary(directory)
-  await past.build(eventsIn(journal, ranges), 'fail')
+  await past.build(eventsIn(journal, ranges), 'request')
   return past.snapshot()
 }
 

@@ -64,8 +64,10 @@ export abstract class Engine {
   }
 
   /** Progress of building the store; undefined when it is complete. Until then only the journal can be read. */
-  building(): { readonly position: Position; readonly of: Position } | undefined {
-    return this.isStarted ? undefined : { position: this.views.applied, of: this.journal.head }
+  building(): { readonly position: Position; readonly of: Position; readonly secondsLeft?: number } | undefined {
+    if (this.isStarted) return undefined
+    const { secondsLeft } = this.health().store ?? {}
+    return { position: this.views.applied, of: this.journal.head, ...(secondsLeft !== undefined && { secondsLeft }) }
   }
 
   /** The current time of the served state. */

@@ -20,7 +20,7 @@ import { bytesOfParameters, scanTimeout } from '../query/parameter.ts'
 import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
-import { LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
+import { Estimate, LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
 import type { Memory, MemoryBudget } from '../runtime/memory.ts'
 import { Turns } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -108,6 +108,8 @@ export interface StoreStatus {
   /** Position of its last event. */
   readonly position: Position
   readonly bytes: number
+  /** About how long it takes until it is current. */
+  readonly secondsLeft?: number
   readonly detail?: string
 }
 
@@ -140,6 +142,8 @@ export class DurableProjections extends Projections {
   /** The store's checkpoint when it was opened. */
   readonly #openedAt: Checkpoint | undefined
   readonly #logProgress: ProgressLog
+  readonly #estimate: Estimate
+  #secondsLeft: number | undefined
   readonly #log: LimitedLog
   #queries: Queries | undefined
   #check: JournalCheck | undefined
@@ -157,6 +161,7 @@ export class DurableProjections extends Projections {
     this.#checkpoint = new StoredCheckpoint(opened.store)
     this.#openedAt = opened.checkpoint
     this.#logProgress = progressLog(dependencies.log, dependencies.elapsedMs)
+    this.#estimate = new Estimate(dependencies.elapsedMs)
     this.#log = new LimitedLog(dependencies.log, dependencies.elapsedMs)
     const { store } = opened
     const makeRoom = store.full
@@ -182,7 +187,9 @@ export class DurableProjections extends Projections {
     const position = this.views.applied
     const bytes = this.#opened.directory.bytes
     if (this.views.isFull) return { state: 'full', position, bytes, detail: 'The disk is full.' }
-    return { state: this.#isBuilt ? 'current' : 'building', position, bytes }
+    if (this.#isBuilt) return { state: 'current', position, bytes }
+    const secondsLeft = this.#secondsLeft
+    return { state: 'building', position, bytes, ...(secondsLeft !== undefined && { secondsLeft }) }
   }
 
   /** Created on first use; builds the configured indexes. */
@@ -244,9 +251,12 @@ export class DurableProjections extends Projections {
    */
   async catchUp(journal: CheckpointedJournal, idField: string): Promise<void> {
     await this.#checkJournal(journal)
-    await this.views.build(journal.read(this.views.position + 1), 'wait', () => {
+    await this.views.build(journal.read(this.views.position + 1), 'start', () => {
       if (this.#isClosed) throw new Ended()
-      this.#logProgress({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
+      const { applied: position } = this.views
+      const of = journal.head
+      this.#secondsLeft = this.#estimate.secondsLeft(position, of)
+      this.#logProgress({ position, of }, 'the store is being built from the journal')
     })
     const checkpoint = journal.checkpoint()
     if (checkpoint && checkpoint.next.position !== this.#openedAt?.next.position) this.#saveCheckpoint(checkpoint)

@@ -209,14 +209,17 @@ export function apiSteps(options: ApiStepsOptions): readonly Step[] {
 }
 
 /** Progress of building the store from the journal; undefined when it is complete. */
-export type BuildProgress = { readonly position: Position; readonly of: Position } | undefined
+export type BuildProgress =
+  | { readonly position: Position; readonly of: Position; readonly secondsLeft?: number }
+  | undefined
 
 /** Refuses what needs the complete store while it is being built. */
 export function checkBuilt(progress: BuildProgress): void {
   if (!progress) return
-  const { position, of } = progress
-  const most = Math.max(position, of)
-  throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${most} events.`)
+  const { position, of, secondsLeft } = progress
+  const left = secondsLeft === undefined ? '' : `, and is complete in about ${secondsLeft} seconds`
+  const why = `The store is being built from the journal; it has ${position} of ${Math.max(position, of)} events${left}.`
+  throw new Refusal('Unavailable', why)
 }
 
 /** Every event wakes each waiting request, so their number is limited. */

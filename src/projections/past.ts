@@ -267,7 +267,7 @@ export class Past {
         yield recorded
       }
     }
-    await views.build(writes(), 'fail')
+    await views.build(writes(), 'request')
     return { snapshot: new PresentSnapshot(views.any(name) as Collection, []), bytes }
   }
 

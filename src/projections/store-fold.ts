@@ -36,10 +36,10 @@ interface StoreFoldOptions {
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 
 /**
- * Processor time that a transaction may take, in µs, while requests wait. Larger ones would be cheaper: events that follow
+ * Processor time that a transaction may take, in µs, while requests wait. Larger ones are cheaper: events that follow
  * each other change the same pages and nodes, and readers need versions of what a write changes in several of them.
  */
-const MOST_MICROSECONDS = 10_000
+export const SHORT_MICROSECONDS = 10_000
 /** The approximate cost of storing an item, and what each index of its collection adds. */
 const MICROSECONDS = {
   created: { item: 5, index: 9 },
@@ -90,14 +90,18 @@ export class StoreFold {
   }
 
   /**
-   * Stores writes, one transaction per step; they become visible with `show`. Skips what the store already has, so that
-   * it can be repeated after a failure. `isRead`: there are readers.
+   * Stores writes, one transaction per step, of at most so many microseconds each; they become visible with `show`.
+   * Skips what the store already has, so that it can be repeated after a failure.
    */
-  *store(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
-    // Between two transactions readers see the state before the batch.
-    if (isRead && this.#takesSeveral(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
+  *store(batch: readonly Recorded[], most: number): Generator<undefined, void> {
     const steps = this.#steps(batch)
-    while (!this.#transaction(steps)) yield
+    while (!this.#transaction(steps, most)) yield
+  }
+
+  /** As `store`, with readers: between two transactions they see the state before the batch. */
+  *storeRead(batch: readonly Recorded[]): Generator<undefined, void> {
+    if (this.#takesSeveral(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
+    yield* this.store(batch, SHORT_MICROSECONDS)
   }
 
   /** Makes all stored writes visible. */
@@ -111,14 +115,14 @@ export class StoreFold {
   }
 
   /** Returns whether it was the last transaction. */
-  #transaction(steps: Generator<number, void>): boolean {
+  #transaction(steps: Generator<number, void>, most: number): boolean {
     const { store, save, indexes } = this.#options
     let isDone = false
     let state = this.#state
     try {
       store.transaction(() => {
         // The bound is that of `#takesSeveral`: only several transactions are pinned.
-        for (let microseconds = 0; microseconds <= MOST_MICROSECONDS && !isDone; ) {
+        for (let microseconds = 0; microseconds <= most && !isDone; ) {
           const step = steps.next()
           isDone = step.done === true
           microseconds += step.value ?? 0
@@ -193,7 +197,7 @@ export class StoreFold {
         // The size of a reordering is unknown.
         if (event.type === 'CollectionOrdered') return true
         microseconds += this.#microsecondsOf(event, this.#writers.get(this.#numbers.get(event.collection) ?? 0))
-        if (microseconds > MOST_MICROSECONDS) return true
+        if (microseconds > SHORT_MICROSECONDS) return true
       }
     }
     return false

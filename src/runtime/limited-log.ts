@@ -85,14 +85,39 @@ function takeUnlogged(kind: Kind): { readonly unlogged?: number } {
 const FIRST_MS = 1000
 const INTERVAL_MS = 5000
 
-export type ProgressLog = (facts: Readonly<Record<string, number>>, message: string) => void
+export type ProgressLog = (facts: Readonly<Record<string, number>> & { readonly of: number }, message: string) => void
 
-/** Logs the progress of long work every few seconds. */
+/** Logs the progress of long work every few seconds: the first fact of `of`, and about how long the rest takes. */
 export function progressLog(log: Pick<Logger, 'info'>, elapsedMs: () => number = () => performance.now()): ProgressLog {
   let dueMs = elapsedMs() + FIRST_MS
+  let estimate = new Estimate(elapsedMs)
+  let known = ''
   return (facts, message) => {
+    if (message !== known) estimate = new Estimate(elapsedMs)
+    known = message
+    const [done = 0] = Object.values(facts)
+    const secondsLeft = estimate.secondsLeft(done, facts.of)
     if (elapsedMs() < dueMs) return
     dueMs = elapsedMs() + INTERVAL_MS
-    log.info(facts, message)
+    log.info({ ...facts, ...(secondsLeft !== undefined && { secondsLeft }) }, message)
+  }
+}
+
+/** Estimates how long work takes from its rate since it began. */
+export class Estimate {
+  readonly #elapsedMs: () => number
+  #began: { readonly done: number; readonly ms: number } | undefined
+
+  constructor(elapsedMs: () => number) {
+    this.#elapsedMs = elapsedMs
+  }
+
+  /** Undefined until there is a rate. */
+  secondsLeft(done: number, of: number): number | undefined {
+    const ms = this.#elapsedMs()
+    this.#began ??= { done, ms }
+    const advanced = done - this.#began.done
+    if (advanced <= 0) return undefined
+    return Math.ceil(((of - done) * (ms - this.#began.ms)) / advanced / 1000)
   }
 }

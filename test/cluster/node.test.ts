@@ -221,7 +221,7 @@ test('an edit that was merged before a crash is not merged again by a node with 
   }
 
   const { projections, dataFile } = prepared(disk.files())
-  await projections.views.build(journal.read(1), 'fail')
+  await projections.views.build(journal.read(1), 'request')
   await dataFile.open({
     journal,
     past: { names: () => assert.fail('nothing is asked of the past'), collection: () => assert.fail() },

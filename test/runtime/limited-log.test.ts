@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pino } from 'pino'
-import { LimitedLog, TEN_IN_TEN_SECONDS } from '../../src/runtime/limited-log.ts'
+import { Estimate, LimitedLog, TEN_IN_TEN_SECONDS } from '../../src/runtime/limited-log.ts'
 import { SimulatedClock } from '../support/clock.ts'
 
 function limited() {
@@ -56,4 +56,16 @@ test('the end of a trouble is logged once, if the trouble was, and when new trou
     { level: 30, path: '/a', unlogged: 2, msg: 'the disk has room again' },
     { level: 50, msg: 'the disk is full' },
   ])
+})
+
+test('the rest of work is estimated from its rate since it began', () => {
+  let ms = 5000
+  const estimate = new Estimate(() => ms)
+  assert.equal(estimate.secondsLeft(100, 1000), undefined)
+  ms += 2000
+  assert.equal(estimate.secondsLeft(100, 1000), undefined)
+  ms += 1000
+  assert.equal(estimate.secondsLeft(400, 1000), 6)
+  ms += 3000
+  assert.equal(estimate.secondsLeft(1000, 1000), 0)
 })

@@ -580,4 +580,7 @@ test('a start without a store logs how much of the journal it has read', async (
     [...new Set(segments)].sort((a, b) => a - b),
   )
   for (const { of } of told) assert.ok(Number(of) > 5)
+  // A segment takes as long as the clock advances meanwhile.
+  for (const { secondsLeft, segments: read, of } of told.slice(1))
+    assert.ok((secondsLeft as number) >= (of as number) - (read as number), JSON.stringify(told))
 })
