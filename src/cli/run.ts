@@ -80,8 +80,8 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
 }
 
 /** The result of a verification for people. */
-function verifyText({ ok, id, head, segments, dataFile, unfinishedBytes, problems }: VerifyResult): string {
-  const lines = [...problems]
+function verifyText({ ok, id, head, segments, dataFile, unfinishedBytes, problems, advice }: VerifyResult): string {
+  const lines = [...problems, ...(advice === undefined ? [] : [advice])]
   if (ok) {
     const plural = segments === 1 ? '' : 's'
     lines.push(

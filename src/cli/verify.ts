@@ -25,6 +25,8 @@ export interface VerifyResult {
   /** The state of the data file relative to the journal. */
   readonly dataFile?: 'current' | 'behind' | 'edited' | 'invalid' | 'missing' | 'different' | 'ahead'
   readonly problems: readonly string[]
+  /** How to repair them. */
+  readonly advice?: string
 }
 
 interface VerifyOptions {
@@ -66,7 +68,8 @@ async function verifyOnce(
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
     const problems = error instanceof JournalDamage ? await damageIn(files, journal) : []
-    return { ok: false, journal, problems: problems.length > 0 ? problems : [error.message] }
+    if (problems.length === 0) return { ok: false, journal, problems: [error.message] }
+    return { ok: false, journal, problems, advice: REPAIR_ADVICE }
   }
   const { id, segments, next, torn } = folded.walked
   if (id === undefined) return { ok: false, journal, problems: [`There is no journal in ${journal}.`] }
@@ -88,11 +91,10 @@ async function verifyOnce(
   }
 }
 
-/** All damage, and what to do about it. */
+/** All damage. */
 async function damageIn(files: Files, journal: string): Promise<readonly string[]> {
   const problems: string[] = []
   await walk(files, journal, undefined, { damaged: (damage) => problems.push(`${damageText(damage)}.`) })
-  if (problems.length > 0) problems.push(REPAIR_ADVICE)
   return problems
 }
 

@@ -13,7 +13,7 @@ import { type Journal, positioned, type Recorded, recordAt } from '../events/jou
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Past } from '../projections/past.ts'
-import { type Snapshot, Views } from '../projections/views.ts'
+import { FOR_A_REQUEST, type Snapshot, Views } from '../projections/views.ts'
 import type { Turn } from '../runtime/turns.ts'
 import {
   type ChangedItem,
@@ -275,7 +275,7 @@ async function foldedFrom(
   ranges: FileVersion['edits'],
 ): Promise<Snapshot> {
   const past = Views.temporary(directory)
-  await past.build(eventsIn(journal, ranges), 'request')
+  await past.build(eventsIn(journal, ranges), FOR_A_REQUEST)
   return past.snapshot()
 }
 

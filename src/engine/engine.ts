@@ -10,7 +10,7 @@ import type { Views } from '../projections/views.ts'
 import type { Queries } from '../query/queries.ts'
 import type { JournalDamageStatus } from './journal-check.ts'
 import type { Metric } from './metric.ts'
-import type { EventBus, Projections, StoreStatus } from './projections.ts'
+import type { EventBus, Projections, ReadState, StoreStatus } from './projections.ts'
 import type { TokenStorage } from './token-storage.ts'
 
 /** The state of journal and projections for `/health`. An engine may add parts of its own. */
@@ -50,6 +50,16 @@ export abstract class Engine {
   #isStarted = false
   #isClosing = false
   #starting: Promise<void> = Promise.resolve()
+
+  /** The state of a former store, which is read while this one is being built; undefined if there is none. */
+  get former(): ReadState | undefined {
+    return undefined
+  }
+
+  /** The state that reads see. */
+  get readable(): ReadState {
+    return this.former ?? this
+  }
 
   get views(): Views {
     return this.projections.views

@@ -27,7 +27,7 @@ import type { EngineDependencies } from './dependencies.ts'
 import { Engine, type EngineHealth } from './engine.ts'
 import type { JournalCheck } from './journal-check.ts'
 import { counter, histogram, type Metric, metric } from './metric.ts'
-import { DurableProjections } from './projections.ts'
+import { DurableProjections, type ReadState } from './projections.ts'
 import { rulesOf } from './rules.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
 
@@ -57,6 +57,7 @@ export class FileEngine extends Engine {
   readonly metrics: readonly Metric[]
   readonly #parts: FileEngineParts
   readonly #check: JournalCheck
+  readonly #former: ReadState | undefined
 
   private constructor(parts: FileEngineParts) {
     super()
@@ -68,6 +69,7 @@ export class FileEngine extends Engine {
     this.handler = projections.createHandler(journal, rules, dependencies.now)
     projections.follow(journal, { handler: this.handler, dataFile })
     this.past = projections.past(journal, dependencies.memory)
+    this.#former = projections.former(journal)
     this.schemas = schemas
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
     this.#check = projections.check(journal)
@@ -99,6 +101,10 @@ export class FileEngine extends Engine {
       await opened.close().catch(() => {})
       throw error
     }
+  }
+
+  override get former(): ReadState | undefined {
+    return this.isStarted ? undefined : this.#former
   }
 
   get queries(): Queries {
@@ -145,6 +151,7 @@ export class FileEngine extends Engine {
   }
 
   protected untilServable(): Promise<void> {
+    if (this.#former) return Promise.resolve()
     return new Promise((resolve) => void this.#parts.dependencies.schedule(resolve, PATIENCE_MS))
   }
 

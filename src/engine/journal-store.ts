@@ -2,7 +2,7 @@ import { type Checkpoint, checkpointMismatch, differenceFrom } from '../events/c
 import { walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { StoredCheckpoint } from '../projections/store-fold.ts'
-import { JournalMismatch } from '../runtime/errors.ts'
+import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { Schedule } from '../runtime/turns.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'
@@ -17,6 +17,8 @@ export interface JournalStore {
   readonly store: Store
   /** Where reading the journal begins; undefined: at its beginning. */
   readonly checkpoint: Checkpoint | undefined
+  /** A store with damaged rows, which is read while this one is built. */
+  readonly former: Store | undefined
 }
 
 /**
@@ -58,10 +60,31 @@ export async function openJournalStore(
     store = await openStore(directory, log)
   }
   store.damaged = (error) => {
-    directory.doubt(`it is damaged: ${error.message}`)
+    directory.noteDamage(error)
     failed(error)
   }
-  return { directory, store, checkpoint }
+  if (checkpoint) return { directory, store, checkpoint, former: undefined }
+  return { directory, store, ...(await openFormer(directory, settings, files)) }
+}
+
+/** Opens the former store if it fits the journal. Without it the whole journal is read before the first response. */
+async function openFormer(
+  directory: StoreDirectory,
+  settings: Settings,
+  files: EngineDependencies['files'],
+): Promise<Pick<JournalStore, 'checkpoint' | 'former'>> {
+  const none = { checkpoint: undefined, former: undefined }
+  const former = directory.openFormer()
+  if (!former) return none
+  try {
+    const checkpoint = new StoredCheckpoint(former).load()
+    if (checkpoint && (await checkpointMismatch(files, settings.journal, checkpoint)) === undefined)
+      return { checkpoint, former }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+  }
+  await directory.closeFormer(former)
+  return none
 }
 
 /** Delay before retrying to open the store while the disk is full. */

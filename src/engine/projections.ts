@@ -19,7 +19,7 @@ import { Views } from '../projections/views.ts'
 import { bytesOfParameters, scanTimeout } from '../query/parameter.ts'
 import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
-import { Ended, JournalMismatch } from '../runtime/errors.ts'
+import { Ended, JournalMismatch, Refusal } from '../runtime/errors.ts'
 import { Estimate, LimitedLog, type ProgressLog, progressLog } from '../runtime/limited-log.ts'
 import type { Memory, MemoryBudget } from '../runtime/memory.ts'
 import { Turns } from '../runtime/turns.ts'
@@ -29,6 +29,13 @@ import type { EngineDependencies } from './dependencies.ts'
 import { JournalCheck } from './journal-check.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
 import { keyFieldsOf, timesOf } from './rules.ts'
+
+/** State that can be read. */
+export interface ReadState {
+  readonly views: Views
+  readonly past: Past
+  readonly queries: Queries
+}
 
 /** The projections of a journal: those with rows in the store see a write first, then those of the bus. */
 export class Projections {
@@ -120,6 +127,8 @@ const ROW_BYTES = 1024
 const EVENTS_AT_ONCE = 256
 const BYTES_AT_ONCE = 1024 * 1024
 
+/** Requests that still read the former store have so long. */
+const FORMER_MS = 60_000
 const NO_ROOM = 'the disk has no room for the store'
 
 /**
@@ -167,6 +176,7 @@ export class DurableProjections extends Projections {
     const makeRoom = store.full
     store.full = () => {
       makeRoom()
+      void this.#closeFormer()
       this.#noteRoom(false)
     }
     this.views.saveWith(({ visible }) => {
@@ -199,6 +209,23 @@ export class DurableProjections extends Projections {
     const turns = new Turns({ memory: dependencies.memory })
     this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections, turns })
     return this.#queries
+  }
+
+  /** The state of the store with damaged rows; undefined if there is none, or it cannot be read at all. */
+  former(journal: Journal): ReadState | undefined {
+    const { settings, dependencies } = this.#options
+    const { former } = this.#opened
+    if (!former) return undefined
+    const { memory } = dependencies
+    try {
+      const views = new Views(former, { times: timesOf(settings.collections), isReadOnly: true })
+      const turns = new Turns({ memory })
+      const queries = new Queries({ views, bytes: settings.limits.indexBytes, turns, isReadOnly: true })
+      return { views, queries, past: new Projections(views).past(journal, memory) }
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      return undefined
+    }
   }
 
   get hasRoom(): boolean {
@@ -251,16 +278,22 @@ export class DurableProjections extends Projections {
    */
   async catchUp(journal: CheckpointedJournal, idField: string): Promise<void> {
     await this.#checkJournal(journal)
-    await this.views.build(journal.read(this.views.position + 1), 'start', () => {
-      if (this.#isClosed) throw new Ended()
-      const { applied: position } = this.views
-      const of = journal.head
-      this.#secondsLeft = this.#estimate.secondsLeft(position, of)
-      this.#logProgress({ position, of }, 'the store is being built from the journal')
+    await this.views.build(journal.read(this.views.position + 1), {
+      waits: true,
+      isAlone: !this.#opened.former,
+      built: () => {
+        if (this.#isClosed) throw new Ended()
+        const { applied: position } = this.views
+        const of = journal.head
+        this.#secondsLeft = this.#estimate.secondsLeft(position, of)
+        this.#logProgress({ position, of }, 'the store is being built from the journal')
+      },
     })
     const checkpoint = journal.checkpoint()
-    if (checkpoint && checkpoint.next.position !== this.#openedAt?.next.position) this.#saveCheckpoint(checkpoint)
+    const isSaved = !this.#opened.former && checkpoint?.next.position === this.#openedAt?.next.position
+    if (checkpoint && !isSaved) this.#saveCheckpoint(checkpoint)
     this.#isBuilt = true
+    this.#options.dependencies.schedule(() => void this.#closeFormer(), FORMER_MS)
     checkIdField(this.views, idField)
     if (this.views.hasNaturalKeys) return
     this.#options.dependencies.log.info('the natural keys that the settings want are being built')
@@ -293,8 +326,14 @@ export class DurableProjections extends Projections {
   async close(): Promise<void> {
     this.end()
     await this.#maintenance.close()
+    await this.#closeFormer()
     const { directory, store } = this.#opened
     await directory.close(store)
+  }
+
+  async #closeFormer(): Promise<void> {
+    const { directory, former } = this.#opened
+    if (former) await directory.closeFormer(former)
   }
 
   /** Without space, the next write saves the checkpoint, or the next start reads from an earlier one. */

@@ -195,15 +195,19 @@ interface ApiStepsOptions {
   /** How long a request waits for a position at most. */
   readonly waitSeconds: number
   readonly building: () => BuildProgress
+  /** Whether a former store is read until this one is built. */
+  readonly isFormerRead: () => boolean
   readonly simulation: SimulationSettings
   readonly isJsonServer: boolean
 }
 
 /** The steps of the resources below `/api`, before their routes. */
 export function apiSteps(options: ApiStepsOptions): readonly Step[] {
-  const { building, simulation, isJsonServer } = options
+  const { building, isFormerRead, simulation, isJsonServer } = options
   const isSimulating = simulation.delay.enabled || simulation.error.enabled
-  const requireBuilt: Step = () => checkBuilt(building())
+  const requireBuilt: Step = ({ method }) => {
+    if (!(isSafe(method) && isFormerRead())) checkBuilt(building())
+  }
   const delays = [...(isSimulating ? [simulate(simulation)] : []), ...(isJsonServer ? [delayAsAsked()] : [])]
   return [waitForPosition(options), requireBuilt, ...delays]
 }

@@ -12,7 +12,7 @@ import { Abandoned, type Asker, Semaphore, type Turn, Turns } from '../runtime/t
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
 import { PastSnapshot } from './past-snapshot.ts'
-import { Views } from './views.ts'
+import { FOR_A_REQUEST, Views } from './views.ts'
 
 /** Highest total size on disk of cached folded states. */
 const CACHED_BYTES = 512 * 1024 * 1024
@@ -267,7 +267,7 @@ export class Past {
         yield recorded
       }
     }
-    await views.build(writes(), 'request')
+    await views.build(writes(), FOR_A_REQUEST)
     return { snapshot: new PresentSnapshot(views.any(name) as Collection, []), bytes }
   }
 

@@ -29,7 +29,21 @@ export interface ViewsOptions {
   readonly keyFields?: KeyFields
   /** The field of the event time, by collection. */
   readonly times?: ReadonlyMap<string, Path>
+  /** Nothing is written, not even to tidy up. */
+  readonly isReadOnly?: boolean
 }
+
+interface BuildOptions {
+  /** On a full disk it waits; otherwise it fails. */
+  readonly waits: boolean
+  /** No requests are served that long transactions would delay. */
+  readonly isAlone: boolean
+  /** Called after each batch. */
+  readonly built?: () => void
+}
+
+/** Beside requests, for one of them. */
+export const FOR_A_REQUEST: BuildOptions = { waits: false, isAlone: false }
 
 /**
  * The collections as GET reads them: the fold of every durable event, in the store.
@@ -62,7 +76,10 @@ export class Views implements Projection {
   readonly #space = new SpaceRetry()
   readonly #removal: TableRemoval
 
-  constructor(store: Store, { wants, keyFields = new Map(), times = new Map() }: ViewsOptions = {}) {
+  constructor(
+    store: Store,
+    { wants, keyFields = new Map(), times = new Map(), isReadOnly = false }: ViewsOptions = {},
+  ) {
     this.store = store
     this.times = times
     this.#naturalKeys = new NaturalKeys(store, keyFields)
@@ -84,7 +101,7 @@ export class Views implements Projection {
       this.#add(number, facts)
       tables.add(facts.table)
     }
-    void this.#removal.tidy(tables, this.#shown.next)
+    if (!isReadOnly) void this.#removal.tidy(tables, this.#shown.next)
   }
 
   /** Views in a temporary store, which disappears when it is garbage-collected. */
@@ -187,18 +204,14 @@ export class Views implements Projection {
     )
   }
 
-  /**
-   * Stores the writes of a journal in batches, while there are no readers. `built` is called after each batch. The start of
-   * a server waits while the disk is full, and serves nothing that it could delay. Work for a request fails, and takes short
-   * transactions.
-   */
-  async build(writes: AsyncIterable<Recorded>, reason: 'start' | 'request', built = (): void => {}): Promise<void> {
-    const most = reason === 'start' ? Number.POSITIVE_INFINITY : SHORT_MICROSECONDS
+  /** Stores the writes of a journal in batches, while there are no readers. */
+  async build(writes: AsyncIterable<Recorded>, { waits, isAlone, built = () => {} }: BuildOptions): Promise<void> {
+    const most = isAlone ? Number.POSITIVE_INFINITY : SHORT_MICROSECONDS
     let batch: Recorded[] = []
     let bytes = 0
     const put = async (): Promise<void> => {
       const putBatch = (): Promise<void> => this.#stepwise(this.#fold.store(batch, most))
-      await (reason === 'start' ? this.onceRoom(putBatch) : putBatch())
+      await (waits ? this.onceRoom(putBatch) : putBatch())
       batch = []
       bytes = 0
       this.apply()

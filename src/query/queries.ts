@@ -37,6 +37,8 @@ interface QueriesOptions {
   /** By name. */
   readonly collections?: IndexAdvisorOptions['collections']
   readonly turns?: Turns
+  /** No index is built or dropped. */
+  readonly isReadOnly?: boolean
 }
 
 export type PresentCollection = Collection
@@ -162,7 +164,7 @@ export class Queries implements Projection {
     const accessPaths = new AccessPaths(query)
     const plan = await planOf(snapshot, accessPaths, turn)
     const present = snapshot instanceof PresentSnapshot ? this.#options.views.find(snapshot.items.name) : undefined
-    if (present) this.#advisor.note(present, accessPaths, plan)
+    if (present && !this.#options.isReadOnly) this.#advisor.note(present, accessPaths, plan)
     return plan
   }
 }

@@ -5,7 +5,7 @@ import { apiResources } from '../http/api.ts'
 import type { AppOptions } from '../http/app.ts'
 import { docResources } from '../http/docs.ts'
 import { eventResources } from '../http/events.ts'
-import { type Resource, readOnly } from '../http/exchange.ts'
+import { type Resource, readOnly, type Step } from '../http/exchange.ts'
 import { Hints } from '../http/hints.ts'
 import type { OpenApiOptions } from '../http/openapi/openapi.ts'
 import { apiSteps, observing, Pipeline } from '../http/pipeline.ts'
@@ -33,7 +33,7 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
   ]
   return {
     resources: whyReadOnly === undefined ? all : readOnly(all, whyReadOnly),
-    pipeline: new Pipeline(gate, () => engine.views.position, limitedLog),
+    pipeline: new Pipeline(gate, () => engine.readable.views.position, limitedLog),
     gate,
     bodyBytes: settings.limits.bodyBytes,
     observe: observing(requestTimes, log, limitedLog, settings.log.slowMs),
@@ -58,14 +58,15 @@ function apiResourcesOf({ engine, settings, dependencies, arrivals, limitedLog }
   const isJsonServer = api.compatibility === 'json-server'
   const fieldList = new FieldList(queries)
   bus.add({ queries, fieldList })
-  const resources = apiResources({
+  const hintsOf = (fields: FieldList) => new Hints({ fields, isStrict: api.strictQuery, log: limitedLog })
+  const options = {
     views,
     past,
     queries,
     handler,
     journal,
     now: () => engine.now(),
-    hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log: limitedLog }),
+    hints: hintsOf(fieldList),
     isJsonServer,
     foreignKeySuffix: api.foreignKeySuffix,
     limits: { ...limits, bytes, parameters },
@@ -73,16 +74,28 @@ function apiResourcesOf({ engine, settings, dependencies, arrivals, limitedLog }
     useResultObject: api.useResultObject,
     idField: settings.dataStore.idField,
     times: eventTimesOf(settings.collections),
-  })
+  }
+  const { former } = engine
+  const read = former ? apiResources({ ...options, ...former, hints: hintsOf(new FieldList(former.queries)) }) : []
+  const isFormerRead = (): boolean => engine.former !== undefined
   const steps = apiSteps({
-    position: () => views.position,
+    isFormerRead,
+    position: () => engine.readable.views.position,
     arrivals,
     waitSeconds: limits.waitSeconds,
     building: () => engine.building(),
     simulation: settings.simulation,
     isJsonServer,
   })
-  return resources.map((resource) => ({ ...resource, steps }))
+  return apiResources(options).map((resource, index) => ({ ...readInTurn(resource, read[index], isFormerRead), steps }))
+}
+
+/** Reads go to the former resource while there is one. */
+function readInTurn(resource: Resource, former: Resource | undefined, isFormerRead: () => boolean): Resource {
+  const [GET, formerGet] = [resource.routes.GET, former?.routes.GET]
+  if (!GET || !formerGet) return resource
+  const get: Step = (request, reply) => (isFormerRead() ? formerGet : GET)(request, reply)
+  return { ...resource, routes: { ...resource.routes, GET: get } }
 }
 
 function eventResourcesOf({ engine, settings, gate, arrivals }: ServiceContext): readonly Resource[] {
@@ -149,7 +162,7 @@ function healthOf({ engine, settings, dependencies, readOnly, clock }: ServiceCo
     const [building] = engine.queries.list().flatMap(({ built }) => built ?? [])
     return {
       status,
-      position: engine.views.position,
+      position: engine.readable.views.position,
       uptime: Math.round((elapsedMs() - began) / 1000),
       version,
       readOnly: readOnly !== undefined,

@@ -190,9 +190,9 @@ function openSockets(
 }
 
 /** With json-server compatibility the collections are served at the root, too. */
-function rewritingOf({ views }: Engine, { api, http }: Settings): Rewriting {
+function rewritingOf(engine: Engine, { api, http }: Settings): Rewriting {
   if (api.compatibility !== 'json-server') return new Rewriting(http.routes)
-  return new Rewriting(http.routes, (name) => views.any(name) !== undefined)
+  return new Rewriting(http.routes, (name) => engine.readable.views.any(name) !== undefined)
 }
 
 /** Dispatches requests and upgrades without the base path. */

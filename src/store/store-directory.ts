@@ -10,9 +10,15 @@
  * A store that cannot be used is set aside, and a new one is built from the journal. A crash before the first point of
  * the new one makes the next start begin again; a later one makes it continue. When the new one is complete, or when the
  * disk is full, the one set aside is removed.
+ *
+ * | A store is set aside | Its name | It is |
+ * |---|---|---|
+ * | since damage of single rows was found | that of `#former`, with the id of the boot that wrote it | read until the new one is complete |
+ * | while it is read | `.aside` | not read again after a crash, which its damage may cause |
+ * | for another reason | `.aside` | never read |
  */
 
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { rm, truncate } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import { isOutOfSpace } from '../files/files.ts'
@@ -30,6 +36,10 @@ export const FILES = ['store.mdb', 'store-2.mdb'] as const
 const POINT_NAME = 'recovery-point'
 /** A store that is not used any more. */
 const ASIDE_NAME = 'store.mdb.aside'
+/** One that is still read, followed by the id of the boot. */
+const FORMER_NAME = 'store.mdb.former-'
+/** The beginning of the doubt in a store with damaged rows. */
+const DAMAGED = 'it is damaged: '
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 /** Longest reason of a doubt, in characters. */
 const DOUBT_CHARACTERS = 128
@@ -69,6 +79,7 @@ export class StoreDirectory {
   #doubt: string | undefined
   #advancing: Promise<unknown> = Promise.resolve()
   #removal: Promise<unknown> = Promise.resolve()
+  #isReadingFormer = false
 
   constructor(path: string) {
     this.path = path
@@ -92,7 +103,7 @@ export class StoreDirectory {
         this.whyNot = (error as Error).message
       }
     }
-    this.setAside()
+    this.setAside(point && this.#isReadable(point) ? this.#former : this.#aside)
     return this.#opened(Store.open(this.#path, () => mkdirSync(this.path, { recursive: true, mode: 0o700 })))
   }
 
@@ -102,13 +113,34 @@ export class StoreDirectory {
     await this.advance(store)
   }
 
-  /** Renames the store to `.aside`, replacing an earlier one of that name. */
-  setAside(): void {
+  /**
+   * Opens the store that was set aside because of damaged rows, to be read until the new one is complete. Undefined if
+   * there is none, or if the process crashed that read it before.
+   */
+  openFormer(): Store | undefined {
+    if (this.#former === this.#aside || fileBytes(this.#former) === undefined) return undefined
+    renameSync(this.#former, this.#aside)
+    this.#isReadingFormer = true
+    return Store.open(this.#aside)
+  }
+
+  /** After it the former store, unless it was removed, can be opened again. */
+  async closeFormer(store: Store): Promise<void> {
+    if (!this.#isReadingFormer) return
+    this.#isReadingFormer = false
+    await store.close()
+    rmSync(`${this.#aside}-lock`, { force: true })
+    if (fileBytes(this.#aside) !== undefined) renameSync(this.#aside, this.#former)
+  }
+
+  /** Renames the store, replacing an earlier one of that name. */
+  setAside(name = this.#aside): void {
+    this.#makeRoom()
     this.#recovery.remove()
     rmSync(`${this.path}/${FORMAT_4_STATE}`, { force: true })
     for (const file of [otherFile(this.#file), this.#file]) {
       rmSync(`${this.#pathOf(file)}-lock`, { force: true })
-      if (fileBytes(this.#pathOf(file)) !== undefined) renameSync(this.#pathOf(file), this.#aside)
+      if (fileBytes(this.#pathOf(file)) !== undefined) renameSync(this.#pathOf(file), name)
     }
     this.#file = FILES[0]
     this.#point = undefined
@@ -128,7 +160,7 @@ export class StoreDirectory {
 
   /** Advances with a complete store, which then replaces one that was set aside. */
   async advanceComplete(store: Store): Promise<void> {
-    if (await this.advance(store)) await rm(this.#aside, { force: true }).catch(() => {})
+    if (await this.advance(store)) this.#makeRoom()
   }
 
   async close(store: Store): Promise<void> {
@@ -192,6 +224,11 @@ export class StoreDirectory {
     return moving && { before, after: this.bytes }
   }
 
+  /** Called when rows are found damaged: the next start rebuilds the store, and reads this one meanwhile. */
+  noteDamage({ message }: Error): void {
+    this.doubt(DAMAGED + message)
+  }
+
   /** Makes the next start rebuild the store. If it cannot be noted, the next start finds the same again. */
   doubt(why: string): void {
     this.#doubt ??= why.replace(/[^ -~]/g, '?').slice(0, DOUBT_CHARACTERS)
@@ -218,6 +255,17 @@ export class StoreDirectory {
 
   get #aside(): string {
     return `${this.path}/${ASIDE_NAME}`
+  }
+
+  /** That of this boot: after another one, pages that were not synced are missing. Without boot ids nothing is read. */
+  get #former(): string {
+    const boot = bootId()
+    return boot === undefined ? this.#aside : `${this.path}/${FORMER_NAME}${boot}`
+  }
+
+  #isReadable({ format, file, bytes, boot, doubt }: RecoveryPoint): boolean {
+    const isWhole = format === FORMAT && (fileBytes(this.#pathOf(file)) ?? 0) >= bytes && boot === bootId()
+    return isWhole && doubt?.startsWith(DAMAGED) === true
   }
 
   #pathOf(file: string): string {
@@ -272,9 +320,10 @@ export class StoreDirectory {
     return store
   }
 
-  /** A store that was set aside is removed when the disk is full. */
+  /** Removes stores that were set aside. */
   #makeRoom(): void {
-    rmSync(this.#aside, { force: true })
+    for (const name of directoryNames(this.path))
+      if (name === ASIDE_NAME || name.startsWith(FORMER_NAME)) rmSync(`${this.path}/${name}`, { force: true })
   }
 
   async #advance(store: Store): Promise<boolean> {
@@ -347,6 +396,11 @@ export class StoreDirectory {
     const path = this.#pathOf(otherFile(this.#file))
     this.#removal = Promise.all([path, `${path}-lock`].map((file) => rm(file, { force: true }).catch(() => {})))
   }
+}
+
+/** Empty if it does not exist. */
+function directoryNames(path: string): readonly string[] {
+  return statSync(path, { throwIfNoEntry: false }) ? readdirSync(path) : []
 }
 
 function otherFile(file: string): string {

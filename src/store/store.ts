@@ -123,7 +123,10 @@ export class Store {
     if (this.#isClosed) return new Refusal('Unavailable', 'The store is closed.')
     this.damaged(error)
     this.damaged = () => {}
-    return new Refusal('Unavailable', 'The store is damaged. The server stops and rebuilds it at the next start.')
+    return new Refusal(
+      'Unavailable',
+      'This part of the store is damaged. The server rebuilds the store from the journal.',
+    )
   }
 
   /** The newest rows from `start` to before `end`, in order. Stops after `bytes` bytes of values. */

@@ -12,7 +12,7 @@ import type { DomainEvent } from '../../src/events/event.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
-import { Views } from '../../src/projections/views.ts'
+import { FOR_A_REQUEST, Views } from '../../src/projections/views.ts'
 import { MemoryBudget } from '../../src/runtime/memory.ts'
 import { openClusterJournal, SILENT } from '../support/cluster.ts'
 import { until, within } from '../support/deadline.ts'
@@ -221,7 +221,7 @@ test('an edit that was merged before a crash is not merged again by a node with 
   }
 
   const { projections, dataFile } = prepared(disk.files())
-  await projections.views.build(journal.read(1), 'request')
+  await projections.views.build(journal.read(1), FOR_A_REQUEST)
   await dataFile.open({
     journal,
     past: { names: () => assert.fail('nothing is asked of the past'), collection: () => assert.fail() },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
-import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
@@ -490,6 +490,97 @@ async function writeJournal(directory: string): Promise<void> {
   await journal.close()
 }
 
+/** Files whose first segment can be read only once before `release`: a start verifies it, or opens it, and then builds the store. */
+function heldFiles(): { readonly files: typeof nodeFiles; readonly release: () => void } {
+  let release = (): void => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let opened = 0
+  const open: typeof nodeFiles.open = async (path, how, mode) => {
+    const file = await nodeFiles.open(path, how, mode)
+    if (how !== 'read' || !path.endsWith(segmentName(1)) || opened++ === 0) return file
+    return { ...file, read: async (into, offset) => released.then(() => file.read(into, offset)) }
+  }
+  return { files: { ...nodeFiles, open }, release }
+}
+
+test('a store with a damaged item is read while the next start rebuilds it, but not after a crash', async (t) => {
+  const json = { 'Content-Type': 'application/json' }
+  const ends: (() => Promise<unknown>)[] = []
+  const newDirectory = () => temporaryDirectory({ after: (end) => void ends.push(end) })
+  const directory = await newDirectory()
+  await writeJournal(join(directory, 'db.journal'))
+  const flags = ['--DataFile.Write', 'never', '--Journal.Compress', 'off', '--Limits.IndexBytes', '100000000']
+  const first = await startHere(t, { directory, flags: [...flags, '--accept-journal'] })
+  const secret = 'a text that no other item has'
+  await fetch(`${first.url}/api/c/500`, { method: 'PUT', headers: json, body: JSON.stringify({ secret }) })
+  await fetch(`${first.url}/api/c/59990`, { method: 'PUT', headers: json, body: '{"n":6}' })
+  const { position: head } = (await (await fetch(`${first.url}/health`)).json()) as { position: number }
+  await first.stop()
+  const store = join(directory, 'db.journal', 'store')
+  const path = join(store, 'store.mdb')
+  const bytes = await readFile(path)
+  for (let at = bytes.indexOf(secret); at >= 0; at = bytes.indexOf(secret, at + 1)) bytes[at] = 'A'.charCodeAt(0)
+  const { atime, mtime } = await stat(path)
+  await writeFile(path, bytes)
+  await utimes(path, atime, mtime)
+
+  const damaged = await startHere(t, { directory, flags })
+  assert.equal((await fetch(`${damaged.url}/api/c/500`)).status, 503)
+  assert.equal(damaged.failures.length, 1)
+  await damaged.stop()
+
+  // The timers of a server do not keep the process alive.
+  const alive = setInterval(() => {}, 1000)
+  t.after(() => clearInterval(alive))
+  const startHeld = async (where: string) => {
+    const { files, release } = heldFiles()
+    const server = await startHere(t, { directory: where, flags, files, waitsForStore: false, delay: (ms) => ms / 100 })
+    const health = (await (await fetch(`${server.url}/health`)).json()) as { status: string; store: { state: string } }
+    assert.deepEqual([health.status, health.store.state], ['unavailable', 'building'])
+    return { ...server, release }
+  }
+  const assertRead = async (url: string): Promise<void> => {
+    const found = await fetch(`${url}/api/c/59990`)
+    assert.deepEqual([found.status, await found.json()], [200, { id: 59_990, n: 6 }])
+    assert.equal(found.headers.get('Journal-Position'), String(head))
+    assert.deepEqual(await (await fetch(`${url}/api/c?skip=59999`)).json(), [{ id: 59_999 }])
+    const item = await fetch(`${url}/api/c/500`)
+    assert.equal(item.status, 503)
+    assert.match(await item.text(), /This part of the store is damaged/)
+    const written = await fetch(`${url}/api/c`, { method: 'POST', headers: json, body: '{}' })
+    assert.equal(written.status, 503)
+    assert.match(await written.text(), /The store is being built/)
+  }
+  const stopped = await startHeld(directory)
+  await assertRead(stopped.url)
+  const crashed = await newDirectory()
+  await cp(directory, crashed, { recursive: true })
+  stopped.release()
+  await stopped.stop()
+  assert.deepEqual(stopped.failures, [])
+
+  const again = await startHeld(directory)
+  await assertRead(again.url)
+  again.release()
+  await until('the store to be built', async () => (await fetch(`${again.url}/api/c/500`)).status === 200)
+  assert.deepEqual(await (await fetch(`${again.url}/api/c/500`)).json(), { id: 500, secret })
+  assert.equal((await fetch(`${again.url}/api/c`, { method: 'POST', headers: json, body: '{}' })).status, 201)
+  const others = async () =>
+    (await readdir(store)).filter((name) => !/^(store(-2)?\.mdb(-lock)?|recovery-point)$/.test(name))
+  await until('the former store to be removed', async () => (await others()).length === 0)
+  await again.stop()
+  assert.deepEqual(again.failures, [])
+
+  const after = await startHeld(crashed)
+  assert.equal((await fetch(`${after.url}/api/c/59990`)).status, 503)
+  after.release()
+  await until('the store to be built', async () => (await fetch(`${after.url}/api/c/500`)).status === 200)
+  await after.stop()
+  for (const end of ends) t.after(end)
+})
+
 test('while the store is built only the journal can be read, and afterwards everything', async (t) => {
   const ends: (() => Promise<unknown>)[] = []
   const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
@@ -507,7 +598,7 @@ test('while the store is built only the journal can be read, and afterwards ever
     fetch(`${url}/health`),
     fetch(`${url}/events?collection=c&id=7`),
     fetch(`${url}/api/c?id=5`),
-    fetch(`${url}/api/c/5`),
+    fetch(`${url}/api/c/500`),
     fetch(`${url}/api/c`, { method: 'POST', headers: json, body: '{}' }),
     fetch(`${url}/admin/reload`, { method: 'POST' }),
     fetch(`${url}/admin/restore`, { method: 'POST', headers: json, body: '{"to":1}' }),
@@ -527,7 +618,7 @@ test('while the store is built only the journal can be read, and afterwards ever
   assert.equal(events.status, 200)
   assert.match(await events.text(), /"id":7/)
 
-  await until('the store to be built', async () => (await fetch(`${url}/api/c/5`)).status === 200)
+  await until('the store to be built', async () => (await fetch(`${url}/api/c/500`)).status === 200)
   const page = await fetch(`${url}/api/c?skip=59999`)
   assert.equal(page.headers.get('X-Total-Count'), '60000')
   assert.deepEqual(await page.json(), [{ id: 59_999 }])
