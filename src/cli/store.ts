@@ -1,7 +1,9 @@
 import { storedCollections } from '../collections/collection-writer.ts'
+import { idInRecord, isSameRecord, isTombstone, keyOf, metadataOf } from '../collections/item.ts'
 import { naturalKeyOf, storedNaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts } from '../collections/stored-items.ts'
 import { Table } from '../collections/table.ts'
+import { NO_TOMBSTONES, tombstoneBlockOf } from '../collections/tombstones.ts'
 import { Projections } from '../engine/projections.ts'
 import { checkpointMismatch } from '../events/checkpoint.ts'
 import { lockDirectory } from '../events/directory.ts'
@@ -9,6 +11,7 @@ import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded, slice } from '../events/journal.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
+import { eventKey } from '../projections/history.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { StoredCheckpoint, storedState } from '../projections/store-fold.ts'
 import { Views } from '../projections/views.ts'
@@ -16,7 +19,19 @@ import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ENDLESS } from '../runtime/turns.ts'
-import { HIGHEST, keyedKey, prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
+import {
+  HIGHEST,
+  keyedKey,
+  numberedKey,
+  POSITION_BYTES,
+  PREFIX_BYTES,
+  positionOf,
+  prefixEnd,
+  TAG,
+  type Tag,
+  tableKey,
+  tombstonesKey,
+} from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { type Compacted, StoreDirectory } from '../store/store-directory.ts'
 
@@ -156,8 +171,12 @@ class Comparison {
       else {
         if (Math.max(number, facts.table) >= next) this.addDifference(`the number of ${quoted}`)
         this.#facts(facts, wanted[1], quoted)
-        for (const [tag, what] of ROWS_OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
-        for (const [tag, what] of ROWS_OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
+        this.#places(facts.table, wanted[1].table, quoted)
+        this.rows(TAG.gaps, facts.table, wanted[1].table, `a count of empty places of ${quoted}`)
+        this.rows(TAG.life, number, wanted[0], `a creation or removal of ${quoted}`)
+        this.#items(facts.table, wanted[1], quoted)
+        this.#changes(facts.table, wanted[1], quoted)
+        this.#events(number, wanted, quoted)
         for (const index of this.#indexes.of(facts.table)) await this.#index(index, wanted[1], quoted)
         this.#naturalKeys(wanted[1], quoted)
       }
@@ -168,8 +187,17 @@ class Comparison {
 
   /** Compares the rows of a table in both stores. */
   rows(tag: Tag, table: number, expectedTable: number, what: string): void {
-    const rows = rowBytes(this.#store, tableKey(tag, table))
-    for (const row of rowBytes(this.#expected, tableKey(tag, expectedTable))) {
+    this.#ranges(rangeOf(tag, table), rangeOf(tag, expectedTable), what)
+  }
+
+  #places(table: number, expectedTable: number, quoted: string): void {
+    const placesIn = (number: number): Range => [tableKey(TAG.place, number), tombstonesKey(number, 0)]
+    this.#ranges(placesIn(table), placesIn(expectedTable), `the place of an item of ${quoted}`)
+  }
+
+  #ranges(range: Range, expectedRange: Range, what: string): void {
+    const rows = rowBytes(this.#store, range)
+    for (const row of rowBytes(this.#expected, expectedRange)) {
       if (rows.next().value?.equals(row)) continue
       this.addDifference(what)
       return
@@ -177,11 +205,80 @@ class Comparison {
     if (!rows.next().done) this.addDifference(what)
   }
 
+  /** Earlier versions have a record for each deleted item. */
+  #items(number: number, facts: CollectionFacts, quoted: string): void {
+    const what = `an item of ${quoted}`
+    const { places } = facts
+    const [table, expected] = [new Table(this.#store, number), new Table(this.#expected, facts.table)]
+    let records = 0
+    let blocks = 0
+    let lastBlock = -1
+    for (const [place, record, tombstones] of recordsOf(table, places)) {
+      if (!record || !isSameRecord(Buffer.from(record as Buffer), expected.copyAt(place, HIGHEST))) {
+        this.addDifference(what)
+        return
+      }
+      // The comparison leaves out its CRC.
+      if (isTombstone(record)) table.copyAt(place, HIGHEST)
+      if (!tombstones.has(place)) records++
+      else if (lastBlock !== tombstoneBlockOf(place)) {
+        blocks++
+        lastBlock = tombstoneBlockOf(place)
+      }
+    }
+    const blockRange: Range = [tombstonesKey(number, 0), rangeOf(TAG.place, number)[1]]
+    const isOneMore =
+      countRows(this.#store, rangeOf(TAG.item, number)) > records || countRows(this.#store, blockRange) > blocks
+    if (isOneMore) this.addDifference(what)
+  }
+
+  /** Each changed item has a row at its last change, but the deleted ones of a block have one together. */
+  #changes(number: number, { places }: CollectionFacts, quoted: string): void {
+    const table = new Table(this.#store, number)
+    let wanted = 0
+    let found = 0
+    for (const [place, record, tombstones] of recordsOf(table, places)) {
+      if (!record || positionOf(record) <= metadataOf(record).since) continue
+      const isShared = tombstones.has(place)
+      const last = isShared ? Math.max(...Array.from(tombstones.values(), ({ position }) => position)) : 0
+      // Another one of the block was deleted last.
+      if (isShared && positionOf(record) !== last) continue
+      wanted++
+      const row = this.#store.newest(numberedKey(TAG.changed, number, positionOf(record)))
+      if (row && positionOf(row) === place) found++
+    }
+    const isOneMore = countRows(this.#store, rangeOf(TAG.changed, number)) > wanted
+    if (found < wanted || isOneMore) this.addDifference(`the place of an item that changed of ${quoted}`)
+  }
+
+  /** Earlier versions have a row for the last but one event of each item, too. */
+  #events(number: number, [expectedNumber, { table, places }]: Numbered, quoted: string): void {
+    let wanted = 0
+    let found = 0
+    for (const row of rowBytes(this.#expected, rangeOf(TAG.itemEvent, expectedNumber))) {
+      const [key, next] = [row.subarray(0, -POSITION_BYTES), row.subarray(-POSITION_BYTES)]
+      wanted++
+      const stored = this.#store.newest(Buffer.concat([tableKey(TAG.itemEvent, number), key]))
+      if (stored && next.equals(Buffer.from(stored as Buffer))) found++
+    }
+    const items = new Table(this.#expected, table)
+    let extra = 0
+    for (let place = 0; place < places; place++) {
+      const record = items.copyAt(place, HIGHEST)
+      const [key, { prior }] = [keyOf(idInRecord(record)), metadataOf(record)]
+      const stored = prior > 0 ? this.#store.newest(eventKey(number, key, prior)) : undefined
+      if (!stored || positionOf(stored) !== positionOf(record)) continue
+      // A deleted item that exists again has another place, and later events.
+      if (items.placeOf(key, HIGHEST, places) === place) extra++
+    }
+    const isOneMore = countRows(this.#store, rangeOf(TAG.itemEvent, number)) > wanted + extra
+    if (found < wanted || isOneMore) this.addDifference(`an earlier event of an item of ${quoted}`)
+  }
+
   /** Earlier versions store no times, so rows may be missing: they only shorten a search. */
   times(): void {
-    const prefix = tableKey(TAG.time, 0)
-    for (const row of rowBytes(this.#store, prefix)) {
-      if (this.#expected.newest(Buffer.concat([prefix, row]))) continue
+    for (const row of rowBytes(this.#store, rangeOf(TAG.time, 0))) {
+      if (this.#expected.newest(Buffer.concat([tableKey(TAG.time, 0), row]))) continue
       this.addDifference('the time of an event')
       return
     }
@@ -219,8 +316,7 @@ class Comparison {
         wanted++
         if (this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() === item?.key) found++
       }
-      let rows = 0
-      for (const _ of rowBytes(this.#store, tableKey(TAG.naturalKey, number))) rows++
+      const rows = countRows(this.#store, rangeOf(TAG.naturalKey, number))
       if (found !== wanted || rows !== wanted) this.addDifference(`a natural key of ${quoted}`)
     }
   }
@@ -232,24 +328,33 @@ class Comparison {
   }
 }
 
-/** Rows that belong to the table of a collection's items. */
-const ROWS_OF_TABLE: readonly (readonly [Tag, string])[] = [
-  [TAG.item, 'an item'],
-  [TAG.place, 'the place of an item'],
-  [TAG.gaps, 'a count of empty places'],
-  [TAG.changed, 'the place of an item that changed'],
-]
-/** Rows that belong to a collection and outlive its tables. */
-const ROWS_OF_COLLECTION: readonly (readonly [Tag, string])[] = [
-  [TAG.itemEvent, 'an earlier event of an item'],
-  [TAG.life, 'a creation or removal'],
-]
+type Range = readonly [from: Buffer, to: Buffer]
+type Numbered = readonly [number: number, facts: CollectionFacts]
+
+function rangeOf(tag: Tag, table: number): Range {
+  const prefix = tableKey(tag, table)
+  return [prefix, prefixEnd(prefix)]
+}
+
+/** For each place its record, undefined if that is missing, and the shared tombstones of its block. */
+function* recordsOf(table: Table, places: number) {
+  for (let place = 0, tombstones = NO_TOMBSTONES; place < places; place++) {
+    if (tombstoneBlockOf(place) !== tombstoneBlockOf(place - 1)) tombstones = table.sharedTombstones(place, HIGHEST)
+    yield [place, table.recordAt(place, HIGHEST), tombstones] as const
+  }
+}
+
+function countRows(store: Store, range: Range): number {
+  let count = 0
+  for (const _ of rowBytes(store, range)) count++
+  return count
+}
+
 /** For each row, its key without the table's prefix, followed by its value. */
-function* rowBytes(store: Store, prefix: Buffer): Generator<Buffer> {
-  const end = prefixEnd(prefix)
-  for (let from = prefix; ; ) {
+function* rowBytes(store: Store, [start, end]: Range): Generator<Buffer> {
+  for (let from = start; ; ) {
     const rows = store.rows(from, end, { limit: ROWS_AT_ONCE })
-    for (const { key, value } of rows) yield Buffer.concat([key.subarray(prefix.length), value])
+    for (const { key, value } of rows) yield Buffer.concat([key.subarray(PREFIX_BYTES), value])
     const last = rows.at(-1)
     if (!last || rows.length < ROWS_AT_ONCE) return
     from = Buffer.concat([last.key, Buffer.alloc(1)])

@@ -1,22 +1,13 @@
 import type { ItemId, Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
-import {
-  HIGHEST,
-  numberedKey,
-  POSITION_BYTES,
-  positionOf,
-  prefixEnd,
-  putPosition,
-  TAG,
-  tableKey,
-} from '../store/keys.ts'
+import { HIGHEST, numberedKey, positionOf, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { FoldedItems } from './collection.ts'
 import { blockOf } from './gaps.ts'
 import {
+  decodeTombstone,
   type EventMetadata,
   encodeItem,
-  encodeTombstone,
   type Item,
   idInRecord,
   integerAfter,
@@ -49,8 +40,10 @@ export interface TableObserver {
 interface ItemLocation {
   readonly key: string
   readonly place: number | undefined
-  readonly isThere: boolean
+  /** Undefined if it is deleted. */
+  readonly id: ItemId | undefined
   readonly since: Position
+  readonly prior: Position
   readonly position: Position
 }
 
@@ -75,7 +68,7 @@ export class CollectionWriter implements FoldedItems {
   readonly #unsaved = new Set<number>()
   /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
   #changes: Map<number, Item | undefined> | undefined = new Map()
-  /** The result of the last `idOf`, for the `put` or `remove` of the same key that follows it in `evolve`. */
+  /** The item that was looked up last, until it is put or removed. */
   #found: ItemLocation | undefined
 
   constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[]) {
@@ -109,23 +102,38 @@ export class CollectionWriter implements FoldedItems {
   }
 
   idOf(key: string): ItemId | undefined {
+    return this.#locate(key).id
+  }
+
+  /** The position of the event before an item's last one; 0 if there is none. */
+  priorOf(key: string): Position {
+    return this.#locate(key).prior
+  }
+
+  #locate(key: string): ItemLocation {
+    if (this.#found?.key === key) return this.#found
     const isNew = isUnused(key, this.facts.unusedId)
     const { place, record } = (isNew ? undefined : this.#table.find(key, HIGHEST, this.facts.places)) ?? {}
-    const isThere = record !== undefined && !isTombstone(record)
-    const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
-    this.#found = { key, place, isThere, since, position }
-    return isThere ? idInRecord(record) : undefined
+    const isThere = record && !isTombstone(record)
+    const { since, prior } = record ? metadataOf(record) : { since: 0, prior: 0 }
+    const position = record ? positionOf(record) : 0
+    this.#found = { key, place, id: isThere ? idInRecord(record) : undefined, since, prior, position }
+    return this.#found
   }
 
   put(item: Item, metadata: EventMetadata, document: Document): void {
     const { key } = item
     const found = this.#location(key)
-    const place = found.isThere ? (found.place as number) : this.facts.places++
-    const since = found.isThere ? found.since : item.position
-    this.#notifyObservers(key, place, found.isThere, document)
-    if (found.isThere) this.#indexChange(found, place, item.position)
+    const isThere = found.id !== undefined
+    const place = isThere ? (found.place as number) : this.facts.places++
+    const since = isThere ? found.since : item.position
+    this.#notifyObservers(key, place, isThere, document)
+    if (isThere) {
+      if (found.position > since) this.#table.removeChange(found.position)
+      this.#table.putChange(place, item.position)
+    }
     const record = encodeItem(item, { since, ...metadata })
-    if (found.isThere) this.#table.putRecord(place, record)
+    if (isThere) this.#table.putRecord(place, record)
     else {
       this.#table.addRecord(place, record)
       this.facts.size++
@@ -135,13 +143,15 @@ export class CollectionWriter implements FoldedItems {
     this.#noteChange(place, item)
   }
 
-  remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void {
+  remove(id: ItemId, tombstone: Tombstone, { prior }: EventMetadata): void {
     const found = this.#location(keyOf(id))
-    const { place, isThere, since } = found
-    if (!isThere || place === undefined) return
-    this.#notifyObservers(found.key, place, isThere)
-    this.#indexChange(found, place, tombstone.position)
-    this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
+    const { place, since } = found
+    if (found.id === undefined || place === undefined) return
+    const { position } = tombstone
+    this.#notifyObservers(found.key, place, true)
+    if (found.position > since) this.#table.removeChange(found.position)
+    this.#table.removeRecord(place, position)
+    this.#table.addTombstone(place, { id, ...tombstone, since, prior })
     this.facts.size--
     this.#countEmpty(place)
     this.#noteChange(place, undefined)
@@ -158,8 +168,10 @@ export class CollectionWriter implements FoldedItems {
     let places = 0
     const move = (key: string, record: Buffer): void => {
       const place = places++
-      if (isTombstone(record)) gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
-      table.addRecord(place, setSince(record, position))
+      if (isTombstone(record)) {
+        gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
+        table.addTombstone(place, { ...decodeTombstone(record), since: position })
+      } else table.addRecord(place, setSince(record, position))
       table.putPlace(key, place, false, position)
     }
     const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
@@ -203,11 +215,12 @@ export class CollectionWriter implements FoldedItems {
       this.#store.set(numberedKey(TAG.gaps, this.#table.number, block), value)
     }
     this.#unsaved.clear()
+    this.#table.saveTombstones()
   }
 
+  /** Where the item of a key is, before it is put or removed. */
   #location(key: string): ItemLocation {
-    if (this.#found?.key !== key) this.idOf(key)
-    const found = this.#found as ItemLocation
+    const found = this.#locate(key)
     this.#found = undefined
     return found
   }
@@ -220,15 +233,6 @@ export class CollectionWriter implements FoldedItems {
       if (wasThere) before ??= new Document((this.#table.itemAt(place, HIGHEST) as Item).text)
       observer.changed({ table: number, collection: this.facts.name, place, key, before, after })
     }
-  }
-
-  /** Indexes a changed item by the position of the change instead of the previous one, to find changes. */
-  #indexChange({ since, position }: ItemLocation, place: number, now: Position): void {
-    const { number } = this.#table
-    if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))
-    const value = Buffer.allocUnsafe(POSITION_BYTES)
-    putPosition(value, 0, place)
-    this.#store.set(numberedKey(TAG.changed, number, now), value)
   }
 
   #countEmpty(place: number): void {

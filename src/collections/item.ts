@@ -50,6 +50,15 @@ export interface Tombstone {
   readonly position: Position
 }
 
+/** A tombstone with all that the record of an item has besides its data. */
+export interface TombstoneAt extends Tombstone {
+  readonly id: ItemId
+  /** The position of the event before the deletion. */
+  readonly prior: Position
+  /** The position since which it has its place. */
+  readonly since: Position
+}
+
 export function isItem(entry: Item | Tombstone | undefined): entry is Item {
   return entry instanceof Item
 }
@@ -106,7 +115,7 @@ export function faultOfName(name: string, what: string): string | undefined {
  * | 4 | CRC-32 of the rest, begun with the position |
  * | 6 | since which position it stands at this place |
  * | 6 | the position of its event before, 0 for none |
- * | 6 | when its last event happened, in milliseconds since 1970 |
+ * | 6 | when its last event happened, in milliseconds since 1970; not read for a deleted item |
  * | 4 | its revision |
  * | 1 | flags |
  * | 4 | bytes of the id; a number has 8 |
@@ -150,8 +159,14 @@ export function encodeItem({ id, text, revision, position }: Item, metadata: Rec
   return withHeader(record, position, revision, metadata)
 }
 
-export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, metadata: RecordMetadata): Buffer {
-  return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, metadata)
+export function encodeTombstone({ id, position, revision, since, prior }: TombstoneAt): Buffer {
+  return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, { since, prior, timeMs: 0 })
+}
+
+/** @throws {Corruption} */
+export function decodeTombstone(record: ScratchBytes): TombstoneAt {
+  const { since, prior } = metadataOf(record)
+  return { ...(decodeItem(record) as Tombstone), id: idInRecord(record), since, prior }
 }
 
 function newRecord(id: ItemId, textBytes: number, flags: number): Buffer {
@@ -216,7 +231,21 @@ export function metadataOf(record: ScratchBytes): RecordMetadata {
   }
 }
 
-/** Changes a record so that its item has its place since another position. */
+/** Whether two valid records say the same. Those of deleted items may have the time, which earlier versions stored. */
+export function isSameRecord(one: Buffer, other: Buffer): boolean {
+  const [first, second] = isTombstone(one) && isTombstone(other) ? [withoutTime(one), withoutTime(other)] : [one, other]
+  return first.equals(second)
+}
+
+function withoutTime(record: Buffer): Buffer {
+  const copy = Buffer.from(record)
+  putPosition(copy, AT.time, 0)
+  // The time is in the CRC, too.
+  copy.writeUInt32BE(0, AT.crc)
+  return copy
+}
+
+/** Changes the record of an item so that it has its place since another position. */
 export function setSince(record: Buffer, since: Position): Buffer {
   putPosition(record, AT.since, since)
   record.writeUInt32BE(checksum(record), AT.crc)

@@ -87,6 +87,15 @@ export abstract class StoredItems implements CollectionItems {
     return isUnused(key, this.facts.unusedId) ? undefined : this.table.entryOf(key, this.at, this.places)
   }
 
+  /** The positions of the last event of an item, existing or deleted, and of the one before, 0 if there is none. */
+  lastEventsOf(key: string): { readonly position: Position; readonly prior: Position } | undefined {
+    const { table, at, places } = this
+    const place = isUnused(key, this.facts.unusedId) ? undefined : table.placeOf(key, at, places)
+    if (place === undefined) return undefined
+    const record = table.copyAt(place, at)
+    return { position: positionOf(record), prior: metadataOf(record).prior }
+  }
+
   item(key: string): Item | undefined {
     const entry = this.table.entryOf(key, this.at, this.places)
     return isItem(entry) ? entry : undefined
@@ -168,6 +177,11 @@ export class PinnedCollection extends StoredItems {
     if (!record) throw this.table.lostRecord(place)
     const { prior, since } = metadataOf(record)
     return { id: idInRecord(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }
+  }
+
+  /** The places whose last changes have one row: this one, and those of deleted items in its block. */
+  placesChangedWith(place: number): Iterable<number> {
+    return new Set([place, ...this.table.sharedTombstones(place, this.at).keys()])
   }
 
   /** The number of items before a place. */

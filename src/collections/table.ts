@@ -2,6 +2,7 @@ import { getHeapStatistics } from 'node:v8'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
+  HIGHEST,
   keyedKey,
   numberedKey,
   POSITION_BYTES,
@@ -9,11 +10,13 @@ import {
   putPosition,
   type ScratchBytes,
   TAG,
+  tombstonesKey,
 } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import {
   canonicalInteger,
   decodeItem,
+  encodeTombstone,
   type Item,
   idInRecord,
   isItem,
@@ -22,7 +25,12 @@ import {
   keyOf,
   RECORD_BYTES,
   type Tombstone,
+  type TombstoneAt,
 } from './item.ts'
+import { NO_TOMBSTONES, sharesRow, tombstoneBlockOf, tombstonesIn, withTombstones } from './tombstones.ts'
+
+/** Blocks whose new tombstones are held in memory. */
+const MOST_UNSAVED = 64
 
 interface RecordAt {
   readonly place: number
@@ -36,6 +44,12 @@ export class Table {
   readonly #cache: ItemCache | undefined
   /** The integer at place 0, -1 for another key; undefined if it was not read yet. */
   #first: number | undefined
+  /** The tombstones that were read last, as of a position at which they do not change. */
+  #shared:
+    | { readonly block: number; readonly at: Position; readonly tombstones: ReadonlyMap<number, TombstoneAt> }
+    | undefined
+  /** Tombstones that are not stored yet, by block and place. */
+  readonly #unsaved = new Map<number, Map<number, TombstoneAt>>()
 
   constructor(store: Store, number: number, cache?: ItemCache) {
     this.store = store
@@ -49,9 +63,10 @@ export class Table {
     const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
     const hasKey = record !== undefined && isKeyOf(key, idInRecord(record))
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
+    const deleted = hasKey ? { place: expected as number, record: Buffer.from(record as Buffer) } : undefined
     // An item that was deleted and created again has a row, and another place.
-    const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
-    return place === undefined ? undefined : { place, record: this.#existingRecordOf(key, place, at) }
+    const place = this.#placeInRow(key, at)
+    return place === undefined ? deleted : { place, record: this.#existingRecordOf(key, place, at) }
   }
 
   #existingRecordOf(key: string, place: number, at: Position): ScratchBytes {
@@ -82,9 +97,29 @@ export class Table {
   }
 
   recordAt(place: number, at: Position): ScratchBytes | undefined {
-    const record = this.store.read(numberedKey(TAG.item, this.number, place), at)
+    const key = numberedKey(TAG.item, this.number, place)
+    // An item that was deleted after this position has only a version.
+    const record = this.store.read(key, at) ?? this.#tombstoneRecord(place, at) ?? this.store.versions.find(key, at)
     if (record && record.length < RECORD_BYTES) throw this.lostRecord(place)
     return record
+  }
+
+  #tombstoneRecord(place: number, at: Position): Buffer | undefined {
+    const tombstone = this.sharedTombstones(place, at).get(place)
+    return tombstone && encodeTombstone(tombstone)
+  }
+
+  /** The tombstones that share a row with that of a place, by their places. */
+  sharedTombstones(place: number, at: Position): ReadonlyMap<number, TombstoneAt> {
+    const block = tombstoneBlockOf(place)
+    if (this.#shared?.block === block && this.#shared.at === at) return this.#shared.tombstones
+    const row = this.store.read(tombstonesKey(this.number, block), at)
+    const tombstones = row ? this.#verified(() => tombstonesIn(row, block)) : NO_TOMBSTONES
+    const unsaved = this.#unsaved.get(block)
+    if (unsaved) return new Map([...tombstones, ...unsaved])
+    // The newest ones change.
+    if (at !== HIGHEST) this.#shared = { block, at, tombstones }
+    return tombstones
   }
 
   /** A verified copy of the record at a place, which must exist. */
@@ -130,9 +165,11 @@ export class Table {
 
   /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
-    let place = from
-    while (place < below && !this.#holdsItem(this.#existingRecordAt(place, at))) place++
-    return place
+    for (let place = from; place < below; place++) {
+      const isShared = this.sharedTombstones(place, at).has(place)
+      if (!isShared && this.#holdsItem(this.#existingRecordAt(place, at))) return place
+    }
+    return below
   }
 
   /** Records the place of a key's item, which may have had another one. */
@@ -153,6 +190,53 @@ export class Table {
     this.store.write(numberedKey(TAG.item, this.number, place), record)
   }
 
+  /** For an item that is deleted, before its tombstone is added. */
+  removeRecord(place: number, position: Position): void {
+    this.store.removeAt(numberedKey(TAG.item, this.number, place), position)
+  }
+
+  /** For a place without a record. Written by `saveTombstones`, before the transaction ends. */
+  addTombstone(place: number, tombstone: TombstoneAt): void {
+    if (!sharesRow(tombstone.id)) {
+      this.addRecord(place, encodeTombstone(tombstone))
+      if (tombstone.position > tombstone.since) this.putChange(place, tombstone.position)
+      return
+    }
+    const block = tombstoneBlockOf(place)
+    const unsaved = this.#unsaved.get(block)
+    if (unsaved) unsaved.set(place, tombstone)
+    else this.#unsaved.set(block, new Map([[place, tombstone]]))
+    if (this.#unsaved.size > MOST_UNSAVED) this.saveTombstones()
+  }
+
+  saveTombstones(): void {
+    for (const [block, tombstones] of this.#unsaved) {
+      const [place, { position, since }] = Array.from(tombstones).at(-1) as [number, TombstoneAt]
+      const key = tombstonesKey(this.number, block)
+      const row = this.store.newest(key)
+      const before = row && positionOf(row)
+      // Those of a new order were deleted earlier.
+      const written = this.#verified(() => withTombstones(row, tombstones, Math.max(position, since)))
+      this.store.write(key, written)
+      // They have one row of changes, too: that of the last deletion.
+      if (before !== undefined) this.removeChange(before)
+      if (position > since) this.putChange(place, position)
+    }
+    this.#unsaved.clear()
+  }
+
+  /** Indexes the change of an item by its position, to find changes. */
+  putChange(place: number, position: Position): void {
+    const value = Buffer.allocUnsafe(POSITION_BYTES)
+    putPosition(value, 0, place)
+    this.store.set(numberedKey(TAG.changed, this.number, position), value)
+  }
+
+  /** The item was changed again after this position. */
+  removeChange(position: Position): void {
+    this.store.remove(numberedKey(TAG.changed, this.number, position))
+  }
+
   /** Every place has a record; a missing one was lost. */
   #existingRecordAt(place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
@@ -166,8 +250,12 @@ export class Table {
   }
 
   #decoded(record: ScratchBytes): Item | Tombstone {
+    return this.#verified(() => decodeItem(record))
+  }
+
+  #verified<Result>(decode: () => Result): Result {
     try {
-      return decodeItem(record)
+      return decode()
     } catch (error) {
       throw this.store.damage(error as Error)
     }

@@ -68,9 +68,9 @@ export interface Projection {
 export interface StoredProjection {
   /**
    * Writes what an event changes, in the transaction that changes the collections. A transaction that fails is begun
-   * again with the same events.
+   * again with the same events. `earlier` is the position of the item's event before the last one, 0 if there is none.
    */
-  store(event: DomainEvent, position: Position, write: Recorded): void
+  store(event: DomainEvent, position: Position, write: Recorded, earlier: Position): void
 }
 
 /** The event at a position, with the origin and the time of its write. */

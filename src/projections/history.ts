@@ -1,4 +1,4 @@
-import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemEvent, type Position } from '../events/event.ts'
 import { type Journal, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
@@ -24,8 +24,9 @@ const NOTHING = Buffer.alloc(0)
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
- * Finds the events of each item, and the lifetime of each collection. The item itself has the position of its last
- * event, and the store those of its earlier ones, each with that of the next: an item that never changed takes no row.
+ * Finds the events of each item, and the lifetime of each collection. The item itself, existing or deleted, has the
+ * positions of its last two events. Earlier ones have rows, each with the position of the next event. Format 5 has a row for
+ * the last but one, too, which is not read.
  */
 export class History implements StoredProjection {
   readonly #views: Views
@@ -34,14 +35,16 @@ export class History implements StoredProjection {
     this.#views = views
   }
 
-  store(event: DomainEvent, position: Position, { time }: Recorded): void {
+  store(event: DomainEvent, position: Position, { time }: Recorded, earlier: Position): void {
     const { store } = this.#views
     if (position % TIMED_EVENTS === 0) store.set(timeKey(Date.parse(time), position), NOTHING)
-    const prior = isItemEvent(event) ? event.prior : 0
     const exists = event.type === 'IdsReset' ? this.existed(event.collection, position) : existsAfter(event)
-    if (prior === 0 && exists === undefined) return
+    if (earlier === 0 && exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
-    if (isItemEvent(event) && prior > 0) store.set(eventKey(number, String(event.id), prior), positionBytes(position))
+    if (earlier > 0) {
+      const { id, prior } = event as ItemEvent
+      store.set(eventKey(number, String(id), earlier), positionBytes(prior))
+    }
     if (exists !== undefined) store.set(lifeKey(number, position), exists ? LIFE.created : LIFE.removed)
   }
 
@@ -107,13 +110,16 @@ export class History implements StoredProjection {
 
   /** Where an item's last events up to a position begin, at most so many; undefined if there is none. */
   startOfLast(collection: string, key: string, count: number, at: Position): Position | undefined {
-    const last = this.#lastPosition(collection, key)
-    if (last === undefined) return undefined
-    const limit = last <= at ? Math.min(count, AT_ONCE) - 1 : Math.min(count, AT_ONCE)
+    const item = this.#lastEvents(collection, key)
+    if (!item) return undefined
+    const most = Math.min(count, AT_ONCE)
+    const last = [item.position, item.prior].filter((position) => position > 0 && position <= at).slice(0, most)
+    const limit = most - last.length
     // Downwards, the first bound is inclusive.
-    const earlier = limit > 0 ? this.#rows(collection, key, 0, Math.min(at, last - 1), { reverse: true, limit }) : []
+    const end = Math.min(at, item.prior - 1)
+    const earlier = limit > 0 && end > 0 ? this.#rows(collection, key, 0, end, { reverse: true, limit }) : []
     const start = earlier.at(-1)
-    return start ? keyPosition(start) : last <= at ? last : undefined
+    return start ? keyPosition(start) : last.at(-1)
   }
 
   /** An item's last event up to a position. */
@@ -123,7 +129,7 @@ export class History implements StoredProjection {
     key: string,
     at: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
-    const last = this.#lastPosition(collection, key)
+    const last = this.#lastEvents(collection, key)?.position
     if (last === undefined) return undefined
     const position = last <= at ? last : this.earlierOf(collection, key, at)
     if (position !== undefined) return { event: await itemEventAt(journal, position), position }
@@ -136,6 +142,9 @@ export class History implements StoredProjection {
 
   /** The position of the last event up to `at` of an item that changed after it; undefined if there is none. */
   earlierOf(collection: string, key: string, at: Position): Position | undefined {
+    const prior = this.#lastEvents(collection, key)?.prior ?? 0
+    if (prior === 0) return undefined
+    if (prior <= at) return prior
     // Downwards, the first bound is inclusive.
     const [row] = this.#rows(collection, key, 0, at, { reverse: true, limit: 1 })
     if (!row) return undefined
@@ -146,11 +155,14 @@ export class History implements StoredProjection {
 
   /** The positions of an item's first events between two positions, both inclusive: at most AT_ONCE. */
   #positions(collection: string, key: string, from: Position, to: Position): readonly Position[] {
-    const last = this.#lastPosition(collection, key)
-    if (last === undefined || last < from) return []
+    const item = this.#lastEvents(collection, key)
+    if (!item || item.position < from) return []
+    const { prior, position } = item
     // A write that is being stored in parts has rows that are not to be seen yet.
-    const earlier = this.#rows(collection, key, from, Math.min(to + 1, last), { limit: AT_ONCE }).map(keyPosition)
-    return last <= to && earlier.length < AT_ONCE ? [...earlier, last] : earlier
+    const end = Math.min(to + 1, prior)
+    const earlier = from < end ? this.#rows(collection, key, from, end, { limit: AT_ONCE }).map(keyPosition) : []
+    const last = [prior, position].filter((one) => one > 0 && one >= from && one <= to)
+    return [...earlier, ...last].slice(0, AT_ONCE)
   }
 
   #rows(collection: string, key: string, start: Position, end: Position, options: RowsOptions): readonly Row[] {
@@ -165,8 +177,8 @@ export class History implements StoredProjection {
     )
   }
 
-  #lastPosition(collection: string, key: string): Position | undefined {
-    return this.#views.any(collection)?.get(key)?.position
+  #lastEvents(collection: string, key: string): { readonly position: Position; readonly prior: Position } | undefined {
+    return this.#views.any(collection)?.lastEventsOf(key)
   }
 
   #lifeAt(collection: string, at: Position): Row | undefined {
@@ -177,7 +189,7 @@ export class History implements StoredProjection {
   }
 }
 
-function eventKey(collection: number, key: string, position: Position): Buffer {
+export function eventKey(collection: number, key: string, position: Position): Buffer {
   const prefix = keyedKey(TAG.itemEvent, collection, key)
   const event = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
   prefix.copy(event)

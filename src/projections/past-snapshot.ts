@@ -93,9 +93,11 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     const now = collection.held()
     try {
       const places = placesAt(now, at)
+      // Read first: these rows move when their items change again.
+      const unchanged = lastUnchanged(now, at, places, sources)
       const since = await changesSince(now, at, places, sources, turn)
       if (since) {
-        const last = lastPositionAt(now, at, places, since, sources)
+        const last = Math.max(unchanged, since.last)
         return new PastSnapshot(at, now, places, last, since, sources)
       }
     } catch (error) {
@@ -210,7 +212,7 @@ function placesAt(now: PinnedCollection, at: Position): number {
   return low
 }
 
-interface ChangesSince extends Pick<EarlierVersions, 'gone'> {
+interface ChangesSince extends Pick<EarlierVersions, 'gone' | 'last'> {
   /** Earlier versions of the changed items, by place. */
   readonly changed: ReadonlyMap<number, Item>
 }
@@ -226,15 +228,17 @@ async function changesSince(
   const found = await earlierVersions(now, at, places, sources, turn)
   if (!found) return undefined
   const changed = new Map<number, Item>()
+  let { last } = found
   let characters = 0
   for await (const [place, item] of itemsOf(found.versions, sources)) {
     if (turn.isOver) await turn.next()
     sources.memory.hold(textBytes(item.text))
     changed.set(place, item)
+    last = Math.max(last, item.position)
     characters += item.text.length
     if (characters > MOST_CHARACTERS) return undefined
   }
-  return { changed, gone: found.gone }
+  return { changed, gone: found.gone, last }
 }
 
 /** The versions with their places, from another state or from the journal. */
@@ -262,6 +266,8 @@ interface EarlierVersions {
   readonly versions: ReadonlyMap<Position, number>
   /** Places of items deleted since, in order. */
   readonly gone: readonly number[]
+  /** The position of the last event that is not later, among those of the items found. */
+  readonly last: Position
 }
 
 /** Finds where the earlier versions of changed items are in the journal; undefined if there are too many. */
@@ -276,32 +282,37 @@ async function earlierVersions(
   const { table } = now.facts
   const gone: number[] = []
   const versions = new Map<Position, number>()
-  const seen = new Set<number>()
-  // Invariant: the rows before `start` were read. There is one for each changed place, at the position of its last
-  // change. It moves to a higher position when its item changes again, so none is missed, and one may come twice.
+  let last = 0
+  // Invariant: the rows before `start` were read. There is one for each changed item, and one for the deleted items of a
+  // block, at the position of the last change. It moves to a higher position with the next change, so none is missed, and
+  // one may come twice.
   for (let start = at + 1, isLast = false; !isLast; ) {
     const rows = changesBetween(store, table, start, HIGHEST, { limit: ROWS })
     for (const row of rows) {
-      const place = positionOf(row.value)
       start = changePosition(row) + 1
-      if (place >= places || seen.has(place)) continue
-      seen.add(place)
-      const { id, position, prior, isTombstone } = now.metadataAt(place)
-      // It changed only after the present was pinned.
-      if (position <= at) continue
-      // If the item changed once since then, `prior` is its event before that; otherwise the history finds it.
-      const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
-      if (version === undefined)
-        throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
-      memory.hold(CHANGED_BYTES)
-      versions.set(version, place)
-      if (isTombstone) gone.push(place)
+      for (const place of now.placesChangedWith(positionOf(row.value))) {
+        if (place >= places) continue
+        const { id, position, prior, isTombstone } = now.metadataAt(place)
+        if (position <= at) {
+          // It was deleted before another one of its block, or changed only after the present was pinned.
+          last = Math.max(last, position)
+          continue
+        }
+        // If the item changed once since then, `prior` is its event before that; otherwise the history finds it.
+        const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
+        if (version === undefined)
+          throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
+        if (versions.has(version)) continue
+        memory.hold(CHANGED_BYTES)
+        versions.set(version, place)
+        if (isTombstone) gone.push(place)
+      }
+      if (turn.isOver) await turn.next()
     }
     if (versions.size > MOST_CHANGED) return undefined
     isLast = rows.length < ROWS
-    if (turn.isOver) await turn.next()
   }
-  return { versions, gone: gone.sort((a, b) => a - b) }
+  return { versions, gone: gone.sort((a, b) => a - b), last }
 }
 
 /** The rows of changed places, by the positions of their last changes. Backwards, `to` is included. */
@@ -313,20 +324,13 @@ function changePosition({ key }: Row): Position {
   return positionOf(key, key.length - POSITION_BYTES)
 }
 
-/** The position of the collection's last event up to `at`. */
-function lastPositionAt(
-  now: PinnedCollection,
-  at: Position,
-  places: number,
-  { changed }: ChangesSince,
-  { store, history }: PastSources,
-): Position {
+/** The position of the collection's last event up to `at`, apart from those of items that changed since. */
+function lastUnchanged(now: PinnedCollection, at: Position, places: number, { store, history }: PastSources): Position {
   const { table, ordered } = now.facts
   const [row] = changesBetween(store, table, 0, at, { limit: 1, reverse: true })
   let last = Math.max(ordered, history.lifeOf(now.name, at) ?? 0)
   if (row) last = Math.max(last, changePosition(row))
   if (places > 0) last = Math.max(last, now.metadataAt(places - 1).since)
-  for (const { position } of changed.values()) last = Math.max(last, position)
   return last
 }
 

@@ -2,7 +2,7 @@ import { evolve } from '../collections/collection.ts'
 import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
-import { type DomainEvent, existsAfter, isCreation, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, isCreation, isItemEvent, type Position } from '../events/event.ts'
 import { lastPosition, type Recorded, type StoredProjection } from '../events/journal.ts'
 import type { SegmentSpan } from '../events/segment.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -159,8 +159,9 @@ export class StoreFold {
         if (event.type === 'CollectionOrdered') {
           for (const _ of writer.reorder(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#now.names = position
+        const earlier = isItemEvent(event) ? writer.priorOf(String(event.id)) : 0
         evolve(writer.facts, writer, event, position, timeMs)
-        for (const projection of projections) projection.store(event, position, recorded)
+        for (const projection of projections) projection.store(event, position, recorded, earlier)
         this.#now.applied = position
         if (position < last) yield this.#microsecondsOf(event, writer)
       }

@@ -6,6 +6,7 @@
  * | `tableKey` | nothing: the prefix of a table, or its single row |
  * | `numberedKey` | a number (6 bytes) |
  * | `keyedKey` | a key of an item, by id or natural: 0 and an integer (6 bytes), or 1 (its text) or 2 (its hash), the length (2 bytes), the bytes |
+ * | `tombstonesKey` | 3 and the number of a block of places (6 bytes), with the tag of places |
  *
  * The rows of earlier events (history.ts) have a position (6 bytes) after a `keyedKey`, those of times (history.ts) one
  * after a `numberedKey`, those of an Idempotency-Key (idempotency-keys.ts) its SHA-256 after a `tableKey`.
@@ -63,7 +64,7 @@ export type Tag = (typeof TAG)[keyof typeof TAG]
 export const PREFIX_BYTES = 5
 /** A longer id is replaced by its hash. */
 const MOST_ID_BYTES = 256
-const KIND = { integer: 0, text: 1, hashed: 2 } as const
+const KIND = { integer: 0, text: 1, hashed: 2, tombstones: 3 } as const
 /** Before a text: its kind and its length. */
 const KIND_BYTES = 3
 /** Before the key inside a version's key: its tag and its length. */
@@ -88,12 +89,7 @@ export function numberedKey(tag: Tag, table: number, number: number): Buffer {
 /** The key of a row that belongs to an item's key. No such key is a prefix of another. */
 export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   const integer = shortInteger(key)
-  if (integer >= 0) {
-    const row = newKey(tag, table, 1 + POSITION_BYTES)
-    row[PREFIX_BYTES] = KIND.integer
-    putPosition(row, PREFIX_BYTES + 1, integer)
-    return row
-  }
+  if (integer >= 0) return kindKey(tag, table, KIND.integer, integer)
   const isLong = key.length > MOST_ID_BYTES || Buffer.byteLength(key) > MOST_ID_BYTES
   const id = isLong ? hash('sha256', key, 'buffer') : Buffer.from(key)
   const row = newKey(tag, table, KIND_BYTES + id.length)
@@ -101,6 +97,18 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   row.writeUInt16BE(id.length, PREFIX_BYTES + 1)
   id.copy(row, PREFIX_BYTES + KIND_BYTES)
   return row
+}
+
+/** The key of the tombstones of a block of places, after all keys of items in the table. */
+export function tombstonesKey(table: number, block: number): Buffer {
+  return kindKey(TAG.place, table, KIND.tombstones, block)
+}
+
+function kindKey(tag: Tag, table: number, kind: number, number: number): Buffer {
+  const key = newKey(tag, table, 1 + POSITION_BYTES)
+  key[PREFIX_BYTES] = kind
+  putPosition(key, PREFIX_BYTES + 1, number)
+  return key
 }
 
 /** The key of an old version of a row, which was valid from a position on. No such key is a prefix of another. */

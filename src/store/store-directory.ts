@@ -29,8 +29,9 @@ import { bytesOf, goBackTo, newestMeta, type PinnedCommit } from './lmdb.ts'
 import { RecoveryFile, type RecoveryPoint, synchronize } from './recovery-file.ts'
 import { Store } from './store.ts'
 
-/** Stores of another format are not opened. */
-const FORMAT = 5
+/** Stores of another format are not opened, except those of the one before, whose rows are read as well. */
+const FORMAT = 6
+const FORMAT_BEFORE = 5
 /** Names of the database file. */
 export const FILES = ['store.mdb', 'store-2.mdb'] as const
 const POINT_NAME = 'recovery-point'
@@ -279,7 +280,7 @@ export class StoreDirectory {
   #whyNot(point: RecoveryPoint | undefined): string | undefined {
     if (!point) return 'it has no recovery point'
     const { format, file, bytes, ended, doubt } = point
-    if (format !== FORMAT) return `it has format ${format}`
+    if (format !== FORMAT && format !== FORMAT_BEFORE) return `it has format ${format}`
     if (doubt !== undefined) return doubt
     const found = fileBytes(this.#pathOf(file))
     if (found === undefined) return 'it is missing'
@@ -296,7 +297,7 @@ export class StoreDirectory {
     const begin = (): void => {
       const point = hasBooted || noted.writtenMs !== undefined ? noted : this.#newestPoint(noted)
       this.#ended = hasBooted ? 1 : point.ended + 1
-      this.#notePoint({ ...point, boot, ended: this.#ended, writtenMs: undefined })
+      this.#notePoint({ ...point, format: FORMAT, boot, ended: this.#ended, writtenMs: undefined })
       rmSync(`${this.path}/${FORMAT_4_STATE}`, { force: true })
       goBackTo(Buffer.from(point.meta, 'hex'), this.#path)
     }

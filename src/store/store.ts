@@ -179,6 +179,12 @@ export class Store {
     this.set(key, value)
   }
 
+  /** Removes a versioned row at the position of an event. In a transaction. */
+  removeAt(key: Buffer, position: Position): void {
+    this.versions.keep(key, position)
+    this.remove(key)
+  }
+
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#space.add(key.length + value.length)
@@ -357,13 +363,13 @@ class Versions {
     return this.#pins.keys()
   }
 
-  /** The value that a row had at a position, if it was replaced since. */
+  /** The value that a row had at a position, if it was replaced or removed since. */
   find(key: Buffer, at: Position): Buffer | undefined {
     const [row] = this.#store.rows(versionKey(key, 0), versionKey(key, at), { reverse: true, limit: 1 })
-    return row?.value.subarray(POSITION_BYTES)
+    return row && positionOf(row.value) > at ? row.value.subarray(POSITION_BYTES) : undefined
   }
 
-  /** Stores the current version of a row that is about to be replaced, if a pin needs it. In a transaction. */
+  /** Stores the current version of a row that is about to be replaced or removed, if a pin needs it. In a transaction. */
   keep(key: Buffer, replacedAt: Position): void {
     if (this.#keptUpTo < 0) return
     const before = this.#store.newest(key)

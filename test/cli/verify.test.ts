@@ -6,19 +6,23 @@ import { compareStore } from '../../src/cli/store.ts'
 import { storedCollections } from '../../src/collections/collection-writer.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { prefixEnd, type Row, TAG, type Tag, tableKey } from '../../src/store/keys.ts'
+import { prefixEnd, type Row, TAG, type Tag, tableKey, tombstonesKey } from '../../src/store/keys.ts'
 import type { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openTestEngine } from '../support/engine.ts'
+import { makeFormat5 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 
+type Kind = Tag | 'tombstones'
+
 /** Each kind of row, and what is told when one is another one. */
-const KINDS: readonly (readonly [Tag, RegExp])[] = [
+const KINDS: readonly (readonly [Kind, RegExp])[] = [
   [TAG.state, /./],
   [TAG.collection, /collection| of "|damaged/],
   [TAG.item, /^The store has an item of /],
+  ['tombstones', /^The store has an item of |damaged/],
   [TAG.place, /^The store has the place of an item of /],
   [TAG.gaps, /^The store has a count of empty places of /],
   [TAG.itemEvent, /^The store has an earlier event of an item of /],
@@ -77,13 +81,19 @@ async function lived(t: TestContext, seed: number): Promise<string> {
 }
 
 /** Without those that are left of tables that a collection has no more. */
-function rowsOf(store: Store, tag: Tag): readonly Row[] {
+function rowsOf(store: Store, kind: Kind): readonly Row[] {
+  const tag = kind === 'tombstones' ? TAG.place : kind
   const tables = Array.from(storedCollections(store).values(), ({ table }) => table)
   const numbers = [TAG.item, TAG.place, TAG.gaps, TAG.changed].some((one) => one === tag) ? tables : undefined
   // Without the description of the natural keys: a store that lacks it builds them anew.
   const first = tag === TAG.naturalKey ? tableKey(tag, 1) : Buffer.from([tag])
   const rows = store.rows(first, prefixEnd(Buffer.from([tag])))
-  return rows.filter(({ key }) => numbers?.includes(key.readUInt32BE(1)) ?? true)
+  const isTombstones = (key: Buffer): boolean => key.compare(tombstonesKey(key.readUInt32BE(1), 0)) >= 0
+  return rows.filter(
+    ({ key }) =>
+      (numbers?.includes(key.readUInt32BE(1)) ?? true) &&
+      (tag !== TAG.place || isTombstones(key) === (kind === 'tombstones')),
+  )
 }
 
 /** Compares a copy, after a change of its store. */
@@ -103,6 +113,7 @@ test('verify --store finds missing, changed and extra rows of any kind', async (
   const random = new Random(SEED)
   const directory = await lived(t, SEED)
   assert.deepEqual(await compared(t, directory, () => {}), [], `SEED=${SEED}`)
+  assert.deepEqual(await compared(t, directory, makeFormat5), [], `SEED=${SEED}: rows of format 5`)
 
   for (const [tag, expected] of KINDS) {
     const damages: Readonly<Record<string, (store: Store) => void>> = {

@@ -13,6 +13,7 @@ import { recordOf, sliceOf } from '../support/collections.ts'
 import { turnsUntil } from '../support/deadline.ts'
 import { begun, created, deleted } from '../support/decider.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { makeFormat5 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 
 interface NaiveItem {
@@ -364,6 +365,9 @@ class World {
     for (const one of this.#taken) checkSnapshot(one, this.random, this.context)
     while (this.#taken.length > 0) this.#release(0)
     await this.views.store.close()
+    const store = Store.open(this.path)
+    if (this.random.chance(0.3)) store.transaction(() => makeFormat5(store))
+    await store.close()
     this.views = this.#open()
   }
 

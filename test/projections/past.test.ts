@@ -20,6 +20,7 @@ import { scan } from '../query/scan.ts'
 import { answerOf, whole } from '../support/api.ts'
 import { CollectionWriter, collectionOf, project, readBy, storedHistory } from '../support/collections.ts'
 import { until } from '../support/deadline.ts'
+import { makeFormat5 } from '../support/format-5.ts'
 import { segmentsOf } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
@@ -221,6 +222,8 @@ describe('a past collection', () => {
           const paths = random.pick([['a'], ['a', 'b'], ['b'], ['tags'], ['a', 'tags']]).map(parsePath)
           await writer.views.indexes.build(writer.collection.facts.table, 'things', paths)
         }
+        // From here on, rows of both formats are read.
+        if (step === 75) writer.views.store.transaction(() => makeFormat5(writer.views.store))
         for (let asked = 0; asked < 3; asked++) await world.check()
       }
     }

@@ -3,10 +3,11 @@ import { closeSync, openSync, statSync, truncateSync, utimesSync, writeSync } fr
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
+import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
-import { keyedKey, numberedKey, TAG } from '../../src/store/keys.ts'
+import { keyedKey, numberedKey, TAG, tombstonesKey } from '../../src/store/keys.ts'
 import type { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { sliceOf } from '../support/collections.ts'
@@ -154,7 +155,16 @@ const DAMAGES: Readonly<Record<string, { readonly damage: Damage; readonly excep
     exceptFor: ['an item by its name'],
   },
   'the record of a deleted item is missing': {
-    damage: ({ store }, table) => store.transaction(() => store.remove(numberedKey(TAG.item, table, 51))),
+    damage: ({ store }, table) => store.transaction(() => store.remove(tombstonesKey(table, tombstoneBlockOf(51)))),
+    exceptFor: ['an item by its number'],
+  },
+  'a bit of the record of a deleted item is another one': {
+    damage: ({ store }, table) => {
+      const key = tombstonesKey(table, tombstoneBlockOf(51))
+      const row = Buffer.from(store.newest(key) as Buffer)
+      row[20] = (row[20] as number) ^ 1
+      store.transaction(() => store.set(key, row))
+    },
     exceptFor: ['an item by its number'],
   },
   'the record of an item says that it was deleted': {

@@ -21,10 +21,12 @@ import type { Schedule } from '../../src/runtime/turns.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { RecoveryFile, type RecoveryPoint } from '../../src/store/recovery-file.ts'
 import { Store } from '../../src/store/store.ts'
+import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, SETTINGS, storeLeftIn } from '../support/engine.ts'
+import { makeFormat5 } from '../support/format-5.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { startHere } from '../support/service.ts'
@@ -389,6 +391,20 @@ async function makeFormat4(store: string, state: object): Promise<void> {
   await rm(`${store}/recovery-point`)
   await writeFile(`${store}/store.json`, JSON.stringify({ format: 4, isOpen: false, boot, bytes, writtenMs, ...state }))
 }
+
+test('a store of format 5 is used as it is, and continued', async (t) => {
+  const service = await lived(t, new Random(SEED))
+  const expected = await toldBy(copyOf(service))
+  const left = copyOf(service)
+  const directory = new StoreDirectory(left.store)
+  const store = directory.open()
+  store.transaction(() => makeFormat5(store))
+  await directory.close(store)
+  await changePoint(left.store, { format: 5 })
+  await checkStart(left, expected, true, 'format 5')
+  assert.equal(new RecoveryFile(`${left.store}/recovery-point`).read()?.format, 6)
+  await checkStart(left, expected, true, 'format 5, the start after')
+})
 
 test('a store of format 4 is converted from itself, unless it was open when the system stopped', async (t) => {
   const service = await lived(t, new Random(SEED))

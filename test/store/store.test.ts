@@ -176,6 +176,22 @@ describe('versions', () => {
     await until('the versions to be removed', async () => versionsIn(store) === 0)
   })
 
+  test('a removed row has a version at the positions before, and none after', () => {
+    const store = Store.temporary()
+    put(store, 1, ['a', 'one'])
+    const pin = store.pin(1)
+    put(store, 2, ['a', 'two'])
+    store.transaction(() => store.removeAt(keyOf('a'), 3))
+    const told = (at: Position) => store.versions.find(keyOf('a'), at)?.toString('utf8', 6)
+    assert.deepEqual([told(1), told(2), told(3)], ['one', undefined, undefined])
+    const later = store.pin(3)
+    put(store, 4, ['a', 'four'])
+    store.transaction(() => store.removeAt(keyOf('a'), 5))
+    assert.deepEqual([told(1), told(3), told(4)], ['one', undefined, undefined])
+    pin.release()
+    later.release()
+  })
+
   test('a row whose key extends that of another one has versions of its own', () => {
     const store = Store.temporary()
     const keys = ['', 'a', 'ab', 'a\0', 'a\0\0\0\0\0\0\x01', 'a\0\0\0\0\0\x01']

@@ -1,0 +1,139 @@
+/*
+ * Deleted items leave tombstones: their revisions continue, and earlier states are found by them. Those of neighbouring
+ * places share a row, as a row takes more room than a tombstone. Those with long ids are records at their places.
+ *
+ * | Bytes | The row of a block of places |
+ * |---|---|
+ * | 6 | since which position the row has this content |
+ * | 4 | CRC-32 of the rest, begun with the position |
+ * | 6 | the base: an integer id that is the sum of the base and its place in the block takes no bytes |
+ * | … | a tombstone for each deleted place, in the order of their deletion |
+ *
+ * | Bytes | A tombstone; numbers have seven bits in each byte, the lowest first, and all bytes but the last have the eighth |
+ * |---|---|
+ * | 1 | its place in the block, and flags |
+ * | 1 to 7 | the position of the deletion |
+ * | 1 to 7 | the position of the event before |
+ * | 1 to 5 | the revision |
+ * | 0 to 7 | since which position it stands at this place, if not since the event before |
+ * | … | another id: a number has 8 bytes, a text its length (1 byte) and its bytes |
+ */
+
+import { crc32 } from 'node:zlib'
+import type { ItemId, Position } from '../events/event.ts'
+import { Corruption } from '../runtime/errors.ts'
+import { HIGHEST, positionOf, putPosition, type ScratchBytes } from '../store/keys.ts'
+import type { TombstoneAt } from './item.ts'
+
+/** Places in a block: with more, a deletion changes a longer row. */
+const BLOCK = 32
+/** Longer ids have a record of their own. UUIDs take 36 bytes. */
+const MOST_ID_BYTES = 40
+const AT = { crc: 6, base: 10, tombstones: 16 } as const
+/** The lower bits are the place in the block. */
+const FLAG = { since: 32, numberId: 64, textId: 128 } as const
+const NUMBER_BYTES = 8
+const NOTHING = Buffer.alloc(0)
+
+export const NO_TOMBSTONES: ReadonlyMap<number, TombstoneAt> = new Map()
+
+/** The block of a place. */
+export function tombstoneBlockOf(place: number): number {
+  return Math.floor(place / BLOCK)
+}
+
+/** Whether the tombstone of this id shares a row with others. */
+export function sharesRow(id: ItemId): boolean {
+  return typeof id === 'number' || Buffer.byteLength(id) <= MOST_ID_BYTES
+}
+
+/** The row with more tombstones, by their places; `at` is the position of the event that adds the last. @throws {Corruption} */
+export function withTombstones(
+  row: ScratchBytes | undefined,
+  tombstones: ReadonlyMap<number, TombstoneAt>,
+  at: Position,
+): Buffer {
+  const parts: Buffer[] = [row ? Buffer.from(verified(row) as Buffer) : Buffer.alloc(AT.tombstones)]
+  let base = row && positionOf(row, AT.base)
+  for (const [place, { id, position, prior, revision, since }] of tombstones) {
+    const offset = place % BLOCK
+    base ??= baseFor(id, offset)
+    const idBytes = Object.is(id, base + offset) ? NOTHING : bytesOf(id)
+    const idFlag = idBytes === NOTHING ? 0 : typeof id === 'number' ? FLAG.numberId : FLAG.textId
+    const bytes: number[] = [offset | idFlag | (since === prior ? 0 : FLAG.since)]
+    for (const number of [position, prior, revision]) putNumber(bytes, number)
+    if (since !== prior) putNumber(bytes, since)
+    parts.push(Buffer.from(bytes), idBytes)
+  }
+  const bytes = Buffer.concat(parts)
+  putPosition(bytes, 0, at)
+  putPosition(bytes, AT.base, base ?? 0)
+  bytes.writeUInt32BE(checksum(bytes), AT.crc)
+  return bytes
+}
+
+/** The tombstones of a block by their places. @throws {Corruption} */
+export function tombstonesIn(row: ScratchBytes, block: number): ReadonlyMap<number, TombstoneAt> {
+  const bytes = Buffer.from(verified(row) as Buffer)
+  const base = positionOf(bytes, AT.base)
+  const found = new Map<number, TombstoneAt>()
+  let at: number = AT.tombstones
+  const nextNumber = (): number => {
+    let number = 0
+    for (let factor = 1; ; factor *= 128) {
+      const byte = bytes[at++] as number
+      number += (byte % 128) * factor
+      if (!(byte >= 128)) return number
+    }
+  }
+  while (at < bytes.length) {
+    const first = bytes[at++] as number
+    const offset = first % BLOCK
+    const [position, prior, revision] = [nextNumber(), nextNumber(), nextNumber()]
+    const since = first & FLAG.since ? nextNumber() : prior
+    let id: ItemId = base + offset
+    if (first & FLAG.numberId) {
+      id = bytes.readDoubleBE(at)
+      at += NUMBER_BYTES
+    } else if (first & FLAG.textId) {
+      const length = bytes[at++] as number
+      id = bytes.toString('utf8', at, at + length)
+      at += length
+    }
+    found.set(block * BLOCK + offset, { id, position, prior, revision, since })
+  }
+  return found
+}
+
+function putNumber(bytes: number[], number: number): void {
+  let rest = number
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128)
+  bytes.push(rest)
+}
+
+/** The ids of POST are consecutive, like the places. */
+function baseFor(id: ItemId, offset: number): number {
+  const base = typeof id === 'number' ? id - offset : 0
+  return Number.isSafeInteger(base) && base >= 0 && base <= HIGHEST ? base : 0
+}
+
+function bytesOf(id: ItemId): Buffer {
+  if (typeof id === 'string') {
+    const text = Buffer.from(id)
+    return Buffer.concat([Buffer.from([text.length]), text])
+  }
+  const number = Buffer.allocUnsafe(NUMBER_BYTES)
+  number.writeDoubleBE(id)
+  return number
+}
+
+function verified(row: ScratchBytes): ScratchBytes {
+  if (row.length < AT.tombstones || row.readUInt32BE(AT.crc) !== checksum(row)) {
+    throw new Corruption(`The store has damaged tombstones, as of position ${positionOf(row)}.`)
+  }
+  return row
+}
+
+function checksum(row: ScratchBytes): number {
+  return crc32((row as Buffer).subarray(AT.base, row.length), positionOf(row) >>> 0)
+}

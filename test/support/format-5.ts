@@ -1,0 +1,50 @@
+import { storedCollections } from '../../src/collections/collection-writer.ts'
+import { encodeTombstone, idInRecord, keyOf, metadataOf, setSince } from '../../src/collections/item.ts'
+import { Table } from '../../src/collections/table.ts'
+import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
+import type { Position } from '../../src/events/event.ts'
+import { eventKey } from '../../src/projections/history.ts'
+import {
+  HIGHEST,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  putPosition,
+  TAG,
+  tombstonesKey,
+} from '../../src/store/keys.ts'
+import type { Store } from '../../src/store/store.ts'
+
+/** Where a record has the time of the last event. */
+const TIME_AT = 22
+const TIME_MS = 1.7e12
+
+/**
+ * Changes the rows of a store to those of format 5: each deleted item has a record at its place and a row of changes, and
+ * the last but one event of each item has a row. In a transaction.
+ */
+export function makeFormat5(store: Store): void {
+  for (const [number, { table, places }] of storedCollections(store)) {
+    const items = new Table(store, table)
+    for (let place = 0; place < places; place++) {
+      const tombstone = items.sharedTombstones(place, HIGHEST).get(place)
+      if (tombstone) {
+        const { position, since } = tombstone
+        if (position > since) store.set(numberedKey(TAG.changed, table, position), positionBytes(place))
+        const record = encodeTombstone(tombstone)
+        putPosition(record, TIME_AT, TIME_MS)
+        items.addRecord(place, setSince(record, since))
+      }
+      const record = items.copyAt(place, HIGHEST)
+      const [key, { prior }] = [keyOf(idInRecord(record)), metadataOf(record)]
+      if (prior > 0) store.set(eventKey(number, key, prior), positionBytes(positionOf(record)))
+    }
+    for (let place = 0; place < places; place++) store.remove(tombstonesKey(table, tombstoneBlockOf(place)))
+  }
+}
+
+function positionBytes(position: Position): Buffer {
+  const bytes = Buffer.allocUnsafe(POSITION_BYTES)
+  putPosition(bytes, 0, position)
+  return bytes
+}
