@@ -13,7 +13,9 @@ const TOOLS = [
   { name: 'openssl', paths: ['/usr/bin/openssl', '/usr/local/bin/openssl'], variable: 'OPENSSL' },
   { name: 'iproute2', paths: ['/usr/sbin/ip', '/sbin/ip', '/usr/bin/ip'], variable: 'IPROUTE2' },
   { name: 'jq', paths: ['/usr/bin/jq', '/usr/local/bin/jq'], variable: 'JQ' },
+  { name: 'rsync', paths: ['/usr/bin/rsync', '/usr/local/bin/rsync'], variable: 'RSYNC' },
   { name: 'strace', paths: ['/usr/bin/strace', '/usr/local/bin/strace'], variable: 'STRACE' },
+  { name: 'systemd', paths: ['/usr/bin/systemd-analyze'], variable: 'SYSTEMD_ANALYZE' },
 ]
 
 // Debian starts their services where there is an init system. These listen on ports that no test uses: 80, 2019, 9090.

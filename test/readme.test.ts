@@ -9,6 +9,7 @@ import { CLUSTER } from '../src/cluster/cluster.ts'
 import { KeySet } from '../src/settings/key-set.ts'
 import { DEADLINE_MS } from './support/deadline.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
+import { type Block, blocksOf, lasting, sectionOf, transcript } from './support/documents.ts'
 import { type RunningProcess, startProcess } from './support/process.ts'
 import { SAMPLE, startProgram } from './support/server.ts'
 
@@ -20,25 +21,6 @@ const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: '
   name.endsWith('.md'),
 )
 const pages = ['README.md', 'CHANGELOG.md', ...documents.map((name) => `docs/${name}`)]
-
-/** A fenced block; its info string is a language and, where the block is a file, the file's name. */
-interface Block {
-  readonly line: number
-  readonly language: string
-  readonly file: string | undefined
-  readonly text: string
-}
-
-function blocksOf(page: string): readonly Block[] {
-  return [...page.matchAll(/^```(\S*)(?: (\S+))?\n([\s\S]*?)^```$/gm)].map(
-    ({ index, 1: language = '', 2: file, 3: text = '' }) => ({
-      line: page.slice(0, index).split('\n').length,
-      language,
-      file,
-      text,
-    }),
-  )
-}
 
 const DOCUMENTED = 'localhost:57602'
 /** The files of a checkout that a session needs, apart from the dependencies. */
@@ -116,27 +98,6 @@ class Session {
   }
 }
 
-/** `$ ` begins a command, which a `\` at the end of a line continues; what follows is its output. */
-function transcript(text: string): readonly { readonly command: string; readonly output: string }[] {
-  return text
-    .split(/^\$ /m)
-    .slice(1)
-    .map((part) => {
-      const [, command = '', output = ''] = /^((?:.*\\\n)*.*)\n?([\s\S]*)$/.exec(part) ?? []
-      return { command, output }
-    })
-}
-
-/** Without what differs from one run to the next. */
-function lasting(output: string): string {
-  return output
-    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
-    .replace(/"time":"[^"]*"/g, '"time":"<now>"')
-    .replace(/^scrypt\$32768\$8\$1\$[\w-]{22}\$[\w-]{43}$/gm, '<hash>')
-    .replaceAll('\r', '')
-    .trim()
-}
-
 async function follow(session: Session, { language, file, text }: Block): Promise<void> {
   if (language === 'sh') {
     for (const command of text.trim().split(/\n| && /)) await followCommand(session, command)
@@ -205,12 +166,6 @@ for (const [page, title] of [
     assert.ok(blocks.length > 1)
     for (const block of blocks) await follow(session, block)
   })
-}
-
-/** From the title of the section to the next title. */
-function sectionOf(page: string, title: string): string {
-  const [, section = ''] = page.split(`## ${title}\n`)
-  return section.split(/^#/m)[0] ?? ''
 }
 
 test('README is a first page of at most 200 lines', () => {
