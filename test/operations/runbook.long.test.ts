@@ -14,6 +14,13 @@ const missing = isWithoutCurl && process.env.CI !== 'true' ? 'curl is missing' :
 const skip = ofOneServer('it is a runbook of one server') || missing
 const skipCopies = skip || (process.env.RSYNC ? false : 'rsync is missing (apt-get install rsync)')
 
+/** Waits until the server has compressed so many segments. */
+async function compressed(operator: Operator, count: number): Promise<void> {
+  const directory = operator.path('/var/lib/recollect/db.journal')
+  const isCompressed = (name: string): boolean => /\d\.ndjson\.gz$/.test(name)
+  await until('compressed segments', () => readdirSync(directory).filter(isCompressed).length === count)
+}
+
 /** A module that sets the clock of a program three days ahead. */
 const AHEAD = `globalThis.Date = class extends Date {
   static now() { return super.now() + 3 * 86_400_000 }
@@ -45,6 +52,11 @@ test('"Backups" continues a backup and tries it', { skip }, async (t) => {
 test('"Copies of backups" makes a copy that can be restored at any moment', { skip: skipCopies }, async (t) => {
   const operator = await Operator.withReadings(t)
   await operator.follow('Copies of backups')
+  // The segments that the copy has are compressed before the next one.
+  await operator.stop()
+  operator.configure({ Compress: 0 })
+  await operator.start()
+  await compressed(operator, 2)
   for (let n = 0; n < 100; n++) await operator.write({ n, text: 'x'.repeat(200) })
   await operator.run('recollect backup --file /var/lib/recollect/db.json --to /var/backups/recollect/db')
   const [first = '', second = ''] = blocksOf(sectionOf(RUNBOOK, 'Copies of backups'))[0]?.text.split('\n') ?? []
@@ -175,7 +187,7 @@ test('"Upgrading" and "Downgrading" keep all readings', { skip }, async (t) => {
   operator.configure({ Compress: 0 })
   await operator.start()
   const segments = (): readonly string[] => readdirSync(operator.path('/var/lib/recollect/db.journal'))
-  await until('compressed segments', () => segments().filter((name) => /\d\.ndjson\.gz$/.test(name)).length === 2)
+  await compressed(operator, 2)
   operator.configure({})
   await operator.follow('Downgrading')
   assert.deepEqual(
