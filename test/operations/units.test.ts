@@ -6,9 +6,11 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { DEADLINE_MS, fetch } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { blocksOf } from '../support/documents.ts'
 import { json, ofOneServer, spawnServer, storeBuilt } from '../support/server.ts'
 
 const UNITS = fileURLToPath(new URL('../../examples/operations', import.meta.url))
+const CLUSTER = fileURLToPath(new URL('../../docs/cluster.md', import.meta.url))
 const UNIT = join(UNITS, 'recollect.service')
 const BACKUP = join(UNITS, 'recollect-backup.service')
 const { SYSTEMD_ANALYZE = '', STRACE = '' } = process.env
@@ -28,18 +30,27 @@ for (const unit of [UNIT, BACKUP]) {
   })
 }
 
-test('the units have no unknown directive and no malformed value', { skip }, async (t) => {
+test('the units, and the drop-in of docs/cluster.md, have no unknown directive and no malformed value', {
+  skip,
+}, async (t) => {
   const directory = await temporaryDirectory(t)
   const names = readdirSync(UNITS).filter((name) => /\.(service|timer)$/.test(name))
   assert.equal(names.length, 3)
   for (const name of names) {
-    // The program is not installed here, and its account does not exist.
-    const text = readFileSync(join(UNITS, name), 'utf8').replaceAll('/usr/local/bin/recollect', '/bin/true')
-    writeFileSync(join(directory, name), text)
+    writeFileSync(join(directory, name), runnable(readFileSync(join(UNITS, name), 'utf8')))
   }
+  const dropIn = blocksOf(readFileSync(CLUSTER, 'utf8')).find(({ text }) => text.startsWith('[Unit]'))
+  assert.ok(dropIn)
+  mkdirSync(join(directory, 'recollect.service.d'))
+  writeFileSync(join(directory, 'recollect.service.d', 'cluster.conf'), runnable(dropIn.text))
   const { status, stdout, stderr } = analyze('verify', '--man=no', ...names.map((name) => join(directory, name)))
   assert.deepEqual([status, stdout, stderr], [0, '', ''])
 })
+
+/** The program is not installed here. */
+function runnable(unit: string): string {
+  return unit.replaceAll('/usr/local/bin/recollect', '/bin/true')
+}
 
 /** The values of a directive, without those of an empty assignment. */
 function valuesOf(unit: string, directive: string): readonly string[] {
