@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } fro
 import { join, resolve } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { DEADLINE_MS, fetch } from '../support/deadline.ts'
+import { DEADLINE_MS, fetch, until } from '../support/deadline.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { blocksOf } from '../support/documents.ts'
 import { json, ofOneServer, spawnServer, storeBuilt } from '../support/server.ts'
@@ -102,7 +102,7 @@ function readTrace(file: string, directory: string): Trace {
 /** The tracer is a grandchild, so that signals reach the program. */
 async function traced(t: Scope, directory: string, name: string, flags: readonly string[]) {
   const file = join(directory, '..', `${name}.strace`)
-  return { file, ...spawnServer(t, directory, { flags, isBare: true, under: [STRACE, '-D', '-f', '-qq', '-o', file] }) }
+  return { file, ...spawnServer(t, directory, { flags, isBare: true, under: [STRACE, '-D', '-f', '-q', '-o', file] }) }
 }
 
 test('the units allow what the server and its backup do, and both write to their own directories only', {
@@ -136,10 +136,14 @@ test('the units allow what the server and its backup do, and both write to their
   server.process.kill('SIGTERM')
   assert.equal((await server.ended()).code, 0, server.stderr())
 
-  for (const [unit, { file }, place] of [
+  for (const [unit, { file, process }, place] of [
     [UNIT, server, state],
     [BACKUP, saved, backup],
   ] as const) {
+    // The tracer ends after the program.
+    await until('the end of the trace', () =>
+      readFileSync(file, 'utf8').includes(`${process.pid} +++ exited with 0 +++`),
+    )
     const trace = readTrace(file, state)
     const allowed = allowedCalls(unit)
     assert.ok(trace.calls.size > 30 && allowed.size > 100)
