@@ -5,7 +5,6 @@ import type { CollectionFacts } from '../collections/stored-items.ts'
 import { Table } from '../collections/table.ts'
 import { NO_TOMBSTONES, tombstoneBlockOf } from '../collections/tombstones.ts'
 import { Projections } from '../engine/projections.ts'
-import { checkpointMismatch } from '../events/checkpoint.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded, slice } from '../events/journal.ts'
@@ -79,16 +78,16 @@ async function differences(
   const problems: string[] = []
   try {
     const state = storedState(store)
-    const { views, id, whole } = await buildViews(files, journal, state.applied, progress)
+    const checkpoint = new StoredCheckpoint(store).load()
+    const built = await buildViews(files, journal, state.applied, progress, checkpoint?.next.position)
+    const { views, id, whole, passed } = built
     const comparison = new Comparison(store, views.store, state.applied, problems)
     if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.addDifference('the id of the journal')
     // A killed process may have stored a part of a write, which is applied and not visible.
     if (state.applied !== views.applied || state.visible !== whole)
       comparison.addDifference('the last applied or visible position')
     if (state.names !== views.namesPosition) comparison.addDifference('the position at which collections changed last')
-    const checkpoint = new StoredCheckpoint(store).load()
-    const why = checkpoint && (await checkpointMismatch(files, journal, checkpoint))
-    if (why !== undefined) comparison.addDifference(`the place in the journal (${why})`)
+    if (checkpoint?.next.previous !== passed?.previous) comparison.addDifference('the place in the journal')
     await comparison.collections(state.next)
     for (const [tag, what] of ROWS_OF_STORE) comparison.rows(tag, 0, 0, what)
     comparison.times()
@@ -110,14 +109,15 @@ const ROWS_OF_STORE: readonly (readonly [Tag, string])[] = [
 
 /**
  * Builds a temporary store as a server would, up to a position, which may lie inside a write. `whole` is the position
- * of the last write that ends at or before it.
+ * of the last write that ends at or before it, `passed` has the chain values at the position `passing`.
  */
 async function buildViews(
   files: Files,
   journal: string,
   position: Position,
   progress: Progress,
-): Promise<{ readonly views: Views; readonly id: Walk['id']; readonly whole: Position }> {
+  passing: Position | undefined,
+): Promise<Pick<Walk, 'id' | 'passed'> & { readonly views: Views; readonly whole: Position }> {
   // By this id a cluster node recognizes the imports of its own data file.
   const { views } = new Projections(Views.temporary(), (await files.read(`${journal}/data-file.id`))?.toString())
   let whole = 0
@@ -131,9 +131,9 @@ async function buildViews(
       views.replay(part)
     }
   }
-  const { id } = await walk(files, journal, apply, { progress })
+  const { id, passed } = await walk(files, journal, apply, { progress, ...(passing !== undefined && { passing }) })
   views.replayed()
-  return { views, id, whole }
+  return { views, id, whole, passed }
 }
 
 /**

@@ -3,7 +3,7 @@ import { alwaysWritten, contentOf } from '../data-file/file-content.ts'
 import { readDataFile } from '../data-file/file-reader.ts'
 import { checkFile } from '../data-file/first-items.ts'
 import { readStateFile, unprovenFile } from '../data-file/state-file.ts'
-import { damageText, JournalDamage, REPAIR_ADVICE } from '../events/damage.ts'
+import { type Damage, damageText, JournalDamage, MOST_PLACES, REPAIR_ADVICE } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
 import { walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
@@ -91,10 +91,16 @@ async function verifyOnce(
   }
 }
 
-/** All damage. */
+/** All damage, up to a number of places. */
 async function damageIn(files: Files, journal: string): Promise<readonly string[]> {
   const problems: string[] = []
-  await walk(files, journal, undefined, { damaged: (damage) => problems.push(`${damageText(damage)}.`) })
+  let others = 0
+  const damaged = (damage: Damage): void => {
+    if (problems.length < MOST_PLACES) problems.push(`${damageText(damage)}.`)
+    else others++
+  }
+  await walk(files, journal, undefined, { damaged })
+  if (others > 0) problems.push(`${others} other places are damaged.`)
   return problems
 }
 

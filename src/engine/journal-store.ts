@@ -51,6 +51,7 @@ export async function openJournalStore(
       directory.setAside()
     }
     store = await openStore(directory, log)
+    await new StoredCheckpoint(store).forget()
     checkpoint = undefined
   }
   // The store has no complete write, and may be that of another journal.

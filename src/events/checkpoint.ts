@@ -28,10 +28,12 @@ export async function checkpointMismatch(
   directory: string,
   { journal, segments, lastOffset, next }: Checkpoint,
 ): Promise<string | undefined> {
-  const there = new Set(await segmentsIn(files, directory))
-  const missing = segments.find(({ first }) => !there.has(first))
-  if (missing) return `the segment ${directory}/${segmentName(missing.first)} is missing`
   const { first, size } = segments.at(-1) as SegmentSpan
+  const known = new Set(segments.map((segment) => segment.first))
+  const there = new Set(await segmentsIn(files, directory))
+  for (const one of known) if (!there.has(one)) return `the segment ${directory}/${segmentName(one)} is missing`
+  for (const one of there)
+    if (one < first && !known.has(one)) return `the segment ${directory}/${segmentName(one)} was added`
   let text: SegmentText | undefined
   try {
     text = await openSegment(files, { path: `${directory}/${segmentName(first)}`, first })

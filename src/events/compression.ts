@@ -142,6 +142,8 @@ export async function compressSegment(
   const temporary = `${target}.tmp`
   const original = await files.open(segment.path, 'read')
   try {
+    // Damage may have added bytes: the last records would then not be compressed, and be lost.
+    if ((await original.size()) !== segment.size) throw new Error('its size has changed')
     const members = new MemberTable()
     await writeNew(files, temporary, membersOf(original, segment.size, members, rest))
     await verify(files, original, segment, members, rest)

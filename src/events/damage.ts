@@ -38,28 +38,35 @@ export function unreadableText({ position, next }: Damage): string {
   return `The events from position ${position} ${upTo} cannot be read: the journal is damaged or incomplete there.${then}`
 }
 
-/** The known damage of a journal, by position. */
+/** The known damage of a journal. */
 export class KnownDamage {
   /** Called with damage that was not known. */
   found: (damage: Damage) => void = () => {}
-  readonly #byPosition = new Map<Position, Damage>()
+  #places: readonly Damage[] = []
 
+  /** By position. */
   get list(): readonly Damage[] {
-    return [...this.#byPosition.values()].sort((a, b) => a.position - b.position)
+    return this.#places
   }
 
+  /** A read may find a part of a place only. */
   add(damage: Damage): void {
-    const isNew = !this.#byPosition.has(damage.position)
-    if (isNew && this.#byPosition.size >= MOST_PLACES) return
-    this.#byPosition.set(damage.position, damage)
+    const others = this.#places.filter((place) => !includes(damage, place))
+    const isNew = others.length === this.#places.length
+    if (isNew && (others.length >= MOST_PLACES || others.some((place) => includes(place, damage)))) return
+    this.#places = [...others, damage].sort((a, b) => a.position - b.position)
     if (isNew) this.found(damage)
   }
 
   /** Forgets what was repaired. */
   remove(isRepaired: (damage: Damage) => boolean): void {
-    for (const damage of this.#byPosition.values()) if (isRepaired(damage)) this.#byPosition.delete(damage.position)
+    this.#places = this.#places.filter((place) => !isRepaired(place))
   }
 }
 
 /** A journal that has more damaged places is lost as a whole. */
-const MOST_PLACES = 1000
+export const MOST_PLACES = 1000
+
+function includes({ position, next = Number.POSITIVE_INFINITY }: Damage, part: Damage): boolean {
+  return part.position === position || (part.position > position && part.position < next)
+}

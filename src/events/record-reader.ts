@@ -142,6 +142,8 @@ function* scan(bytes: Buffer, base: number): Generator<ScannedLine, Stop> {
   while (at < bytes.length) {
     const frame = readFrame(bytes, at)
     if (frame.kind !== 'whole') return { offset: base + at, kind: frame.kind }
+    // A header elsewhere than at the beginning was moved there.
+    if (base + at > 0 && spells(bytes, frame.start, HEADER)) return { offset: base + at, kind: 'damaged' }
     yield new ScannedLine(bytes, at, frame, base)
     at = frame.end
   }
@@ -202,6 +204,7 @@ function hexAt(bytes: Buffer, offset: number): number | undefined {
   return value
 }
 
+const HEADER = '"format":'
 const POSITION = '"position":'
 
 /** The position of the record at an offset, without checking its frame; undefined if it cannot be read. */
@@ -255,7 +258,7 @@ export async function findRecord(
   size: number,
   accepts: (record: JournalRecord, offset: number) => boolean,
 ): Promise<FoundRecord | undefined> {
-  let length = WINDOW_BYTES
+  let length = FIRST_BYTES
   // Invariant: no accepted record begins before `base`.
   for (let base = from; base < size; ) {
     const wanted = Math.min(length, size - base)
@@ -302,6 +305,7 @@ export function parseHeader(bytes: Buffer): SegmentHeader & { readonly end: numb
   const whole = readFrame(bytes, 0)
   if (whole.kind !== 'whole') throw new Corruption('the segment header (offset 0) is damaged')
   const header = JSON.parse(`{${bytes.toString('utf8', whole.start, whole.end - 1)}`) as SegmentHeader
+  if (header.format === undefined) throw new Corruption('the segment header (offset 0) is missing')
   if (header.format !== FORMAT) {
     throw new UnknownFormat(
       `the segment has format ${JSON.stringify(header.format)}, this version of Recollect reads ${FORMAT}`,

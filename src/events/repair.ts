@@ -7,7 +7,6 @@ import { lastPosition } from './journal.ts'
 import { BEGINNING, type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
 import { findRecord, LineReader, type RecordLine, readHeader } from './record-reader.ts'
 import { encodeHeader } from './record-writer.ts'
-import { type Segment, segmentAt, segmentsIn } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { compressedPath, openSegment, type SegmentFile, type SegmentText } from './segment-text.ts'
 import { walk } from './walk.ts'
@@ -55,26 +54,13 @@ export interface Repair {
   readonly problems: readonly string[]
 }
 
-/** Opens the journal in a directory as a source. Only reads it. */
+/** Opens the journal in a directory as a source. Only reads it, once completely, so that any record is found at once. */
 export async function openSource(files: Files, directory: string): Promise<RecordSource> {
-  const segments: Segment[] = []
-  let id: string | undefined
-  for (const first of await segmentsIn(files, directory)) {
-    const segment = segmentAt(directory, first, 0)
-    const text = await openSegment(files, segment).catch(() => undefined)
-    if (!text) continue
-    try {
-      const { journal, end } = await readHeader(text)
-      id ??= journal
-      segments.push(segmentAt(directory, first, await text.size(), { positions: [first], offsets: [end] }))
-    } catch (error) {
-      if (!(error instanceof Corruption)) throw error
-    } finally {
-      await text.close()
-    }
-  }
-  if (id === undefined) throw new Refusal('NotFound', `${directory} has no readable segment of a journal.`)
-  const reader = new SegmentReader(files, segments)
+  const { id, segments } = await walk(files, directory, undefined, { damaged: () => {} })
+  const readable = segments.filter(({ index }) => index.positions.length > 0)
+  if (id === undefined || readable.length === 0)
+    throw new Refusal('NotFound', `${directory} has no readable segment of a journal.`)
+  const reader = new SegmentReader(files, readable)
   return { name: directory, id, lines: (from, to) => reader.lines(from, to) }
 }
 
@@ -180,6 +166,9 @@ async function previousOf(files: Files, segment: SegmentFile): Promise<string> {
  */
 async function repairSegment(files: Files, damaged: DamagedSegment, source: RecordSource): Promise<RepairedSegment> {
   const { path, first, before, last } = damaged
+  for (const file of [path, compressedPath(path)])
+    if ((await files.stat(file))?.isFile === false)
+      throw new Refusal('Conflict', `${file} is not a file. Remove what is in its place.`)
   const chain = new Chain(before)
   const header = encodeHeader({
     format: FORMAT,

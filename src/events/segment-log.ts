@@ -1,7 +1,7 @@
 import type { OpenFile } from '../files/files.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
-import { type Damage, KnownDamage } from './damage.ts'
+import { type Damage, KnownDamage, MOST_PLACES } from './damage.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type OpenDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
@@ -151,7 +151,7 @@ export class SegmentLog {
 
   /**
    * Checks every record before a checkpoint, default: the end. Calls and awaits `rest` between batches. Damage becomes
-   * known, and known damage that is no longer there is forgotten. Resolves with the damage.
+   * known, and known damage that is no longer there is forgotten. Resolves with the first places.
    */
   async verify(rest: (checked: Position) => Promise<void>, until = this.#end()): Promise<readonly Damage[]> {
     const { files, directory } = this.#options
@@ -160,13 +160,17 @@ export class SegmentLog {
     await checkUpTo(files, directory, until, {
       rest,
       damaged: (damage, { first, path }, before) => {
-        found.push(damage)
-        this.damage.add(damage)
+        if (found.length < MOST_PLACES) {
+          found.push(damage)
+          this.damage.add(damage)
+        }
         if (!this.#damaged.has(first)) this.#damaged.set(first, { path, before })
       },
     })
     const positions = new Set(found.map(({ position }) => position))
     this.damage.remove(({ position }) => position < until.next.position && !positions.has(position))
+    // Those that were parts of removed ones.
+    for (const damage of found) this.damage.add(damage)
     return found
   }
 

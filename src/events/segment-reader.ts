@@ -100,7 +100,13 @@ export class SegmentReader {
             if (next > to) return
           }
         }
-        if (reader.damage === undefined) return
+        const following = this.#segments[index + 1]?.first
+        if (reader.damage === undefined) {
+          const wanted = Math.max(from, next)
+          if (following !== undefined && wanted < following && wanted <= to)
+            this.#fail(text, reader.offset, wanted, following, 'records are missing')
+          return
+        }
         // The position after the last skipped record was read from a damaged one.
         const record = skipped?.record()
         if (skipped && record && record.position <= from && lastPosition(record) >= from) {
@@ -112,12 +118,10 @@ export class SegmentReader {
         const isShifted = isFirst && reader.offset === offset
         isFirst = false
         if (index < this.#segments.length - 1) size = Math.max(size, await text.size())
-        const found = await findRecord(text, isShifted ? 0 : reader.offset, size, () => true)
         const wanted = Math.max(from, next)
-        if (!found || found.record.position > wanted) {
-          const after = found?.record.position ?? this.#segments[index + 1]?.first
-          this.#fail(text, reader.offset, wanted, after, reader.damage)
-        }
+        const found = await findRecord(text, isShifted ? 0 : reader.offset, size, (one) => lastPosition(one) >= wanted)
+        if (!found || found.record.position > wanted)
+          this.#fail(text, reader.offset, wanted, found?.record.position ?? following, reader.damage)
         offset = found.offset
       }
     } finally {

@@ -45,8 +45,9 @@ function unreadable(path: string, { first }: SegmentFile, why: string): JournalD
   return new JournalDamage({ path, offset: 0, position: first, next: undefined, why })
 }
 
-async function openPlain(files: Files, { path }: SegmentFile): Promise<SegmentText | undefined> {
-  const file = await openIfThere(files, path)
+async function openPlain(files: Files, segment: SegmentFile): Promise<SegmentText | undefined> {
+  const { path } = segment
+  const file = await openIfThere(files, path, segment)
   return file && { ...file, path, file }
 }
 
@@ -56,7 +57,7 @@ async function openCompressed(
   inflated: InflatedMembers | undefined,
 ): Promise<SegmentText | undefined> {
   const path = compressedPath(segment.path)
-  const file = await openIfThere(files, path)
+  const file = await openIfThere(files, path, segment)
   if (!file) return undefined
   try {
     const members = segment.members ?? (await MemberTable.read(file).catch(unlessUnreadable))
@@ -73,13 +74,14 @@ export function compressedPath(path: string): string {
   return `${path}.gz`
 }
 
-async function openIfThere(files: Files, path: string): Promise<OpenFile | undefined> {
+async function openIfThere(files: Files, path: string, segment: SegmentFile): Promise<OpenFile | undefined> {
   try {
     return await files.open(path, 'read')
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw error
+    unlessUnreadable(error)
+    throw unreadable(path, segment, `the file cannot be opened (${code})`)
   }
 }
 
@@ -175,13 +177,17 @@ export async function readSome(text: SegmentText, length: number, offset: number
     unlessUnreadable(error)
     const left = BLOCK_BYTES - (offset % BLOCK_BYTES)
     if (length > left) return readSome(text, left, offset)
-    return { bytes: none, damage: new DamagedText('the disk cannot read this block (EIO)', offset + left) }
+    const { code } = error as NodeJS.ErrnoException
+    return { bytes: none, damage: new DamagedText(`this block cannot be read (${code})`, offset + left) }
   }
 }
 
+/** A damaged disk, a directory in place of the file, missing permissions, symbolic links in a circle. */
+const UNREADABLE = ['EIO', 'EISDIR', 'EACCES', 'EPERM', 'ELOOP']
+
 /** Throws any other error. */
 function unlessUnreadable(error: unknown): undefined {
-  if ((error as NodeJS.ErrnoException).code !== 'EIO') throw error
+  if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }
 
 /** Reads `length` bytes at an offset, fewer only at the end of the text or before damage. */

@@ -177,10 +177,10 @@ export async function* newestFirst(
       } catch (error) {
         const next = error instanceof JournalDamage ? error.damage.next : undefined
         if (next === undefined || next > to) throw error
-        // Those after the damage come first; the next range fails.
+        // Those after the damage come first, at most half of the range, as more of it may be damaged; the next range fails.
         found = []
         bytes = 0
-        unheld = next - 1
+        unheld = Math.max(next - 1, Math.floor((unheld + to) / 2))
       }
     }
     yield* found.reverse()

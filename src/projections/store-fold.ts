@@ -268,6 +268,12 @@ export class StoredCheckpoint {
     this.#store.set(tableKey(TAG.segment, 0), Buffer.from(text))
   }
 
+  /** The next `save` writes all segments again, whose borders have changed. */
+  async forget(): Promise<void> {
+    for (const prefix of [tableKey(TAG.segment, 0), tableKey(TAG.segment, 1), tableKey(TAG.record, 0)])
+      await this.#store.clear(prefix)
+  }
+
   load(): Checkpoint | undefined {
     const stored = this.#stored()
     if (!stored) return undefined

@@ -197,3 +197,29 @@ test('repair says what is wrong with its source, and changes nothing then', ONE_
   await refused(other.directory, /is in use by another process/)
   await running.stop()
 })
+
+test(
+  'a repair that begins a segment keeps the store, and the next starts read only later events',
+  ONE_SERVER,
+  async (t) => {
+    const { directory, copy } = await stopped(t)
+    const segments = (await readdir(join(directory, 'db.journal'))).filter((name) => name.endsWith('.ndjson')).sort()
+    const [, , name = ''] = segments
+    await edit(join(directory, 'db.journal', name), (bytes) =>
+      bytes.subarray(0, bytes.lastIndexOf('\n', bytes.length - 2) + 1),
+    )
+    const repaired = await recollect(t, directory, 'repair', '--from', copy)
+    assert.deepEqual([repaired.code, repaired.stderr], [0, ''])
+    for (let start = 0; start < 2; start++) {
+      const server = await startProgram(t, { directory, flags: [...FLAGS, '--Log.Level', 'debug'] })
+      assert.equal((await server.fetch('/events/1')).status, 200)
+      assert.equal((await healthOf(server)).status, 'ok')
+      await write(server, 30 + start, 31 + start)
+      assert.doesNotMatch(server.log(), /built again/)
+      if (start === 1) await until('the check', () => /up to the position of the store was verified/.test(server.log()))
+      assert.equal(await server.stop(), 0)
+      const compared = await recollect(t, directory, 'verify', '--store')
+      assert.deepEqual([compared.code, compared.stderr], [0, ''], compared.stdout)
+    }
+  },
+)

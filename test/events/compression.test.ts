@@ -319,6 +319,20 @@ test('a segment that cannot be compressed stays as it is, and is retried later',
   }
 })
 
+test('a segment to which damage has added bytes is not compressed, which would lose its last records', async () => {
+  const disk = await written(20_000, 100)
+  const files = disk.files()
+  const [first] = await segmentsOf(files)
+  const bytes = disk.bytes(FIRST) as Buffer
+  disk.put(FIRST, Buffer.concat([bytes.subarray(0, 5000), bytes.subarray(4000)]))
+  await assert.rejects(compressSegment(files, first as Segment, noRest), /its size has changed/)
+  assert.equal(disk.bytes(FIRST)?.length, bytes.length + 1000)
+  assert.deepEqual(
+    disk.list(DIRECTORY).filter((name) => name.includes('.gz')),
+    [],
+  )
+})
+
 test('closing a journal does not wait for a rest of its compression, whose timer keeps no process alive', async () => {
   const disk = await written(20_000, 100)
   let rests = 0

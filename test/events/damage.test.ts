@@ -1,16 +1,22 @@
 import assert from 'node:assert/strict'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Checkpoint } from '../../src/events/checkpoint.ts'
 import { compressSegment } from '../../src/events/compression.ts'
-import { type Damage, JournalDamage } from '../../src/events/damage.ts'
+import { type Damage, JournalDamage, KnownDamage } from '../../src/events/damage.ts'
 import type { Position } from '../../src/events/event.ts'
 import { positioned, type Recorded } from '../../src/events/journal.ts'
 import { openSource, repairJournal } from '../../src/events/repair.ts'
 import { type Segment, segmentName } from '../../src/events/segment.ts'
 import { SegmentReader } from '../../src/events/segment-reader.ts'
 import { walk } from '../../src/events/walk.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { newestFirst } from '../../src/projections/event-search.ts'
+import { Semaphore } from '../../src/runtime/turns.ts'
 import { created } from '../contract/journal.ts'
-import { damageUpTo, segmentsOf } from '../support/journal.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { damageUpTo, eachAt, segmentsOf } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
@@ -223,4 +229,123 @@ test('a repair refuses another journal, and reports what its source does not hav
     [],
   )
   await assert.rejects(openSource(files, '/nowhere'), /has no readable segment/)
+})
+
+/** The lines of a plain segment. */
+const linesIn = (disk: SimulatedDisk, path: string): string[] =>
+  (disk.bytes(path) as Buffer).toString().split(/(?<=\n)/)
+
+test('a segment without its header, or with it in another place, is damage that hides no event', async () => {
+  const { disk, checkpoint, segments, texts } = await written(new Random(SEED))
+  const { path } = segments.find(({ members }, index) => index > 0 && !members) as Segment
+  const [header = '', first = '', ...others] = linesIn(disk, path)
+  for (const lines of [
+    [first, ...others],
+    [first, header, ...others],
+  ]) {
+    const damaged = disk.killed()
+    damaged.put(path, Buffer.from(lines.join('')))
+    const [found] = await damageUpTo(damaged.files(), DIRECTORY, checkpoint)
+    assert.deepEqual([found?.offset, found?.why], [0, 'the segment header (offset 0) is missing'])
+    for (const [position, read] of await readEach(damaged, segments, texts.keys()))
+      assert.equal(read, texts.get(position))
+    const source = await openSource(damaged.files(), COPY)
+    const { problems } = await repairJournal(damaged.files(), DIRECTORY, { source, progress: () => {} })
+    assert.deepEqual(problems, [])
+    assert.ok(damaged.bytes(path)?.equals(disk.bytes(path) as Buffer))
+  }
+})
+
+test('a last record of a segment that another one of its length replaced is not passed over', async () => {
+  const writes = Array.from({ length: 20 }, (_, index) => {
+    const position = index + 1
+    const time = new Date(0).toISOString()
+    return { position, time, actor: 'ada', requestId: 'r', events: [created(position + 100, { n: 1 })] }
+  })
+  const disk = new SimulatedDisk()
+  for (const { first, bytes } of segmentsOf(writes, RECORD_BYTES, 1500))
+    disk.put(`${DIRECTORY}/${segmentName(first)}`, bytes)
+  const { segments } = await walk(disk.files(), DIRECTORY)
+  const [before, after] = segments.slice(-2) as [Segment, Segment]
+  const lines = linesIn(disk, before.path)
+  assert.equal(lines.at(-1)?.length, lines.at(-2)?.length)
+  disk.put(before.path, Buffer.from([...lines.slice(0, -1), lines.at(-2)].join('')))
+  const reader = new SegmentReader(disk.files(), segments)
+  const lost = after.first - 1
+  const isLost = ({ damage }: JournalDamage) => damage.position === lost && damage.next === after.first
+  for (const read of [reader.events(1, 20), reader.events(lost, lost), reader.at([lost, after.first])])
+    await assert.rejects(async () => {
+      for await (const _ of read);
+    }, isLost)
+})
+
+test('the parts of a damaged place that reads find are one place', () => {
+  const known = new KnownDamage()
+  const found: number[] = []
+  known.found = ({ position }) => found.push(position)
+  const place = (position: Position, next?: Position): Damage => ({ path: 'p', offset: 1, position, next, why: 'w' })
+  const positions = () => known.list.map(({ position }) => position)
+  for (let position = 900; position >= 100; position--) known.add(place(position, 1000))
+  assert.deepEqual([positions(), found], [[100], [900]])
+  for (let position = 100; position < 1000; position++) known.add(place(position, 1000))
+  known.add(place(1000, 1001))
+  known.add(place(50, 50))
+  assert.deepEqual(
+    [positions(), found],
+    [
+      [50, 100, 1000],
+      [900, 1000, 50],
+    ],
+  )
+  for (let position = 2000; position < 9000; position += 2) known.add(place(position, position + 1))
+  assert.equal(known.list.length, 1000)
+  known.add(place(20))
+  assert.deepEqual(positions(), [20])
+})
+
+test('a page of the newest events ends soon where every second record is damaged', async () => {
+  const { disk, segments, texts } = await written(new Random(SEED))
+  const last = segments.at(-2) as Segment
+  for (const { path, members } of segments.slice(0, -2)) {
+    if (members) continue
+    const lines = linesIn(disk, path).map((line, index) =>
+      index % 2 === 0 ? line : line.replace('"actor"', '"Actor"'),
+    )
+    disk.put(path, Buffer.from(lines.join('')))
+  }
+  const reader = new SegmentReader(disk.files(), segments)
+  let reads = 0
+  const read = (from: Position, to: Position) => {
+    reads++
+    return reader.events(from, to)
+  }
+  const head = texts.size
+  const journal = { head, read, at: eachAt(read) }
+  const source = { journal, history: () => undefined, searches: new Semaphore(1) }
+  const found: Position[] = []
+  await assert.rejects(async () => {
+    for await (const { position } of newestFirst(source, { from: 1 }, head, { isGone: () => false }))
+      found.push(position)
+  }, JournalDamage)
+  assert.deepEqual(
+    found,
+    Array.from({ length: found.length }, (_, index) => head - index),
+  )
+  assert.ok((found.at(-1) as Position) <= last.first)
+  assert.ok(reads < 60, `${reads} reads`)
+})
+
+test('a directory in place of a segment is damage that does not end the check', async (t) => {
+  const { disk, checkpoint, segments } = await written(new Random(SEED))
+  const directory = await temporaryDirectory(t)
+  const second = segments[1] as Segment
+  for (const { path } of segments) {
+    const name = fileOf(disk, path)
+    const target = join(directory, name.slice(name.lastIndexOf('/')))
+    if (path === second.path) await mkdir(target)
+    else await writeFile(target, disk.bytes(name) as Buffer)
+  }
+  const found = await damageUpTo(nodeFiles, directory, checkpoint)
+  const [{ position, next } = { position: 0, next: 0 }] = found
+  assert.deepEqual([found.length, position, next], [1, second.first, segments[2]?.first])
 })
