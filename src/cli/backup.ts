@@ -5,8 +5,8 @@ import { compressSegment } from '../events/compression.ts'
 import { damageText, JournalDamage } from '../events/damage.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
-import { isSegment, type Segment, segmentAt, segmentsIn } from '../events/segment.ts'
-import { openSegment, type SegmentText } from '../events/segment-text.ts'
+import { isSegment, type Segment, segmentAt } from '../events/segment.ts'
+import { compressedPath, openSegment, type SegmentText } from '../events/segment-text.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import {
   type Files,
@@ -128,10 +128,12 @@ async function copySegments(
   const open = source.segments.at(-1)
   // A new segment may have no record yet.
   const segments = source.segments.filter(({ first }) => first < source.next.position)
-  await checkCopied(files, directory, before)
   const copied: string[] = []
+  let isComplete = true
   for (const [index, segment] of segments.entries()) {
-    const known = before?.segments[index]
+    const verified = before?.segments[index]
+    const known = verified && (await hasCopy(files, directory, verified)) ? verified : undefined
+    if (verified && !known) isComplete = false
     // The source may be damaged where the backup is not.
     if (known && known.size === segment.size && segment !== open) {
       await cutAt(files, segmentAt(directory, segment.first, 0).path, known.size)
@@ -150,26 +152,23 @@ async function copySegments(
   }
   await files.syncDirectory(directory)
   await removeOthers(files, directory, new Set(segments.map(({ first }) => first)))
-  const walked = await walk(files, directory, undefined, { from: before && checkpointOf(before) }).catch(
-    async (error) => {
-      if (!(error instanceof JournalDamage)) throw error
-      for (const path of copied) await files.remove(path)
-      throw new Corruption(
-        `The backup is damaged: ${damageText(error.damage)}. Repeat the backup; if it fails again, ${repairOf(directory)} repairs it.`,
-      )
-    },
-  )
+  const from = before && isComplete ? checkpointOf(before) : undefined
+  const walked = await walk(files, directory, undefined, { from }).catch(async (error) => {
+    if (!(error instanceof JournalDamage)) throw error
+    for (const path of copied) await files.remove(path)
+    throw new Corruption(
+      `The backup is damaged: ${damageText(error.damage)}. Repeat the backup; if it fails again, ${repairOf(directory)} repairs it.`,
+    )
+  })
   await compressAsSource(files, segments, directory)
   return verifiedJournal(source, walked)
 }
 
-/** @throws {Corruption} if a segment is missing that was copied before */
-async function checkCopied(files: Files, directory: string, before: VerifiedJournal | undefined): Promise<void> {
-  const there = new Set(await segmentsIn(files, directory))
-  const missing = before?.segments.find(({ first }) => !there.has(first))
-  if (!missing) return
-  const { path } = segmentAt(directory, missing.first, 0)
-  throw new Corruption(`The backup is damaged: ${path} is missing. ${repairOf(directory)} repairs it.`)
+/** Whether the copy of a segment was neither lost nor divided or joined to another one by a repair: then it is copied again. */
+async function hasCopy(files: Files, directory: string, { first, size }: VerifiedSegment): Promise<boolean> {
+  const { path } = segmentAt(directory, first, size)
+  const plain = await files.stat(path)
+  return plain ? plain.size >= size : (await files.stat(compressedPath(path))) !== undefined
 }
 
 function repairOf(directory: string): string {

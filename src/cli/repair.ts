@@ -1,7 +1,7 @@
 import { lockDirectory } from '../events/directory.ts'
 import { openSource, type Repair, repairJournal } from '../events/repair.ts'
 import { isSegment } from '../events/segment.ts'
-import type { Files } from '../files/files.ts'
+import { type Files, isOutOfSpace } from '../files/files.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
@@ -26,6 +26,12 @@ export async function repair(
   try {
     const source = await openSource(files, directory)
     return { ...(await repairJournal(files, journal, { source, progress })), source: directory }
+  } catch (error) {
+    if (!isOutOfSpace(error)) throw error
+    throw new Refusal(
+      'DiskFull',
+      'The disk of the journal is full. Repeat the repair when there is room for a segment.',
+    )
   } finally {
     await lock.release()
   }

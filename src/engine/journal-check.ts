@@ -118,7 +118,10 @@ export class JournalCheck {
     if (places === 0 || !source) return
     const problems = await log.repair(source)
     if (problems.length > 0) dependencies.log.error({ problems }, 'the journal could not be repaired')
-    else dependencies.log.warn({ places, source: source.name }, 'the journal was damaged and is repaired')
+    // The last segment is not repaired while it is written.
+    const repaired = places - log.damage.list.length
+    if (repaired > 0)
+      dependencies.log.warn({ places: repaired, source: source.name }, 'the journal was damaged and is repaired')
   }
 
   #repeatLater(): void {

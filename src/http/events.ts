@@ -299,13 +299,19 @@ async function* parts(
 ): AsyncGenerator<{ readonly text: string; readonly count: number }> {
   let text = ''
   let count = 0
-  for await (const one of found) {
-    text += form.event(one.position, eventText(one, journal))
-    count++
-    if (text.length < PART_CHARACTERS) continue
-    yield { text, count }
-    text = ''
-    count = 0
+  try {
+    for await (const one of found) {
+      text += form.event(one.position, eventText(one, journal))
+      count++
+      if (text.length < PART_CHARACTERS) continue
+      yield { text, count }
+      text = ''
+      count = 0
+    }
+  } catch (error) {
+    // A client that continues after these events learns where the journal is damaged.
+    if (error instanceof JournalDamage && count > 0) yield { text, count }
+    throw error
   }
   if (count > 0) yield { text, count }
 }

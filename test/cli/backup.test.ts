@@ -324,21 +324,32 @@ test('a copy that the disk changes is not kept, and the next backup repeats it',
   await assertIntact(paths, head)
 })
 
-test('a backup that lacks a segment does not continue until it is repaired from the journal', async (t) => {
+test('a backup that lacks segments copies them again, also after a repair that gave others their events', async (t) => {
   const paths = await newPaths(t)
-  await append(nodeFiles, paths.journal, 20)
-  await backUp(paths)
+  await append(nodeFiles, paths.journal, 40)
+  const { position } = await backUp(paths)
   const names = [...(await segmentsIn(nodeFiles, paths.copy)).keys()]
-  await rm(join(paths.copy, names[1] as string))
-  const before = await stateOf(paths.to)
-  await append(nodeFiles, paths.journal, 5)
-  await assert.rejects(
-    backUp(paths),
-    new RegExp(`${names[1]} is missing\\. recollect repair --journal ${paths.copy} --from`),
-  )
-  assert.deepEqual(await stateOf(paths.to), before)
-  await repair(nodeFiles, { journal: paths.copy, from: paths.journal }, () => {})
-  await assertIntact(paths, (await backUp(paths)).position)
+  assert.ok(names.length > 3)
+  const damages = {
+    'a missing segment': () => rm(join(paths.copy, names[1] as string)),
+    'a missing last segment': () => rm(join(paths.copy, names.at(-1) as string)),
+    'a missing segment after a damaged one': async () => {
+      await edit(join(paths.copy, names[0] as string), (bytes) => bytes.subarray(0, -10))
+      await rm(join(paths.copy, names[1] as string))
+    },
+    'a missing last record of a segment': () =>
+      edit(join(paths.copy, names[1] as string), (bytes) =>
+        bytes.subarray(0, bytes.lastIndexOf('\n', bytes.length - 2) + 1),
+      ),
+  }
+  for (const [what, damage] of Object.entries(damages))
+    for (const isRepaired of [true, false]) {
+      await damage()
+      if (isRepaired) await repair(nodeFiles, { journal: paths.copy, from: paths.journal }, () => {})
+      assert.deepEqual(await backUp(paths), { position, events: 0 }, what)
+      await assertIntact(paths, position)
+      assert.deepEqual([...(await segmentsIn(nodeFiles, paths.copy)).keys()], names, what)
+    }
 })
 
 test('damage of the journal does not reach a backup that has the events, also when the segment is compressed', async (t) => {

@@ -58,6 +58,15 @@ async function startDamaged(
   return server
 }
 
+/** The last position in a stream of events that the server ends early. */
+async function lastBeforeCut({ body }: Response): Promise<number> {
+  let text = ''
+  await assert.rejects(async () => {
+    for await (const chunk of body as AsyncIterable<Uint8Array>) text += Buffer.from(chunk).toString()
+  })
+  return Math.max(...[...text.matchAll(/\{"position":(\d+),/g)].map(([, at]) => Number(at)))
+}
+
 test(
   'a server with a damaged sealed segment serves and writes all that does not need it, and says what to do',
   ONE_SERVER,
@@ -84,6 +93,10 @@ test(
     // Events before the damage are a page, and the next page fails.
     const before = await server.fetch('/events')
     assert.equal(((await before.json()) as unknown[]).length, position - 1)
+    for (const accept of ['application/x-ndjson', 'text/event-stream']) {
+      const stream = await server.fetch('/events', { headers: { Accept: accept } })
+      assert.equal(await lastBeforeCut(stream), position - 1, accept)
+    }
     const [, link = ''] = /<(.*)>; rel="next"/.exec(before.headers.get('link') ?? '') ?? []
     for (const [path, accept] of [
       [link, 'application/json'],
