@@ -14,6 +14,7 @@ interface Verified {
   readonly unfinishedBytes?: number
   readonly dataFile?: string
   readonly problems: readonly string[]
+  readonly advice?: string
 }
 
 /** Copies of one stopped server's directory, each to be damaged in its own way. */
@@ -91,7 +92,8 @@ test('verify finds damage of a journal or its data file, and changes nothing', a
       new RegExp(`^${segmentOf(directory, last)}, offset \\d+, position ${last}: `),
     )
     const { code, stdout } = await recollect(inner, directory, 'verify')
-    assert.deepEqual([code, stdout], [1, `${found.problems[0]}\n`])
+    assert.deepEqual([code, stdout], [1, `${found.problems[0]}\n${found.advice}\n`])
+    assert.match(found.advice ?? '', /recollect repair --from/)
   })
 
   await t.test('a missing record or segment exits with 1', async (inner) => {
