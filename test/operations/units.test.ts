@@ -93,7 +93,7 @@ function readTrace(file: string, directory: string): Trace {
   const opened = all(/ openat\(AT_FDCWD, "([^"]+)", [^)]*O_(?:WRONLY|RDWR|CREAT)/g)
   const named = all(/ (?:mkdir|rename|unlink|rmdir|link|symlink|chmod|truncate)(?:at)?2?\((?:AT_FDCWD, )?"([^"]+)"/g)
   return {
-    calls: all(/^\d+ (\w+)\(/gm),
+    calls: all(/^\d+ +(\w+)\(/gm),
     families: all(/ socket\((\w+)/g),
     written: [...opened, ...named].map((path) => resolve(directory, path)),
   }
