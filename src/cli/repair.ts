@@ -1,7 +1,7 @@
 import { lockDirectory } from '../events/directory.ts'
 import { openSource, type Repair, repairJournal } from '../events/repair.ts'
 import { isSegment } from '../events/segment.ts'
-import { type Files, isOutOfSpace } from '../files/files.ts'
+import type { Files } from '../files/files.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
@@ -26,12 +26,6 @@ export async function repair(
   try {
     const source = await openSource(files, directory)
     return { ...(await repairJournal(files, journal, { source, progress })), source: directory }
-  } catch (error) {
-    if (!isOutOfSpace(error)) throw error
-    throw new Refusal(
-      'DiskFull',
-      'The disk of the journal is full. Repeat the repair when there is room for a segment.',
-    )
   } finally {
     await lock.release()
   }
@@ -40,8 +34,8 @@ export async function repair(
 /** The result for people. */
 export function repairText({ source, damage, repaired, problems }: Awaited<ReturnType<typeof repair>>): string {
   const lines = repaired.map(({ path, records }) => {
-    const taken = records === 0 ? 'no record had to be replaced' : `${records} records are from ${source}`
-    return `Repaired ${path}: ${taken}.`
+    const taken = records === 1 ? '1 record is' : `${records} records are`
+    return `Repaired ${path}: ${records === 0 ? 'no record had to be replaced' : `${taken} from ${source}`}.`
   })
   if (damage.length === 0 && repaired.length === 0) lines.push('The journal is not damaged. Nothing was changed.')
   return [...lines, ...problems].map((line) => `${line}\n`).join('')

@@ -293,7 +293,7 @@ export class DurableProjections extends Projections {
     const isSaved = !this.#opened.former && checkpoint?.next.position === this.#openedAt?.next.position
     if (checkpoint && !isSaved) this.#saveCheckpoint(checkpoint)
     this.#isBuilt = true
-    this.#options.dependencies.schedule(() => void this.#closeFormer(), FORMER_MS)
+    if (this.#opened.former) this.#options.dependencies.schedule(() => void this.#closeFormer(), FORMER_MS)
     checkIdField(this.views, idField)
     if (this.views.hasNaturalKeys) return
     this.#options.dependencies.log.info('the natural keys that the settings want are being built')

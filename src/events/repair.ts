@@ -1,10 +1,10 @@
-import { type Files, writeNew } from '../files/files.ts'
+import { directoryOf, type Files, isOutOfSpace, writeNew } from '../files/files.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { Chain } from './chain.ts'
 import { type Damage, JournalDamage } from './damage.ts'
 import type { Position } from './event.ts'
 import { lastPosition } from './journal.ts'
-import { BEGINNING, type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
+import { BEGINNING, type ChainState, FORMAT } from './record-format.ts'
 import { findRecord, LineReader, type RecordLine, readHeader } from './record-reader.ts'
 import { encodeHeader } from './record-writer.ts'
 import { SegmentReader } from './segment-reader.ts'
@@ -74,7 +74,7 @@ export async function repairJournal(
   { source, progress }: RepairOptions,
 ): Promise<Repair> {
   const damage: Damage[] = []
-  const damaged = new Map<Position, { readonly path: string; readonly before: ChainState | undefined }>()
+  const damaged = new Map<Position, SegmentStart>()
   const walked = await walk(files, directory, undefined, {
     progress,
     damaged: (place, segment, before) => {
@@ -97,17 +97,17 @@ export async function repairJournal(
   return { damage, ...(await repairSegments(files, { damaged, segments, least }, source)) }
 }
 
-/** Segments of a journal, by the position of their first event. */
-export type DamagedSegments = ReadonlyMap<
-  Position,
-  {
-    readonly path: string /** Undefined: the segment before ends with damage. */
-    readonly before: ChainState | undefined
-  }
->
+/** The beginning of a damaged or missing segment. */
+export interface SegmentStart {
+  /** That of its plain file. */
+  readonly path: string
+  /** The chain values there; undefined if the segment before ends with damage. */
+  readonly before: ChainState | undefined
+}
 
 interface SegmentsToRepair {
-  readonly damaged: DamagedSegments
+  /** By the position of the first event. */
+  readonly damaged: ReadonlyMap<Position, SegmentStart>
   readonly segments: readonly SegmentFile[]
   /** The last position that the last segment must have, if it is damaged. */
   readonly least: Position
@@ -137,11 +137,17 @@ export async function repairSegments(
         await repairSegment(files, { path, first, end: following ?? least + 1, isLast, before, last }, source),
       )
     } catch (error) {
-      if (!(error instanceof Refusal || error instanceof Corruption)) throw error
-      problems.push(`${path} could not be repaired: ${error.message}`)
+      problems.push(`${path} could not be repaired: ${whyNotRepaired(error)}`)
     }
   }
   return { repaired, problems }
+}
+
+/** Throws any other error than those that another attempt may overcome. */
+function whyNotRepaired(error: unknown): string {
+  if (isOutOfSpace(error)) return 'the disk is full. Repeat the repair when there is room for a segment.'
+  if (error instanceof Refusal || error instanceof Corruption) return error.message
+  throw error
 }
 
 /** Whether the source has the record after the end of the journal, which has then lost its end. */
@@ -162,7 +168,7 @@ async function previousOf(files: Files, segment: SegmentFile): Promise<string> {
 /**
  * Writes a segment again: temporary name → verified → fsync → rename → fsync of the directory → removal of a compressed
  * file.
- * @throws {Refusal} if the source lacks a record, or has another one; the segment is unchanged then
+ * @throws {Refusal} if the source lacks a record, or has another one; the segment is unchanged after any error
  */
 async function repairSegment(files: Files, damaged: DamagedSegment, source: RecordSource): Promise<RepairedSegment> {
   const { path, first, before, last } = damaged
@@ -170,13 +176,11 @@ async function repairSegment(files: Files, damaged: DamagedSegment, source: Reco
     if ((await files.stat(file))?.isFile === false)
       throw new Refusal('Conflict', `${file} is not a file. Remove what is in its place.`)
   const chain = new Chain(before)
-  const header = encodeHeader({
-    format: FORMAT,
-    journal: source.id,
-    first,
-    previous: first === 1 ? NO_PREVIOUS : before.previous,
+  const header = encodeHeader({ format: FORMAT, journal: source.id, first, previous: before.previous })
+  const text = await openSegment(files, { path, first }).catch((error: unknown) => {
+    if (!(error instanceof JournalDamage)) throw error
+    return undefined
   })
-  const text = await openSegment(files, { path, first }).catch(() => undefined)
   let records = 0
   try {
     await writeNew(files, `${path}.tmp`, lines())
@@ -184,7 +188,7 @@ async function repairSegment(files: Files, damaged: DamagedSegment, source: Reco
     await text?.close()
   }
   await files.rename(`${path}.tmp`, path)
-  const directory = path.slice(0, path.lastIndexOf('/'))
+  const directory = directoryOf(path)
   await files.syncDirectory(directory)
   if (await files.stat(compressedPath(path))) {
     await files.remove(compressedPath(path))

@@ -6,7 +6,7 @@ import { beginSegment, type Cut, type DirectoryOptions, type JournalLock, type O
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { type RecordSource, repairSegments } from './repair.ts'
+import { type RecordSource, repairSegments, type SegmentStart } from './repair.ts'
 import { addToIndex, bytesAfter, type Segment } from './segment.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
@@ -50,7 +50,7 @@ export class SegmentLog {
   readonly #compression: Compression | undefined
   readonly #reader: SegmentReader
   /** The segments that the last check found damaged. */
-  readonly #damaged = new Map<Position, { readonly path: string; readonly before: ChainState | undefined }>()
+  readonly #damaged = new Map<Position, SegmentStart>()
   /** The file of the last segment. */
   protected file: OpenFile
   #next: ChainState

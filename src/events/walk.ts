@@ -46,8 +46,9 @@ interface WalkOptions {
   readonly progress?: ((segments: number, of: number) => void) | undefined
   /** Where to begin. */
   readonly from?: Checkpoint | undefined
-  /** Where to end. Everything before must be whole. */
+  /** Where to end. */
   readonly until?: Pick<Checkpoint, 'journal' | 'next' | 'segments'>
+  /** The position whose chain values are `passed`. */
   readonly passing?: Position
   /** Called and awaited between batches. */
   readonly rest?: (checked: Position) => Promise<void>

@@ -125,13 +125,17 @@ export class StoreDirectory {
     return Store.open(this.#aside)
   }
 
-  /** After it the former store, unless it was removed, can be opened again. */
+  /** The next start can open the former store again, unless it was removed. */
   async closeFormer(store: Store): Promise<void> {
     if (!this.#isReadingFormer) return
     this.#isReadingFormer = false
     await store.close()
-    rmSync(`${this.#aside}-lock`, { force: true })
-    if (fileBytes(this.#aside) !== undefined) renameSync(this.#aside, this.#former)
+    try {
+      rmSync(`${this.#aside}-lock`, { force: true })
+      if (fileBytes(this.#aside) !== undefined) renameSync(this.#aside, this.#former)
+    } catch {
+      // Under the name that it has, it is not read again.
+    }
   }
 
   /** Renames the store, replacing an earlier one of that name. */

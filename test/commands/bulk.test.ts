@@ -9,10 +9,9 @@ import type { JsonObject } from '../../src/json/value.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
-import { Refusal } from '../../src/runtime/errors.ts'
 import { UNLIMITED } from '../../src/runtime/memory.ts'
 import { project } from '../support/collections.ts'
-import { RULES } from '../support/decider.ts'
+import { RULES, refusalOf } from '../support/decider.ts'
 import { memoryJournal } from '../support/journal.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
@@ -69,15 +68,6 @@ const batch = (items: readonly JsonObject[], isLenient = false): BulkCommand => 
 })
 const deletion = (filters: string): Deletion => ({ type: 'DeleteItems', collection: 'things', filters })
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => ({ n }))
-
-async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
-  const error = await promise.then(
-    () => undefined,
-    (error: unknown) => error,
-  )
-  assert.ok(error instanceof Refusal, String(error))
-  return error
-}
 
 test('a batch is one write, and its items get ids in order', async () => {
   for (const count of [1, 64, 65, 5000]) {

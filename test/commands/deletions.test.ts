@@ -6,8 +6,8 @@ import type { FileEngine } from '../../src/engine/file-engine.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import type { Origin, Recorded } from '../../src/events/journal.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { Refusal } from '../../src/runtime/errors.ts'
 import type { Settings } from '../../src/settings/settings.ts'
+import { refusalOf } from '../support/decider.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { diskWith, openTestEngine, SETTINGS, storeLeftIn } from '../support/engine.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -56,15 +56,6 @@ function afterWrites({ journal }: FileEngine, count: number, work: () => void): 
   journal.follow(({ events }) => {
     if (events.at(0)?.type === 'ItemDeleted' && ++writes === count) work()
   })
-}
-
-async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
-  const error = await promise.then(
-    () => undefined,
-    (error: unknown) => error,
-  )
-  assert.ok(error instanceof Refusal, String(error))
-  return error
 }
 
 test('a deletion of more items than AtomicItems takes several writes, and others write in between', async () => {

@@ -206,6 +206,32 @@ test('a repair that is killed at any step is completed by the next one', async (
   }
 })
 
+test('a full disk ends the repair of a segment with the reason, leaves it as it was, and loses no other', async () => {
+  const random = new Random(SEED)
+  const { disk, segments } = await written(random)
+  const whole = await recordsIn(disk)
+  const damaged = disk.killed()
+  const [first, second] = [segments[0] as Segment, segments[3] as Segment]
+  damage(damaged, first.path, 3000, random)
+  damaged.take(fileOf(damaged, second.path))
+  const full = damaged.files((operation, path) =>
+    operation === 'write' && path.startsWith(second.path) ? { type: 'error', code: 'ENOSPC' } : undefined,
+  )
+  const options = { source: await openSource(full, COPY), progress: () => {} }
+  const { repaired, problems } = await repairJournal(full, DIRECTORY, options)
+  assert.deepEqual(
+    repaired.map(({ path }) => path),
+    [first.path],
+  )
+  assert.match(problems.join(), /could not be repaired: the disk is full\. Repeat the repair/)
+  assert.deepEqual(
+    (await full.list(DIRECTORY)).filter((name) => name.endsWith('.tmp')),
+    [],
+  )
+  assert.deepEqual((await repairJournal(damaged.files(), DIRECTORY, options)).problems, [])
+  assert.ok((await recordsIn(damaged)).equals(whole))
+})
+
 test('a repair refuses another journal, and reports what its source does not have', async () => {
   const random = new Random(SEED)
   const { disk, segments } = await written(random)

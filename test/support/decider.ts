@@ -6,6 +6,7 @@ import { decide, isEvents } from '../../src/commands/decide.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
 import { viewsOf, type WithId } from './collections.ts'
 
 export const RULES: Rules = {
@@ -64,4 +65,14 @@ export function reset(nextId: number): DomainEvent {
 
 export function deleted(id: ItemId, stamp: Stamp): DomainEvent {
   return { type: 'ItemDeleted', collection: 'things', id, ...stamp }
+}
+
+/** The refusal with which a promise is rejected. */
+export async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
+  const error = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  assert.ok(error instanceof Refusal, String(error))
+  return error
 }
