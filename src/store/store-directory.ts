@@ -327,8 +327,12 @@ export class StoreDirectory {
 
   /** Removes stores that were set aside. */
   #makeRoom(): void {
-    for (const name of directoryNames(this.path))
-      if (name === ASIDE_NAME || name.startsWith(FORMER_NAME)) rmSync(`${this.path}/${name}`, { force: true })
+    try {
+      for (const name of readdirSync(this.path))
+        if (name === ASIDE_NAME || name.startsWith(FORMER_NAME)) rmSync(`${this.path}/${name}`, { force: true })
+    } catch {
+      // The next recovery point tries again.
+    }
   }
 
   async #advance(store: Store): Promise<boolean> {
@@ -401,11 +405,6 @@ export class StoreDirectory {
     const path = this.#pathOf(otherFile(this.#file))
     this.#removal = Promise.all([path, `${path}-lock`].map((file) => rm(file, { force: true }).catch(() => {})))
   }
-}
-
-/** Empty if it does not exist. */
-function directoryNames(path: string): readonly string[] {
-  return statSync(path, { throwIfNoEntry: false }) ? readdirSync(path) : []
 }
 
 function otherFile(file: string): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
-import { cp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
@@ -690,4 +690,22 @@ test('a start without a store logs how much of the journal it has read', async (
   // A segment takes as long as the clock advances meanwhile.
   for (const { secondsLeft, segments: read, of } of told.slice(1))
     assert.ok((secondsLeft as number) >= (of as number) - (read as number), JSON.stringify(told))
+})
+
+test('a former store that cannot be removed stops neither the start nor the writes', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const former = join(directory, 'db.journal', 'store', 'store.mdb.former-another-boot')
+  await mkdir(join(former, 'not a store'), { recursive: true })
+  const server = await startHere(t, { directory, data: { c: [] } })
+  const posted = await fetch(`${server.url}/api/c`, {
+    method: 'POST',
+    body: '{}',
+    headers: { 'Content-Type': 'application/json' },
+  })
+  assert.equal(posted.status, 201)
+  await server.stop()
+  assert.deepEqual(server.failures, [])
+  const again = await startHere(t, { directory })
+  assert.equal(((await (await fetch(`${again.url}/api/c`)).json()) as unknown[]).length, 1)
+  assert.ok(existsSync(former))
 })
