@@ -29,7 +29,6 @@ import { type ClusterHealth, metricsOf } from './figures.ts'
 import { unlessFull } from './leader-writes.ts'
 import { decodeBeginning } from './message.ts'
 import { Node } from './node.ts'
-import { RecentWrites } from './recent-writes.ts'
 import type { RecordStream } from './record-stream.ts'
 import type { ClusterSettings } from './settings.ts'
 import { streamSource } from './stream-source.ts'
@@ -106,7 +105,6 @@ export class ClusterEngine extends Engine {
       snapshot: () => dataFile.snapshot(),
       node,
       messenger,
-      recent: new RecentWrites(journal),
       journal,
       position: () => this.views.position,
       find: (name, key) => this.views.find(name)?.item(key),

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { FileItem } from '../collections/file-items.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { BulkCommand, Command, Deletion } from '../commands/command.ts'
@@ -12,10 +13,19 @@ import {
 } from '../commands/handler.ts'
 import type { Restoration } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
-import type { Journal, Origin, Projection, Recorded } from '../events/journal.ts'
+import {
+  bytesOfEvent,
+  type Journal,
+  lastPosition,
+  type Origin,
+  type Projection,
+  type Recorded,
+  recordAt,
+} from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
+import { Arrivals } from '../projections/arrivals.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { type Progress, Refusal } from '../runtime/errors.ts'
 import { type Turn, Turns } from '../runtime/turns.ts'
@@ -23,7 +33,12 @@ import { diskFull } from './leader-writes.ts'
 import type { Messenger } from './messenger.ts'
 import type { Node } from './node.ts'
 import type { CollectionText, LeaderRequest, LeaderResponse, RestorationText } from './protocol.ts'
-import type { RecentWrites } from './recent-writes.ts'
+
+/** How long to wait for a write that the leader has stored. */
+const WAIT_SECONDS = 10
+/** Larger writes are not held in memory. */
+const MOST_EVENTS = 8
+const RECENT_BYTES = 16 * 1024 * 1024
 
 interface ClusterHandlerOptions {
   readonly idField: string
@@ -33,8 +48,7 @@ interface ClusterHandlerOptions {
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
   readonly messenger: Pick<Messenger, 'ask' | 'messageBytes'>
-  readonly recent: RecentWrites
-  readonly journal: Pick<Journal, 'read'>
+  readonly journal: Pick<Journal, 'head' | 'read' | 'at'>
   /** The position of the last event in this node's views. */
   readonly position: () => Position
   /** An item as this node's views hold it. */
@@ -47,6 +61,12 @@ interface ClusterHandlerOptions {
 export class ClusterHandler implements Projection {
   readonly #options: ClusterHandlerOptions
   readonly #turns = new Turns()
+  readonly #arrivals = new Arrivals()
+  /** Writes by their last position. Reading one from the journal takes as much processor time as forwarding it. */
+  readonly #recent = new LRUCache<Position, Recorded>({
+    maxSize: RECENT_BYTES,
+    sizeCalculation: ({ events }) => Array.from(events, bytesOfEvent).reduce((sum, bytes) => sum + bytes),
+  })
 
   constructor(options: ClusterHandlerOptions) {
     this.#options = options
@@ -55,39 +75,40 @@ export class ClusterHandler implements Projection {
   /** Responds to the clients of this node. */
   apply(recorded: Recorded): void {
     this.#options.local.apply(recorded)
-    this.#options.recent.apply(recorded)
+    if (recorded.events.length <= MOST_EVENTS) this.#recent.set(lastPosition(recorded), recorded)
+    this.#arrivals.apply()
   }
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {
     this.#checkDiskSpace()
     if (this.#options.node.isLeader) return this.#decide(() => this.#options.local.handle(command, origin))
     const answer = await this.#ask(['stored', 'unchanged'], { type: 'handle', command, origin })
+    await this.#reached(answer.position)
+    const { position } = answer
     if (answer.type === 'stored') {
-      return outcomeOf(await this.#options.recent.endingAt(answer.position))
+      return outcomeOf(this.#recent.get(position) ?? (await recordAt(this.#options.journal, position)))
     }
-    const { position, id } = answer
-    await this.#options.recent.reached(position)
-    const item = this.#options.find(command.collection, keyOf(id))
+    const item = this.#options.find(command.collection, keyOf(answer.id))
     if (!item) throw new Refusal('Unavailable', 'The item was deleted meanwhile; send the request again.')
     return { position, event: undefined, item }
   }
 
   async bulk(command: BulkCommand, origin: Origin): Promise<BulkOutcome> {
-    const { local, node, recent } = this.#options
+    const { local, node } = this.#options
     this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.bulk(command, origin))
     const { position, events, notCreated } = await this.#ask(['bulk-stored'], { type: 'bulk', command, origin })
-    await recent.reached(position)
+    await this.#reached(position)
     return { position, events: await this.#stored(position, events), notCreated: new Map(notCreated) }
   }
 
   async delete(deletion: Deletion, origin: Origin, options: DeletionOptions = {}): Promise<DeletionOutcome> {
-    const { local, node, recent, journal } = this.#options
+    const { local, node, journal } = this.#options
     if (options.isDryRun) return local.delete(deletion, origin, options)
     this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(() => local.delete(deletion, origin, options))
     const { type: _, ...outcome } = await this.#ask(['deleted'], { type: 'delete', deletion, origin, options })
-    await recent.reached(outcome.position)
+    await this.#reached(outcome.position)
     return { ...outcome, ids: await deletedIds(journal, outcome) }
   }
 
@@ -107,11 +128,11 @@ export class ClusterHandler implements Projection {
   }
 
   async reload(): Promise<ImportOutcome> {
-    const { node, reload, recent } = this.#options
+    const { node, reload } = this.#options
     this.#checkDiskSpace()
     if (node.isLeader) return this.#decide(reload)
     const imported = await this.#ask(['taken-in'], { type: 'reload' })
-    await recent.reached(imported.basis + imported.events)
+    await this.#reached(imported.basis + imported.events)
     return imported
   }
 
@@ -126,12 +147,19 @@ export class ClusterHandler implements Projection {
   async #stored(position: Position, count: number): Promise<List<DomainEvent>> {
     const stored = new ChunkedList<DomainEvent>()
     if (count === 0) return stored
-    const { recent, journal } = this.#options
-    await recent.reached(position)
+    const { journal } = this.#options
+    await this.#reached(position)
     for await (const recorded of journal.read(position - count + 1, position)) {
       for (const event of recorded.events) stored.push(event)
     }
     return stored
+  }
+
+  /** Resolves when this node has the event at a position. */
+  async #reached(position: Position): Promise<void> {
+    const { journal } = this.#options
+    if (await this.#arrivals.waitUntil(() => journal.head >= position, WAIT_SECONDS)) return
+    throw new Refusal('OutcomeUnknown', `It was stored at position ${position}, which this node does not have yet.`)
   }
 
   /** A node whose disk is full could not follow the leader's write, so it rejects the command before forwarding it. */
@@ -201,13 +229,13 @@ export class ClusterHandler implements Projection {
     types: readonly Type[],
     request: LeaderRequest,
   ): Promise<Extract<LeaderResponse, { type: Type }>> {
-    const { node, messenger, recent } = this.#options
+    const { node, messenger } = this.#options
     const { leader } = node
     if (leader === undefined || leader === node.id) throw noLeader()
     const answer = await messenger.ask(leader, request)
     if (answer.type === 'refused') {
       // After a refusal that rests on another write, the client must be able to read that write.
-      await recent.reached(answer.position)
+      await this.#reached(answer.position)
       throw new Refusal(answer.code, answer.message, answer.faults, { progress: answer.progress })
     }
     if (!types.some((type) => type === answer.type))

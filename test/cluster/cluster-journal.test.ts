@@ -4,16 +4,13 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { JetStream } from '../../src/cluster/jetstream.ts'
-import { RecentWrites } from '../../src/cluster/recent-writes.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { ReplicaOptions } from '../../src/cluster/replica.ts'
 import { streamSource } from '../../src/cluster/stream-source.ts'
-import type { Position } from '../../src/events/event.ts'
-import type { Journal, Recorded } from '../../src/events/journal.ts'
+import type { Journal } from '../../src/events/journal.ts'
 import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
-import { Document } from '../../src/json/document.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
 import { type OpenedClusterJournal, openClusterJournal, SILENT } from '../support/cluster.ts'
@@ -502,37 +499,4 @@ test('an event that is larger than a message is rejected, and nothing else', asy
   await assert.rejects(journal.append(draft(1, created(0, { text: 'x'.repeat(9000) }))), { code: 'TooLarge' })
   await journal.append(draft(1, created(0, { text: 'x'.repeat(6000) })))
   assert.equal(journal.head, 1)
-})
-
-function write(position: Position, text: string): Recorded {
-  const item = Document.of({ id: position, text })
-  const event = { type: 'ItemCreated', collection: 'a', id: position, revision: 1, prior: 0, item } as const
-  return { position, time: '2026-11-20T12:00:00.000Z', actor: 'ann', requestId: 'r', events: [event] }
-}
-
-test('recent writes are held in memory if they are small, and read from the journal otherwise', async () => {
-  const read: Position[] = []
-  const recent = new RecentWrites({
-    head: 2,
-    at: async function* (positions) {
-      read.push(...positions)
-      for (const position of positions) yield write(position, '')
-    },
-  })
-  recent.apply(write(1, 'x'.repeat(1000)))
-  recent.apply(write(2, 'x'.repeat(1024 * 1024)))
-  assert.equal((await recent.endingAt(1)).position, 1)
-  assert.deepEqual(read, [])
-  assert.equal((await recent.endingAt(2)).position, 2)
-  assert.deepEqual(read, [2])
-})
-
-test('a position within a write is reached with that write', async () => {
-  const recent = new RecentWrites({ head: 3, at: () => assert.fail('nothing is read') })
-  const reached = recent.reached(5)
-  const ending = recent.endingAt(6)
-  const events = [4, 5, 6].flatMap((position) => [...write(position, '').events])
-  recent.apply({ ...write(4, ''), events })
-  await reached
-  assert.equal((await ending).position, 4)
 })

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { ClusterHandler } from '../../src/cluster/cluster-handler.ts'
 import { ClusterFigures } from '../../src/cluster/figures.ts'
 import { Messenger, RequestBatches } from '../../src/cluster/messenger.ts'
 import type { LeaderRequest, LeaderResponse } from '../../src/cluster/protocol.ts'
 import type { FileItem } from '../../src/collections/file-items.ts'
 import type { Command } from '../../src/commands/command.ts'
+import { Document } from '../../src/json/document.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { Histogram } from '../../src/runtime/histogram.ts'
@@ -183,14 +185,62 @@ test('a follower stops reading what a restore needs once no message can hold it'
   assert.ok(read < messageBytes / 100, `${read} items`)
 })
 
+/** A follower whose leader has stored an item at position 5. */
+function followerOfWrite(isRead: boolean) {
+  const item = Document.of({ id: 5 })
+  const event = { type: 'ItemCreated', collection: 'a', id: 5, revision: 1, prior: 0, item } as const
+  const recorded = { position: 5, time: '2026-11-20T12:00:00.000Z', actor: 'ann', requestId: 'r', events: [event] }
+  const journal = {
+    head: 3,
+    at: async function* () {
+      assert.ok(isRead, 'nothing is read')
+      yield recorded
+    },
+  }
+  const follower = new ClusterHandler({
+    local: { apply: () => {} },
+    node: { id: 'this', leader: 'other', isLeader: false },
+    messenger: { ask: async () => ({ type: 'stored', position: 5, events: 1 }) },
+    journal,
+    hasRoom: () => true,
+  } as unknown as ConstructorParameters<typeof ClusterHandler>[0])
+  return { follower, journal, recorded }
+}
+
+const CREATION = { type: 'CreateItem', collection: 'a', item: {} } as const
+
+test('a follower answers a write from memory, as soon as it has that', async () => {
+  const { follower, journal, recorded } = followerOfWrite(false)
+  let isAnswered = false
+  const outcome = follower.handle(CREATION, ORIGIN).finally(() => {
+    isAnswered = true
+  })
+  journal.head = 4
+  follower.apply({ ...recorded, position: 4 })
+  await setImmediate()
+  assert.equal(isAnswered, false)
+  journal.head = 5
+  follower.apply(recorded)
+  assert.equal((await outcome).position, 5)
+})
+
+test('a follower reads a write that is within another one, or long ago, from its journal', async () => {
+  const { follower, journal, recorded } = followerOfWrite(true)
+  const outcome = follower.handle(CREATION, ORIGIN)
+  journal.head = 6
+  follower.apply({ ...recorded, position: 4, events: [...recorded.events, ...recorded.events, ...recorded.events] })
+  assert.equal((await outcome).position, 5)
+  assert.equal((await follower.handle(CREATION, ORIGIN)).position, 5)
+})
+
 /** A node whose leader gives this answer, and whose journal has events that delete items with ascending ids. */
 function followerOf(answer: LeaderResponse): ClusterHandler {
   const deleted = (id: number) => ({ type: 'ItemDeleted', collection: 'a', id, revision: 2, prior: 1 })
   return new ClusterHandler({
     node: { id: 'this', leader: 'other', isLeader: false },
     messenger: { ask: async () => answer },
-    recent: { reached: async () => {} },
     journal: {
+      head: Number.POSITIVE_INFINITY,
       async *read(from: number, to: number) {
         yield { position: from, events: Array.from({ length: to - from + 1 }, (_, index) => deleted(from + index)) }
       },
