@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import type { MigrationProgress, MigrationResult } from '../engine/remote-journal.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
-import { BEGINNING, NO_PREVIOUS } from '../events/record-format.ts'
+import { NO_PREVIOUS } from '../events/record-format.ts'
 import type { Segment } from '../events/segment.ts'
 import { SegmentReader } from '../events/segment-reader.ts'
 import { walk } from '../events/walk.ts'
@@ -14,9 +14,10 @@ import { ClusterJournal } from './cluster-journal.ts'
 import { connect, retryWhileUnavailable } from './connection.ts'
 import { ClusterFigures } from './figures.ts'
 import { JetStream } from './jetstream.ts'
-import { decodeBeginning, decodeContent, encodeBeginning, encodeSuccession, WriteAssembler } from './message.ts'
+import { decodeBeginning, decodeContent, encodeBeginning, encodeSuccession } from './message.ts'
 import type { Message, RecordStream, Sequence } from './record-stream.ts'
 import type { Move } from './settings.ts'
+import { streamSource } from './stream-source.ts'
 
 const SEGMENT_BYTES = 64 * 1024 * 1024
 
@@ -75,7 +76,7 @@ export async function moveToStream(
       await append(stream, message, sequence++)
       progress(last, head)
     }
-    await compareCopy(files, segments, head, stream)
+    await compareCopy(files, segments, { id, head }, stream)
     return { id, head }
   } finally {
     await lock.release()
@@ -216,42 +217,14 @@ async function* packMessages(
 async function compareCopy(
   files: Files,
   segments: readonly Segment[],
-  head: Position,
+  { id, head }: MigrationResult,
   stream: RecordStream,
 ): Promise<void> {
-  const lines = new SegmentReader(files, segments).lines(1, head)
-  const assembler = new WriteAssembler(BEGINNING)
-  let next = BEGINNING
-  const last = await stream.last()
-  const compareMessage = async (sequence: Sequence, message: Message): Promise<void> => {
-    const content = decodeContent(message)
-    if (content.kind === 'succession') assembler.dropIncomplete()
-    else {
-      const whole = assembler.addLines(content.lines)
-      if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
-      next = whole.next
-      for (const { bytes, record } of whole.lines) {
-        const { value } = await lines.next()
-        if (!value || !Buffer.from(value.bytes).equals(bytes)) {
-          throw new Corruption(`The copy differs at position ${record.position}.`)
-        }
-      }
-    }
-    if (sequence === last && next.position !== head + 1) {
-      throw new Corruption(`The copy ends at position ${next.position - 1}.`)
-    }
+  const copied = streamSource(stream, id).lines(1, head)[Symbol.asyncIterator]()
+  for await (const { record, bytes } of new SegmentReader(files, segments).lines(1, head)) {
+    const { value } = await copied.next()
+    if (!value) throw new Corruption(`The copy ends before position ${record.position}.`)
+    if (!Buffer.from(value.bytes).equals(bytes))
+      throw new Corruption(`The copy differs at position ${record.position}.`)
   }
-  await new Promise<void>((resolve, reject) => {
-    const following = stream.follow(2, async (sequence, message) => {
-      try {
-        await compareMessage(sequence, message)
-        if (sequence < last) return
-        resolve()
-      } catch (error) {
-        reject(error)
-      }
-      // `close` waits until this function has returned.
-      setImmediate(() => void following.close())
-    })
-  })
 }
