@@ -1,10 +1,9 @@
-import { type FileItem, invalid } from '../collections/file-items.ts'
+import { invalid } from '../collections/file-items.ts'
 import { HIGHEST_ID } from '../collections/item.ts'
 import { assignedId } from '../commands/decide.ts'
 import { type Base, Difference } from '../commands/difference.ts'
 import { BYTES, type CollectionEdit, type Edit } from '../commands/edit.ts'
 import type { MergeOutcome } from '../commands/handler.ts'
-import type { ItemId } from '../events/event.ts'
 import { EVENT_BYTES, partKey } from '../events/journal.ts'
 import type { Files } from '../files/files.ts'
 import { parseText } from '../json/parse.ts'
@@ -28,52 +27,18 @@ export interface CheckedFile {
   readonly collections: ReadonlyMap<string, CheckedCollection>
 }
 
-interface CheckedCollection extends Pick<CollectionEdit, 'nextId' | 'hasUnnamed'> {
-  /** Whether the file has all items in the format of JSON.stringify. */
-  readonly isCanonical: boolean
-}
+type CheckedCollection = Pick<CollectionEdit, 'nextId' | 'hasUnnamed'>
 
 /** Reads and validates a file. */
 export async function checkFile(files: Files, path: string, options: ReadOptions): Promise<CheckedFile> {
-  const { content, visitor } = await readDataFile(files, path, options, () => new FileCheck(options.idField))
-  return { content, collections: visitor.collections }
-}
-
-class FileCheck implements FileVisitor {
-  readonly #difference: Difference
-  readonly #reformatted = new Set<string>()
-
-  constructor(idField: string) {
-    this.#difference = new Difference({
-      base: new Map(),
-      idField,
-      kind: 'first items',
-      keeps: 'nothing',
-      isCheck: true,
-    })
-  }
-
-  get collections(): CheckedFile['collections'] {
-    const checked = ({ name, nextId, hasUnnamed }: CollectionEdit) =>
-      [name, { nextId, hasUnnamed, isCanonical: !this.#reformatted.has(name) }] as const
-    return new Map(this.#difference.take().collections.map(checked))
-  }
-
-  collection(name: string, isObject: boolean): ItemVisitor {
-    const items = this.#difference.collection(name, isObject)
-    let source = ''
-    return {
-      // It precedes each `add`, whose text is not that of the file.
-      known: (text) => {
-        source = text
-        return undefined
-      },
-      add: (id, text) => {
-        if (text !== source) this.#reformatted.add(name)
-        return items.add(id, text)
-      },
-    }
-  }
+  const { idField } = options
+  const newVisitor = (): Difference =>
+    new Difference({ base: new Map(), idField, kind: 'first items', keeps: 'nothing', isCheck: true })
+  const { content, visitor } = await readDataFile(files, path, options, newVisitor)
+  const collections = visitor
+    .take()
+    .collections.map(({ name, nextId, hasUnnamed }) => [name, { nextId, hasUnnamed }] as const)
+  return { content, collections: new Map(collections) }
 }
 
 interface PartsOptions extends Omit<ReadOptions, 'check'>, Pick<JournalConnection, 'check' | 'merge'> {
@@ -179,14 +144,11 @@ class PartsImport implements FileVisitor {
   collection(name: string, isObject: boolean): ItemVisitor {
     const checked = this.#checked.collections.get(name)
     if (!checked) throw changed(this.#path)
-    const { isCanonical } = checked
     let { nextId } = checked
     const { idField } = this.#options
-    const prefix = `{${JSON.stringify(idField)}:`
     const items = this.#difference.collection(name, isObject)
     return {
-      // An item was checked, so it need not be parsed if its id comes first.
-      known: (text) => (isCanonical && text.startsWith(prefix) ? withFirstId(text, prefix.length) : undefined),
+      known: () => undefined,
       add: (id, text) => {
         this.#bytes += BYTES.edited + EVENT_BYTES + textBytes(text)
         if (id !== undefined) return items.add(id, text)
@@ -196,15 +158,6 @@ class PartsImport implements FileVisitor {
       },
     }
   }
-}
-
-const ID = /(?:\d{1,15}|"[^"\\]*")(?=[,}])/y
-
-/** The item with the id at an offset of its text; undefined if that may be spelt in another way. */
-function withFirstId(text: string, offset: number): FileItem | undefined {
-  ID.lastIndex = offset
-  const [id] = ID.exec(text) ?? []
-  return id === undefined ? undefined : { id: JSON.parse(id) as ItemId, text }
 }
 
 function changed(path: string): Refusal {
