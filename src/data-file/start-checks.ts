@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { journalIdIn } from '../events/checkpoint.ts'
-import { journalExists, setDirectoryAside, wasUsedHere } from '../events/directory.ts'
+import { journalExists, wasUsedHere } from '../events/directory.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 import { progressLog } from '../runtime/limited-log.ts'
@@ -36,48 +36,34 @@ export async function whySetAside(files: Files, check: JournalCheck): Promise<st
   )
 }
 
-export async function setJournalAside(
-  files: Files,
-  journal: string,
-  why: string,
-  log: Pick<Logger, 'warn'>,
-): Promise<void> {
-  const aside = await setDirectoryAside(files, journal)
-  log.warn(`The journal ${journal} is now ${aside}, and a new one begins: ${why}.`)
+interface FirstItemsCheck extends Pick<JournalCheck, 'dataFile' | 'journal'> {
+  /** A new journal is begun in any case, whatever the file was written from. */
+  readonly isAccepted: boolean
 }
 
-/** Throws if the journal is missing although a data file was written from it. Changes nothing. */
-export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
-  const kept = await readStateFile(files, { dataFile: path, journal })
-  const missing = kept && missingJournal(path, kept.state)
-  if (missing) throw missing
-}
-
-/** Throws if the data file was renamed without its journal; logs a warning if that is only possible. */
-export async function checkNotRenamed(
-  files: Files,
-  path: string,
-  journal: string,
-  log: Pick<Logger, 'warn'>,
-  hash: string | undefined,
-): Promise<void> {
-  const orphan = await findOrphan(files, path, hash)
-  if (orphan?.isSame) throw renamedFile(orphan, path, journal)
-  if (orphan) log.warn(`${adviceFor(orphan, path, journal)}, after removing the new journal.`)
-}
-
-/** Reads and validates the first items. Changes nothing. */
+/**
+ * Reads and validates the data file that a new journal begins with; undefined if there is no file. Throws if its journal
+ * is missing, or if it was renamed without its journal; logs a warning if that is only possible. Changes nothing.
+ */
 export async function checkFirstItems(
   files: Files,
-  path: string,
+  { dataFile, journal, isAccepted }: FirstItemsCheck,
   options: Pick<ReadOptions, 'idField' | 'check'>,
-  log: Pick<Logger, 'info'>,
+  log: Pick<Logger, 'info' | 'warn'>,
 ): Promise<CheckedFile | undefined> {
-  if (!(await files.stat(path))?.isFile) return undefined
+  const kept = isAccepted ? undefined : await readStateFile(files, { dataFile, journal })
+  const missing = kept && missingJournal(dataFile, kept.state)
+  if (missing) throw missing
   const logProgress = progressLog(log)
   const progress = (left: number, of: number): void =>
     logProgress({ bytes: of - left, of }, 'the first items are being checked')
-  return new Turns().run((turn) => checkFile(files, path, { ...options, turn, progress }))
+  const checked = (await files.stat(dataFile))?.isFile
+    ? await new Turns().run((turn) => checkFile(files, dataFile, { ...options, turn, progress }))
+    : undefined
+  const orphan = isAccepted ? undefined : await findOrphan(files, dataFile, checked?.content.hash)
+  if (orphan?.isSame) throw renamedFile(orphan, dataFile, journal)
+  if (orphan) log.warn(`${adviceFor(orphan, dataFile, journal)}, after removing the new journal.`)
+  return checked
 }
 
 /** A journal in the same directory whose own data file is missing. */

@@ -5,16 +5,9 @@ import { ItemSchemas } from '../commands/item-schemas.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { DataFile } from '../data-file/data-file.ts'
 import { noFile } from '../data-file/file-content.ts'
-import type { CheckedFile } from '../data-file/first-items.ts'
-import {
-  checkFirstItems,
-  checkNoJournalIsMissing,
-  checkNotRenamed,
-  setJournalAside,
-  whySetAside,
-} from '../data-file/start-checks.ts'
+import { checkFirstItems, whySetAside } from '../data-file/start-checks.ts'
 import type { Damage } from '../events/damage.ts'
-import { journalExists, lockDirectory } from '../events/directory.ts'
+import { journalExists, lockDirectory, setDirectoryAside } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { FileJournal } from '../events/file-journal.ts'
 import { directoryOf, replace } from '../files/files.ts'
@@ -84,8 +77,16 @@ export class FileEngine extends Engine {
     const { file, journal: directory, acceptJournal, api } = settings
     const why = await whySetAside(files, { dataFile: file, journal: directory, acceptJournal, readOnly: api.readOnly })
     const isNew = why !== undefined || !(await journalExists(files, directory))
-    const checked = isNew ? await checkedFirstItems(settings, dependencies, rules, why !== undefined) : undefined
-    if (why !== undefined) await setJournalAside(files, directory, why, log)
+    const options = {
+      idField: rules.idField,
+      check: (collection: string, item: EditedItem) => checkItem(rules, collection, item, 'first items'),
+    }
+    const first = { dataFile: file, journal: directory, isAccepted: acceptJournal || why !== undefined }
+    const checked = isNew ? await checkFirstItems(files, first, options, log) : undefined
+    if (why !== undefined) {
+      const aside = await setDirectoryAside(files, directory)
+      log.warn(`The journal ${directory} is now ${aside}, and a new one begins: ${why}.`)
+    }
     const opened = new CloseStack()
     try {
       const lock = await lockDirectory(files, settings.journal)
@@ -187,23 +188,6 @@ function metricsOf(journal: FileJournal): readonly Metric[] {
       () => figures.refusedForSpace,
     ),
   ]
-}
-
-/** Checks the data file that a new journal begins with; undefined if there is no file. `replaces`: in place of another one. */
-async function checkedFirstItems(
-  { file: path, journal, acceptJournal, dataStore }: Settings,
-  { files, log }: EngineDependencies,
-  rules: Rules,
-  replaces: boolean,
-): Promise<CheckedFile | undefined> {
-  if (!acceptJournal && !replaces) await checkNoJournalIsMissing(files, path, journal)
-  const options = {
-    idField: dataStore.idField,
-    check: (collection: string, item: EditedItem) => checkItem(rules, collection, item, 'first items'),
-  }
-  const checked = await checkFirstItems(files, path, options, log)
-  if (!acceptJournal && !replaces) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
-  return checked
 }
 
 /** Creates the directory of the data file, and copies the sample if no file was named. */
