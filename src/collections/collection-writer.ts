@@ -47,9 +47,6 @@ interface ItemLocation {
   readonly position: Position
 }
 
-/** After more changes, everything counts as changed. */
-const MOST_CHANGES = 4096
-
 /**
  * A collection while it is written: `evolve` stores changes here, which readers do not see until their position has
  * passed. In transactions.
@@ -66,8 +63,6 @@ export class CollectionWriter implements FoldedItems {
   #areGapsKnown = true
   /** Blocks that are not stored yet. */
   readonly #unsaved = new Set<number>()
-  /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
-  #changes: Map<number, Item | undefined> | undefined = new Map()
   /** The item that was looked up last, until it is put or removed. */
   #found: ItemLocation | undefined
 
@@ -83,21 +78,15 @@ export class CollectionWriter implements FoldedItems {
     return this.#areGapsKnown ? this.#gaps : undefined
   }
 
-  get changes(): ReadonlyMap<number, Item | undefined> | undefined {
-    return this.#changes
-  }
-
   /** Called when readers see all changes so far. */
   markVisible(): void {
     this.#gaps = new Map()
     this.#areGapsKnown = true
-    this.#changes = new Map()
   }
 
-  /** Continues a write of which a part was stored earlier: the changed places and blocks are unknown. */
-  withUnknownChanges(): this {
+  /** Continues a write of which a part was stored earlier: the changed blocks are unknown. */
+  withUnknownGaps(): this {
     this.#areGapsKnown = false
-    this.#changes = undefined
     return this
   }
 
@@ -140,7 +129,6 @@ export class CollectionWriter implements FoldedItems {
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
     this.facts.unusedId = Math.max(this.facts.unusedId, integerAfter(item.id))
-    this.#noteChange(place, item)
   }
 
   remove(id: ItemId, tombstone: Tombstone, { prior }: EventMetadata): void {
@@ -154,7 +142,6 @@ export class CollectionWriter implements FoldedItems {
     this.#table.addTombstone(place, { id, ...tombstone, since, prior })
     this.facts.size--
     this.#countEmpty(place)
-    this.#noteChange(place, undefined)
   }
 
   /**
@@ -203,7 +190,6 @@ export class CollectionWriter implements FoldedItems {
     this.#unsaved.clear()
     for (const block of gaps.keys()) this.#unsaved.add(block)
     this.facts.places = places
-    this.#changes = undefined
   }
 
   /** Stores the properties that are not in the rows of items. */
@@ -241,12 +227,6 @@ export class CollectionWriter implements FoldedItems {
     const empty = known ?? this.#store.newest(numberedKey(TAG.gaps, this.#table.number, block))?.readUInt16BE(0) ?? 0
     this.#gaps.set(block, empty + 1)
     this.#unsaved.add(block)
-  }
-
-  #noteChange(place: number, item: Item | undefined): void {
-    if (!this.#changes) return
-    this.#changes.set(place, item)
-    if (this.#changes.size > MOST_CHANGES) this.#changes = undefined
   }
 }
 

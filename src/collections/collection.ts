@@ -108,16 +108,10 @@ export class Collection extends StoredItems implements CollectionState {
     return new PinnedCollection(this.#facts, this.table, this.gaps.copy(), pin)
   }
 
-  /** Makes stored changes visible to readers. Undefined gaps or changes: any block or place may have changed. */
-  show(
-    facts: CollectionFacts,
-    gaps: ReadonlyMap<number, number> | undefined,
-    changes: ReadonlyMap<number, Item | undefined> | undefined,
-  ): void {
+  /** Makes stored changes visible to readers. Undefined gaps: they may have changed in any block. */
+  show(facts: CollectionFacts, gaps: ReadonlyMap<number, number> | undefined): void {
     const isOther = facts.table !== this.#facts.table
     if (isOther) this.table = new Table(this.#store, facts.table, this.#cache)
-    if (!changes) this.#cache.deleteTable(facts.table)
-    else for (const [place, item] of changes) this.#cache.replace(facts.table, place, item)
     if (isOther || !gaps) this.gaps = gapsOf(this.#store, facts.table)
     else for (const [block, empty] of gaps) this.gaps.set(block, empty)
     this.#facts = facts

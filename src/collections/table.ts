@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8'
+import { LRUCache } from 'lru-cache'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
@@ -142,20 +143,13 @@ export class Table {
   }
 
   entryOf(key: string, at: Position, places: number): Item | Tombstone | undefined {
-    const expected = this.#expectedPlace(key, at, places)
-    const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
-    if (cached && isKeyOf(key, cached.id)) return cached
     const found = this.find(key, at, places)
     if (!found) return undefined
+    const cached = this.#cache?.get(positionOf(found.record))
+    if (cached) return cached
     const entry = this.#decoded(found.record)
-    if (isItem(entry) && at === this.#cache?.position) this.#cache.set(this.number, found.place, entry)
+    if (isItem(entry)) this.#cache?.set(entry.position, entry)
     return entry
-  }
-
-  /** A cached item that has not changed since the position. */
-  #cachedAt(place: number, at: Position): Item | undefined {
-    const cached = this.#cache?.get(this.number, place)
-    return cached && cached.position <= at ? cached : undefined
   }
 
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
@@ -266,54 +260,14 @@ export class Table {
   }
 }
 
-/** Characters in one generation: fewer if V8's heap is small. */
-const GENERATION_CHARACTERS = Math.min(24 * 1024 * 1024, getHeapStatistics().heap_size_limit / 16)
+/** Characters of cached items: fewer if V8's heap is small. */
+const CACHED_CHARACTERS = Math.min(48 * 1024 * 1024, Math.floor(getHeapStatistics().heap_size_limit / 8))
 /** Memory of an item besides its text, in characters. */
 const OVERHEAD = 120
 
-/**
- * An LRU cache of decoded items in two generations, by table and place. When the young generation is full, the old one
- * is dropped. Changed items are replaced. With lru-cache, whose list has its links all over the memory, GET of a frequent
- * item took 9 % more processor time, and of a random one 6 %.
- */
-export class ItemCache {
-  /** The position that readers see; only items read at it are cached. */
-  position: Position = 0
-  #young = new Map<number, Map<number, Item>>()
-  #old = new Map<number, Map<number, Item>>()
-  #characters = 0
+/** Decoded items, with their entity tags, by the positions of their last events: none is ever out of date. */
+export type ItemCache = LRUCache<Position, Item>
 
-  get(table: number, place: number): Item | undefined {
-    const young = this.#young.get(table)?.get(place)
-    if (young) return young
-    const old = this.#old.get(table)?.get(place)
-    if (old) this.set(table, place, old)
-    return old
-  }
-
-  set(table: number, place: number, item: Item): void {
-    this.#characters += OVERHEAD + item.text.length
-    if (this.#characters > GENERATION_CHARACTERS) {
-      this.#old = this.#young
-      this.#young = new Map()
-      this.#characters = OVERHEAD + item.text.length
-    }
-    const items = this.#young.get(table)
-    if (items) items.set(place, item)
-    else this.#young.set(table, new Map([[place, item]]))
-  }
-
-  /** Another item is at a place, or none: it takes the place of one that is cached. */
-  replace(table: number, place: number, item: Item | undefined): void {
-    const [young, old] = [this.#young.get(table), this.#old.get(table)]
-    if (!item) {
-      young?.delete(place)
-      old?.delete(place)
-    } else if (young?.has(place) || old?.has(place)) this.set(table, place, item)
-  }
-
-  deleteTable(table: number): void {
-    this.#young.delete(table)
-    this.#old.delete(table)
-  }
+export function itemCache(): ItemCache {
+  return new LRUCache({ maxSize: CACHED_CHARACTERS, sizeCalculation: ({ text }) => OVERHEAD + text.length })
 }

@@ -184,7 +184,7 @@ export class StoreFold {
       this.#numbers.set(facts.name, number)
       const writer = new CollectionWriter(store, facts, this.#observers)
       this.#writers.set(number, writer)
-      if (applied > this.#shown) this.#touched.set(number, writer.withUnknownChanges())
+      if (applied > this.#shown) this.#touched.set(number, writer.withUnknownGaps())
     }
     // The last process ended within a large write, or this one failed within it: readers do not see its part.
     if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)

@@ -3,7 +3,7 @@ import { Collection } from '../collections/collection.ts'
 import { type CollectionWriter, storedCollections } from '../collections/collection-writer.ts'
 import { type KeyFields, NaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
-import { ItemCache } from '../collections/table.ts'
+import { itemCache } from '../collections/table.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
 import { bytesOfEvent, type Projection, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
@@ -69,7 +69,7 @@ export class Views implements Projection {
   /** By number, in the order of creation, including removed ones. */
   readonly #collections = new Map<number, Collection>()
   readonly #byName = new Map<string, Collection>()
-  readonly #cache = new ItemCache()
+  readonly #cache = itemCache()
   #shown: StoredState
   #replayed: Recorded[] = []
   #saveCheckpoint: (state: StoredState) => void = () => {}
@@ -95,7 +95,6 @@ export class Views implements Projection {
     })
     this.#removal = new TableRemoval(store, this.indexes)
     this.#shown = this.#fold.state
-    this.#cache.position = this.#shown.visible
     const tables = new Set<number>()
     for (const [number, facts] of storedCollections(store)) {
       this.#add(number, facts)
@@ -279,14 +278,13 @@ export class Views implements Projection {
 
   #show(writers: Iterable<readonly [number, CollectionWriter]>): void {
     this.#shown = this.#fold.state
-    this.#cache.position = this.#shown.visible
     for (const [number, writer] of writers) {
       const known = this.#collections.get(number)
       const facts = { ...writer.facts }
       if (!known) this.#add(number, facts)
       else {
         if (known.facts.table !== facts.table) void this.#removal.removeUnread(known.facts.table, this.position)
-        known.show(facts, writer.gaps, writer.changes)
+        known.show(facts, writer.gaps)
       }
     }
   }
