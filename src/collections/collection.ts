@@ -8,17 +8,8 @@ import { type CollectionFacts, type CollectionItems, PinnedCollection, StoredIte
 import { type ItemCache, Table } from './table.ts'
 
 /** The state of a collection that can be queried. */
-export interface CollectionState {
+export interface CollectionState extends Readonly<FoldedFacts> {
   readonly name: string
-  /** False before its creation and after its removal; past ids are remembered nevertheless. */
-  readonly exists: boolean
-  /** Whether it is a single object, or was one when it was removed. */
-  readonly isObject: boolean
-  /** The integer that the next POST gets: one above the highest used since the last reset of ids. */
-  readonly nextId: number
-  readonly textIds: number
-  /** Position of the last event that concerned it. */
-  readonly position: Position
   /** The item, or the remains of a deleted one; undefined if it never existed. */
   get(key: string): Item | Tombstone | undefined
   /** The key of the item that has a natural key. */
@@ -128,12 +119,8 @@ function gapsOf(store: Store, table: number): Gaps {
 }
 
 /** The properties of a collection that its events change. */
-export interface FoldedFacts {
-  exists: boolean
-  isObject: boolean
-  nextId: number
-  textIds: number
-  position: Position
+export type FoldedFacts = {
+  -readonly [Name in 'exists' | 'isObject' | 'nextId' | 'textIds' | 'position']: CollectionFacts[Name]
 }
 
 export interface FoldedItems {

@@ -3,12 +3,22 @@ import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/keys.ts'
 import type { Pin } from '../store/store.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
-import { canonicalInteger, type Item, idInRecord, isItem, isTombstone, metadataOf, type Tombstone } from './item.ts'
+import {
+  canonicalInteger,
+  type Item,
+  idInRecord,
+  isItem,
+  isTombstone,
+  metadataOf,
+  type Tombstone,
+  type TombstoneAt,
+} from './item.ts'
 import type { Table } from './table.ts'
 
 /** The stored properties of a collection, without its items. */
 export interface CollectionFacts {
   readonly name: string
+  /** False before its creation and after its removal; past ids are remembered nevertheless. */
   readonly exists: boolean
   /** Whether it is a single object, or was one when it was removed. */
   readonly isObject: boolean
@@ -17,6 +27,7 @@ export interface CollectionFacts {
   /** Above all integer ids that were ever assigned, which need no lookup from here on. */
   readonly unusedId: number
   readonly textIds: number
+  /** Position of the last event that concerned it. */
   readonly position: Position
   readonly size: number
   /** Above the places of all items. */
@@ -143,17 +154,6 @@ export abstract class StoredItems implements CollectionItems {
   }
 }
 
-interface ItemMetadata {
-  readonly id: ItemId
-  /** The position of the item's last event. */
-  readonly position: Position
-  /** The position of its event before that one, 0 if there is none. */
-  readonly prior: Position
-  /** The position since which the item has this place. */
-  readonly since: Position
-  readonly isTombstone: boolean
-}
-
 /** The items of a collection as of one position, until released. */
 export class PinnedCollection extends StoredItems {
   readonly facts: CollectionFacts
@@ -172,7 +172,7 @@ export class PinnedCollection extends StoredItems {
   }
 
   /** The record at a place, of an item or of a deleted one. */
-  metadataAt(place: number): ItemMetadata {
+  metadataAt(place: number): Omit<TombstoneAt, 'revision'> & { readonly isTombstone: boolean } {
     const record = this.table.recordAt(place, this.at)
     if (!record) throw this.table.lostRecord(place)
     const { prior, since } = metadataOf(record)
