@@ -389,7 +389,7 @@ export function bodyRefusal(error: Error, limitBytes: number, describe = unreada
   return error
 }
 
-export function unreadable(message: string): string {
+function unreadable(message: string): string {
   return `The body could not be read: ${message}.`
 }
 
