@@ -10,7 +10,7 @@ import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { formOf } from './formats/forms.ts'
 import { ListReplies } from './list-replies.ts'
-import { type ListRequest, parseList } from './list-request.ts'
+import { parseList } from './list-request.ts'
 import { replyPage, tagAt } from './pages.ts'
 import {
   apiSegments,
@@ -76,7 +76,7 @@ export class CollectionReads {
     present: PresentCollection,
   ): Promise<void> {
     const { views, hints, queries } = this.#options
-    const list = this.#parse(request, present.name, parameters)
+    const list = parseList({ request, name: present.name, parameters }, this.#options)
     const hint = hints.check(reply, present, list.query)
     // A query that names no fields does not pause here, so it reflects the position at which it arrived.
     const isCached = hint instanceof Promise ? await hint : hint
@@ -102,23 +102,13 @@ export class CollectionReads {
     const object = await past.item(name, OBJECT_ID, at)
     if (object) return reply.tagged(request, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, this.#options) : undefined
-    const list = this.#parse(request, name, parameters, nowMs)
+    const list = parseList({ request, name, parameters }, this.#options, nowMs)
     const snapshot = await past.collection(name, at, request)
     const related = await this.#related.at(name, list.query.relations ?? [], at, request).catch((error: unknown) => {
       snapshot.release()
       throw error
     })
     await this.#replies.reply(reply, list, snapshot, related)
-  }
-
-  #parse(
-    request: HttpRequest,
-    name: string,
-    parameters: readonly Parameter[],
-    nowMs = this.#options.now().getTime(),
-  ): ListRequest {
-    const { queries, limits } = this.#options
-    return parseList({ request, name, parameters }, limits, { time: queries.timeOf(name), nowMs })
   }
 }
 

@@ -255,13 +255,13 @@ export function parseTags(header: string | undefined): Tags | undefined {
 export function readOnly(resources: readonly Resource[], whyNot: string): readonly Resource[] {
   return resources.map((resource) => {
     const { path, routes } = resource
-    if (!/^\/(?:api|admin)(?:\/|$)/.test(path) || changesNoData(path)) return resource
+    if (!changesData(path)) return resource
     const { methodsAt: _, ...rest } = resource
     return { ...rest, whyNot, routes: routes.GET ? { GET: routes.GET } : {} }
   })
 }
 
-/** Whether a read-only server offers all methods of a path: reading the settings again changes no data. */
-export function changesNoData(path: string): boolean {
-  return path.startsWith('/admin/settings/')
+/** Whether a read-only server offers only the reading methods of a path: reading the settings again changes no data. */
+export function changesData(path: string): boolean {
+  return /^\/(?:api|admin)(?:\/|$)/.test(path) && !path.startsWith('/admin/settings/')
 }

@@ -107,7 +107,9 @@ export class ListReplies {
   async #begin(list: ListRequest, snapshot: CollectionSnapshot, related: readonly RelatedSnapshot[]): Promise<Begun> {
     const { queries, turns } = this.#options
     const { query, form, isWhole } = list
-    const asker = this.#askerOf(list)
+    const { request } = list
+    const { scanSeconds } = this.#options.limits
+    const asker = askerOf(request, scanSeconds)
     const papa = form === 'csv' ? await this.#papa() : undefined
     const use = async (items: Items, turn: Turn): Promise<Begun> => {
       // Fields were selected before related items were added.
@@ -118,8 +120,8 @@ export class ListReplies {
     }
     if (isWhole) return turns.run((turn) => use(wholeResult(snapshot, list), turn), asker)
     if (related.length === 0) return queries.page(snapshot, query, use, asker)
-    const memory = list.request.memoryFor('responses')
-    const holding = this.#askerOf(list, memory)
+    const memory = request.memoryFor('responses')
+    const holding = askerOf(request, scanSeconds, memory)
     const { items, total } = await queries.find(snapshot, query, holding)
     const texts = await queries.embed(items, query.fields, related, query.page.largest, holding)
     return turns.run((turn) => {
@@ -155,7 +157,9 @@ export class ListReplies {
 
   #stream(list: ListRequest, first: string, rest: NonNullable<Begun['rest']>, release: () => void): Readable {
     const memory = list.request.memoryFor('responses')
-    const body = Readable.from(this.#texts(first, rest, this.#askerOf(list, memory), memory))
+    const body = Readable.from(
+      this.#texts(first, rest, askerOf(list.request, this.#options.limits.scanSeconds, memory), memory),
+    )
     // No part is being read any more when the stream is closed.
     body.once('close', release)
     return body
@@ -187,12 +191,6 @@ export class ListReplies {
       yield text
     }
     yield end
-  }
-
-  /** The client of a list, whose tasks hold `memory`. */
-  #askerOf({ request }: ListRequest, memory?: Memory): Asker {
-    const { limit } = askerOf(request, this.#options.limits.scanSeconds)
-    return { isGone: () => request.isGone(), limit, memory }
   }
 }
 

@@ -1,8 +1,8 @@
-import type { Path } from '../json/paths.ts'
 import { PAGING } from '../query/paging.ts'
 import { parseFlag } from '../query/parameter.ts'
-import { ALL, mayBeRelative, type Parameter, parseQuery, type Query, type QueryLimits } from '../query/query.ts'
+import { ALL, mayBeRelative, type Parameter, parseQuery, type Query } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { ApiOptions } from './api-options.ts'
 import type { HttpRequest } from './exchange.ts'
 import { type Form, formOf, TYPES } from './formats/forms.ts'
 
@@ -21,15 +21,16 @@ export interface ListRequest {
 }
 
 /**
- * `time` is the field of the event time, `nowMs` the instant of a filter such as `now-1h`.
+ * `nowMs` is the instant of a filter such as `now-1h`.
  * @throws {Refusal} `Invalid` or `NotAcceptable`
  */
 export function parseList(
   { request, name, parameters }: Pick<ListRequest, 'request' | 'name' | 'parameters'>,
-  limits: QueryLimits,
-  { time, nowMs }: { readonly time: Path | undefined; readonly nowMs: number },
+  { queries, limits, now }: ApiOptions,
+  nowMs = now().getTime(),
 ): ListRequest {
   const form = formOf(request)
+  const time = queries.timeOf(name)
   const query = parseQuery(parameters, limits, { time, now: nowMs })
   // The result of filters relative to now changes without an event.
   const isRelative = (time !== undefined || query.namesReceived === true) && mayBeRelative(parameters)

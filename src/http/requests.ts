@@ -16,6 +16,7 @@ import {
 } from '../query/parameter.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { Memory } from '../runtime/memory.ts'
 import type { Asker } from '../runtime/turns.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 
@@ -195,10 +196,13 @@ export function parametersOfRead(
   return isJsonServer ? effectiveParameters(parameters) : parameters
 }
 
-/** Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. */
-export function askerOf(request: HttpRequest, seconds: number): Asker {
-  if (request.principal.role === 'admin') return request
-  return { isGone: () => request.isGone(), limit: { seconds, refusal: () => scanTimeout(seconds) } }
+/**
+ * Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. The
+ * queries hold `memory`.
+ */
+export function askerOf(request: HttpRequest, seconds: number, memory?: Memory): Asker {
+  const limit = request.principal.role === 'admin' ? undefined : { seconds, refusal: () => scanTimeout(seconds) }
+  return { isGone: () => request.isGone(), limit, memory }
 }
 
 export function asksForPast(parameters: readonly Parameter[]): boolean {

@@ -2,7 +2,7 @@ import { isSafe } from '../../access/roles.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { GROUPING_PARAMETERS } from '../../query/aggregate/aggregation.ts'
 import { LIST_PARAMETERS } from '../../query/query.ts'
-import { changesNoData, type Method } from '../exchange.ts'
+import { changesData, type Method } from '../exchange.ts'
 import { CSV_TYPE } from '../formats/forms.ts'
 import { EVENT_STREAM, FORM_TYPE, JSON_PATCH_TYPE, JSON_TYPE, NDJSON_TYPE, PATCH_TYPES } from '../media-types.ts'
 import { type HeaderName, OF_EVENTS, type ParameterName } from './parameters.ts'
@@ -450,7 +450,7 @@ export const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 /** The methods of a route, besides HEAD and OPTIONS. A read-only server has only those that change no data. */
 export function methodsOf(path: string, offer: Offer, route = ROUTES[path] as Route): readonly Method[] {
   if (!isOffered(route, offer)) return []
-  const isReadOnly = offer.isReadOnly && /^\/(?:api|admin)(?:\/|$)/.test(path) && !changesNoData(path)
+  const isReadOnly = offer.isReadOnly && changesData(path)
   return METHODS.filter((method) => {
     const operation = route[method]
     return operation && isOffered(operation, offer) && (isSafe(method) || !isReadOnly)
