@@ -1,15 +1,5 @@
-import { IANAZone, type Zone } from 'luxon'
+import { FixedOffsetZone, IANAZone, type Zone } from 'luxon'
 import { Refusal } from '../../runtime/errors.ts'
-
-/** Divides time into consecutive windows. Instants are milliseconds since 1970. */
-export interface Window {
-  /** The beginning of the window of an instant. */
-  start(ms: number): number
-  /** The end of the window of an instant, which is the beginning of the next one. */
-  until(ms: number): number
-  /** The beginning of a window as ISO 8601, with the offset of the time zone. */
-  text(start: number): string
-}
 
 /** Divides local time, as milliseconds since 1970 of a clock that is never changed. */
 interface Calendar {
@@ -35,14 +25,13 @@ export function parseWindow(text: string, zone = 'UTC'): Window {
   }
   const clock = clockOf(zone)
   const calendar = calendarOf(Number(digits), unit)
-  if (typeof clock === 'number') return new FixedWindow(calendar, clock)
-  if (calendar.shortestMs > UNIT_MS.d && /[smh]$/.test(text)) {
+  if (!clock.isFixed && calendar.shortestMs > UNIT_MS.d && /[smh]$/.test(text)) {
     throw new Refusal(
       'Invalid',
       `In a time zone, windows of more than 24 hours are of d, w, mo or y, for example 2d, not ${JSON.stringify(text)}.`,
     )
   }
-  return new ZonedWindow(calendar, clock)
+  return new Window(calendar, clock)
 }
 
 const MOST_YEARS = 1000
@@ -79,14 +68,17 @@ function monthCalendar(count: number): Calendar {
   }
 }
 
-/** A fixed offset in milliseconds, or the clock of a time zone. An unescaped plus sign has become a space. */
-function clockOf(zone: string): number | LocalClock {
+/** The clock of a fixed offset or a time zone. An unescaped plus sign has become a space. */
+function clockOf(zone: string): LocalClock {
   const [, sign, hours, minutes = '0'] = /^([-+ ])([01]\d|2[0-3])(?::?([0-5]\d))?$/.exec(zone) ?? []
-  if (sign !== undefined) return (sign === '-' ? -1 : 1) * (Number(hours) * UNIT_MS.h + Number(minutes) * UNIT_MS.m)
+  if (sign !== undefined) {
+    const offset = Number(hours) * 60 + Number(minutes)
+    return new LocalClock(FixedOffsetZone.instance(sign === '-' ? -offset : offset))
+  }
   try {
     // Luxon keeps every zone by its name for ever, so it gets one spelling of each.
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions()
-    return timeZone === 'UTC' ? 0 : new LocalClock(IANAZone.create(timeZone))
+    return new LocalClock(timeZone === 'UTC' ? FixedOffsetZone.utcInstance : IANAZone.create(timeZone))
   } catch {
     throw new Refusal(
       'Invalid',
@@ -95,38 +87,15 @@ function clockOf(zone: string): number | LocalClock {
   }
 }
 
-/** Windows at a fixed offset from UTC. */
-class FixedWindow implements Window {
-  readonly #calendar: Calendar
-  readonly #offset: number
-
-  constructor(calendar: Calendar, offset: number) {
-    this.#calendar = calendar
-    this.#offset = offset
-  }
-
-  start(ms: number): number {
-    return this.#calendar.start(ms + this.#offset) - this.#offset
-  }
-
-  until(ms: number): number {
-    return this.#calendar.next(this.#calendar.start(ms + this.#offset)) - this.#offset
-  }
-
-  text(start: number): string {
-    return this.#offset === 0 ? new Date(start).toISOString() : localText(start, this.#offset)
-  }
-}
-
-/** Local time is at most this far from UTC. */
+/** The local time of a zone is at most this far from UTC. */
 const MOST_OFFSET = 16 * UNIT_MS.h
 
 /**
- * Windows in a time zone. A window begins when the local clock first shows its beginning, or a later time, and lasts
- * until the next one begins: a time that the clock shows again, after it was set back, begins no window,
- * unless windows are no longer than the shift: those begin again.
+ * Divides time into consecutive windows. Instants are milliseconds since 1970. A window begins when the local clock first
+ * shows its beginning, or a later time, and lasts until the next one begins: a time that the clock shows again, after it
+ * was set back, begins no window, unless windows are no longer than the shift: those begin again.
  */
-class ZonedWindow implements Window {
+export class Window {
   readonly #calendar: Calendar
   readonly #clock: LocalClock
   /** The last window found, since most instants are in the same one. */
@@ -137,16 +106,20 @@ class ZonedWindow implements Window {
     this.#clock = clock
   }
 
+  /** The beginning of the window of an instant. */
   start(ms: number): number {
     return this.#at(ms).start
   }
 
+  /** The end of the window of an instant, which is the beginning of the next one. */
   until(ms: number): number {
     return this.#at(ms).end
   }
 
+  /** The beginning of a window as ISO 8601, with the offset of the time zone; `Z` for UTC itself. */
   text(start: number): string {
-    return localText(start, this.#clock.offset(start))
+    const offset = this.#clock.offset(start)
+    return this.#clock.isFixed && offset === 0 ? new Date(start).toISOString() : localText(start, offset)
   }
 
   #at(ms: number): { readonly start: number; readonly end: number } {
@@ -212,6 +185,11 @@ class LocalClock {
 
   constructor(zone: Zone) {
     this.#zone = zone
+  }
+
+  /** It is always at the same offset. */
+  get isFixed(): boolean {
+    return this.#zone.isUniversal
   }
 
   /** Local time minus UTC, in milliseconds. */
