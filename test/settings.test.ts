@@ -689,6 +689,13 @@ test('a misspelt flag is rejected with a suggestion', () => {
   mistakes({ argv: ['backup', '--unknown'] }, /recollect backup --help lists/, /needs --to/)
 })
 
+test('a negative number is the value of the flag before it', () => {
+  mistakes({ argv: ['--port', '-1'] }, /--port must be .*not "?-1"?\.$/)
+  mistakes({ argv: ['--Limits.PageSize', '-1'] }, /--Limits\.PageSize must be .*not "?-1"?\.$/)
+  mistakes({ argv: ['replay', '--from', '-1'] }, /^--from must be a position or an ISO 8601 date-time, not "-1"\.$/)
+  mistakes({ argv: ['--watch', '-1'] }, /^Unknown flag -1; /)
+})
+
 test('a flag that only json-server has is rejected with the one to use instead, and with the document', () => {
   for (const [flag, here] of [
     ['--ro', '--read-only'],

@@ -22,7 +22,8 @@ export function parseUntil(text: string): Until | undefined {
 export function untilOf(to: string): Until {
   const until = parseUntil(to)
   if (until) return until
-  throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.`)
+  const least = /^-\d/.test(to) ? ' Positions begin at 1.' : ''
+  throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.${least}`)
 }
 
 /** Verifies the whole journal and folds its events up to a point. Changes nothing. */

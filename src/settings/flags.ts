@@ -125,7 +125,10 @@ function parse(
   const negated = flags.map(([flag]) => `--no-${flag}`)
   for (const argument of argv) if (negated.includes(argument)) unknown(argument)
   return minimist(
-    argv.filter((argument) => !negated.includes(argument)),
+    withNegativeNumbers(
+      argv.filter((argument) => !negated.includes(argument)),
+      valued.map((flag) => `--${flag}`),
+    ),
     {
       // Without `_`, minimist would turn a file named 007 into the number 7.
       string: ['_', ...valued],
@@ -138,6 +141,17 @@ function parse(
       },
     },
   )
+}
+
+/** minimist would read the number in `--to -1` as a flag, so it becomes `--to=-1`. */
+function withNegativeNumbers(argv: readonly string[], valued: readonly string[]): string[] {
+  const joined: string[] = []
+  for (const argument of argv) {
+    const flag = joined.at(-1) ?? ''
+    if (/^-\d/.test(argument) && valued.includes(flag)) joined[joined.length - 1] = `${flag}=${argument}`
+    else joined.push(argument)
+  }
+  return joined
 }
 
 function unknownFlag(given: string, command: string, names: readonly string[]): string {
