@@ -1,6 +1,6 @@
 import { lockDirectory } from '../events/directory.ts'
 import { openSource, type Repair, repairJournal } from '../events/repair.ts'
-import { isSegment } from '../events/segment.ts'
+import { isSegment, segmentsIn } from '../events/segment.ts'
 import type { Files } from '../files/files.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -21,6 +21,9 @@ export async function repair(
   const directory = await journalIn(files, from)
   if (directory === journal) {
     throw new Refusal('Invalid', `${from} is the journal to be repaired: --from names another copy of it, or a backup.`)
+  }
+  if ((await segmentsIn(files, journal)).length === 0) {
+    throw new Refusal('NotFound', `There is no journal in ${journal}. recollect restore makes one from a backup.`)
   }
   const lock = await lockDirectory(files, journal)
   try {

@@ -206,6 +206,16 @@ test('repair says what is wrong with its source, and changes nothing then', ONE_
   await edit(segmentOf(copy, 1), flip)
   await refused(copy, /could not be repaired: .*the record is damaged/)
   assert.match((await recollect(t, directory, 'repair')).stderr, /repair needs --from/)
+  for (const flags of [
+    ['--journal', join(directory, 'absent.journal')],
+    ['--journal', directory],
+    ['--journal', join(directory, 'db.json')],
+  ]) {
+    const { code, stderr } = await recollect(t, directory, 'repair', '--from', copy, ...flags)
+    assert.match(stderr, /There is no journal in .*\. recollect restore makes one from a backup\./)
+    assert.equal(code, 1)
+  }
+  assert.deepEqual((await readdir(directory)).sort(), ['.recollect', 'db.journal', 'db.json'])
   const running = await startDamaged(t, directory)
   await refused(other.directory, /is in use by another process/)
   await running.stop()
