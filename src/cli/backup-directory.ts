@@ -43,12 +43,24 @@ export async function readBackupFile(files: Files, directory: string): Promise<B
   const path = `${directory}/${NAME}`
   const found = await new JsonFile<Partial<BackupFile>>(files, path).read().catch((error) => {
     if (!(error instanceof SyntaxError)) throw error
-    throw new Corruption(`${path} is damaged. Make a new backup in another directory.`)
+    throw damagedFile(directory)
   })
   if (!found) return undefined
   const { format, dataFile, verified } = found
+  if (verified && !(verified.segments?.length > 0 && verified.next?.position > 1)) throw damagedFile(directory)
   if (format === FORMAT && typeof dataFile === 'string') return { format, dataFile, ...(verified && { verified }) }
   throw new Refusal('Conflict', `${path} is not of this version of Recollect. Make a new backup in another directory.`)
+}
+
+/** The journal beside the file may be intact. */
+export function damagedFile(directory: string): Corruption {
+  const instead = 'If the journal is lost, serve the backup itself: its own journal may be intact.'
+  return new Corruption(`${directory}/${NAME} is damaged. Make a new backup in another directory. ${instead}`)
+}
+
+/** The command that repairs the journal of a backup. */
+export function repairOf(journal: string): string {
+  return `recollect repair --journal ${journal} --from <the journal or another copy>`
 }
 
 export function writeBackupFile(files: Files, directory: string, content: Omit<BackupFile, 'format'>): Promise<void> {

@@ -25,6 +25,7 @@ import {
   checkpointOf,
   dataFileIn,
   readBackupFile,
+  repairOf,
   type VerifiedJournal,
   type VerifiedSegment,
   writeBackupFile,
@@ -103,7 +104,10 @@ async function readSource(
   const why = from && (await checkpointMismatch(files, journal, from))
   if (from && why !== undefined) {
     // `walk` throws first if the journal is damaged.
-    const what = differenceFrom(from, await walk(files, journal), why)
+    const { position, previous } = from.next
+    const walked = await walk(files, journal, undefined, { passing: position })
+    if (walked.id === from.journal && walked.passed?.previous === previous) throw otherBorders(journal, to)
+    const what = differenceFrom(from, walked, why)
     throw new JournalMismatch(`The backup ${to} ${what}. Nothing was changed. Back up to another directory.`)
   }
   const walked = await walk(files, journal, undefined, { from, progress })
@@ -111,6 +115,16 @@ async function readSource(
   if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
   if (next.position === 1) throw new Refusal('NotFound', `The journal ${journal} has no events yet.`)
   return { id, segments: walked.segments, next }
+}
+
+/** A repair may join or divide segments, and nodes of a cluster divide theirs at different positions. */
+function otherBorders(journal: string, to: string): Refusal {
+  const what = `${journal} has the events of the backup ${to}, but its segments begin at other positions`
+  const after = 'as after some repairs, and on another node of a cluster'
+  return new Refusal(
+    'Conflict',
+    `${what}, ${after}. Nothing was changed. Back up to another directory; the former backup can still be restored.`,
+  )
 }
 
 interface CopyOptions {
@@ -169,10 +183,6 @@ async function hasCopy(files: Files, directory: string, { first, size }: Verifie
   const { path } = segmentAt(directory, first, size)
   const plain = await files.stat(path)
   return plain ? plain.size >= size : (await files.stat(compressedPath(path))) !== undefined
-}
-
-function repairOf(directory: string): string {
-  return `recollect repair --journal ${directory} --from <the journal>`
 }
 
 /** Compresses the sealed segments that are compressed in the journal. */

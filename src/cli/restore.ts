@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { writeSnapshot } from '../data-file/adapter.ts'
 import { makeTemporaryPath, readStateFile, writeStateFile } from '../data-file/state-file.ts'
 import { compressSegment } from '../events/compression.ts'
+import { damageText, JournalDamage } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded } from '../events/journal.ts'
-import { LineReader, parseHeader } from '../events/record-reader.ts'
+import type { ChainState } from '../events/record-format.ts'
+import { LineReader, parseHeader, readHeader } from '../events/record-reader.ts'
 import { encodeHeader } from '../events/record-writer.ts'
-import { segmentAt } from '../events/segment.ts'
+import { type Segment, segmentAt, segmentsIn } from '../events/segment.ts'
 import { openSegment, type SegmentText } from '../events/segment-text.ts'
 import { walk } from '../events/walk.ts'
 import { directoryOf, type Files, makeIgnoredDirectory, writeNew } from '../files/files.ts'
@@ -14,7 +17,15 @@ import { type Progress, untilOf } from '../projections/journal-fold.ts'
 import { Views } from '../projections/views.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
-import { checkpointOf, dataFileIn, readBackupFile, type VerifiedJournal } from './backup-directory.ts'
+import {
+  checkpointOf,
+  damagedFile,
+  dataFileIn,
+  readBackupFile,
+  repairOf,
+  type VerifiedJournal,
+  type VerifiedSegment,
+} from './backup-directory.ts'
 
 export interface RestoreOptions {
   /** The directory of the backup. */
@@ -44,11 +55,11 @@ export async function restore(
 ): Promise<RestoreResult> {
   const found = await readBackupFile(files, from)
   if (!found) throw new Refusal('NotFound', `${from} is not a backup: it has no backup.json.`)
-  const { verified } = found
-  if (!verified) throw new Refusal('Conflict', `The first backup to ${from} was interrupted. Repeat it.`)
-  await checkUnused(files, file, journal)
+  if (!found.verified) throw new Refusal('Conflict', `The first backup to ${from} was interrupted. Repeat it.`)
+  await checkUnused(files, { from, file, journal })
   const source = journalOf(dataFileIn(from, found.dataFile))
-  const { views, position, time } = await fold(files, source, verified, to, progress)
+  const verified = await withPresentSegments(files, source, found.verified)
+  const { views, position, time } = await fold(files, { directory: from, source, verified }, to, progress)
 
   const temporary = await makeTemporaryPath(files, await files.follow(file))
   const hash = await writeSnapshot(files, temporary, views.snapshot())
@@ -78,8 +89,24 @@ export async function restore(
   return { position, time, id }
 }
 
+interface Source {
+  /** The directory of the backup. */
+  readonly directory: string
+  /** The journal in it. */
+  readonly source: string
+  readonly verified: VerifiedJournal
+}
+
 /** @throws {Refusal} when something is where the restored files belong */
-async function checkUnused(files: Files, file: string, journal: string): Promise<void> {
+async function checkUnused(
+  files: Files,
+  { from, file, journal }: Pick<RestoreOptions, 'from' | 'file' | 'journal'>,
+): Promise<void> {
+  const backup = await files.follow(from)
+  for (const path of [file, journal]) {
+    if (!`${await files.follow(path)}/`.startsWith(`${backup}/`)) continue
+    throw new Refusal('Conflict', `${path} is within the backup ${from}, which is only read. Name a place elsewhere.`)
+  }
   const refuse = (what: string): never => {
     throw new Refusal(
       'Conflict',
@@ -87,20 +114,57 @@ async function checkUnused(files: Files, file: string, journal: string): Promise
     )
   }
   if (await files.stat(file)) refuse(file)
-  if ((await files.list(journal)).length > 0) refuse(journal)
+  if ((await files.stat(journal))?.isFile || (await files.list(journal)).length > 0) refuse(journal)
   if (await readStateFile(files, { dataFile: file, journal })) refuse(`The state of ${file} in .recollect beside it`)
+}
+
+/**
+ * A repair may have joined or divided segments that `backup.json` lists. Then those that are there are used, if they lead
+ * to the same record.
+ */
+async function withPresentSegments(files: Files, source: string, verified: VerifiedJournal): Promise<VerifiedJournal> {
+  const { segments, next } = verified
+  const firsts = (await segmentsIn(files, source)).filter((first) => first < next.position)
+  const listed = segments.map(({ first }) => first)
+  if (isDeepStrictEqual(firsts, listed)) return verified
+  try {
+    const present: VerifiedSegment[] = []
+    for (const first of firsts) present.push({ first, size: await sizeUpTo(files, segmentAt(source, first, 0), next) })
+    const changed = { ...verified, segments: present }
+    const walked = await walk(files, source, undefined, { until: checkpointOf(changed) })
+    return isDeepStrictEqual(walked.next, next) ? changed : verified
+  } catch (error) {
+    // The caller then reports missing and damaged segments by the list.
+    if (error instanceof Corruption) return verified
+    throw error
+  }
+}
+
+/** The size of a segment's text, or of its part up to the last record of a backup. */
+async function sizeUpTo(files: Files, segment: Segment, { position, previous }: ChainState): Promise<number> {
+  const text = await openSegment(files, segment)
+  try {
+    const size = await text.size()
+    const { end } = await readHeader(text)
+    for await (const lines of new LineReader(text, end, size).read())
+      for (const line of lines)
+        if (line.crc === previous && lastPosition(line.record()) === position - 1)
+          return line.offset + line.bytes.length
+    return size
+  } finally {
+    await text.close()
+  }
 }
 
 /** Verifies a backup, and folds its writes up to a point. Segments after a position are not read. */
 async function fold(
   files: Files,
-  source: string,
-  verified: VerifiedJournal,
+  { directory, source, verified }: Source,
   to: string | undefined,
   progress: Progress,
 ): Promise<{ readonly views: Views; readonly position: Position; readonly time: string }> {
   const last = verified.next.position - 1
-  const until = to === undefined ? { position: last } : untilOf(to)
+  const until = to === undefined ? { ms: Number.POSITIVE_INFINITY } : untilOf(to)
   if ('position' in until && (until.position < 1 || until.position > last)) {
     throw new Refusal('Invalid', `--to must be a position from 1 to ${last}, and not ${until.position}.`)
   }
@@ -122,7 +186,11 @@ async function fold(
   }
   const whole = checkpointOf(verified)
   const segments = whole.segments.filter(({ first }) => 'ms' in until || first <= until.position)
-  await walk(files, source, apply, { progress, until: { ...whole, segments } })
+  const { next } = await walk(files, source, apply, { progress, until: { ...whole, segments } }).catch((error) => {
+    if (!(error instanceof JournalDamage)) throw error
+    throw new Corruption(`The backup is damaged: ${damageText(error.damage)}. ${repairOf(source)} repairs it.`)
+  })
+  if (segments.length === whole.segments.length && !isDeepStrictEqual(next, whole.next)) throw damagedFile(directory)
   if (position === 0) throw new Refusal('Invalid', `The first event of the backup is later than --to ${to}.`)
   views.replayed()
   return { views, position, time }

@@ -199,6 +199,28 @@ test('a backup refuses another journal, and one that lost its end or continued d
   await refused(`${aside}-3`, /and this one is empty/)
 })
 
+test('a backup of a journal in which a repair joined segments is refused with what to do, and can be restored', async (t) => {
+  const paths = await newPaths(t)
+  await append(nodeFiles, paths.journal, 40)
+  const { position } = await backUp(paths)
+  const names = [...(await segmentsIn(nodeFiles, paths.journal)).keys()]
+  for (const name of names.slice(-2)) await rm(join(paths.journal, name))
+  await repair(nodeFiles, { journal: paths.journal, from: paths.to }, none)
+  const before = await stateOf(paths.to)
+  for (let round = 0; round < 2; round++) {
+    await assert.rejects(
+      backUp(paths),
+      /segments begin at other positions, as after some repairs.*Nothing was changed\. Back up to another directory; the former/,
+    )
+    assert.deepEqual(await stateOf(paths.to), before)
+    await append(nodeFiles, paths.journal, 1)
+  }
+  const restored = join(paths.to, '..', 'restored')
+  const target = { file: `${restored}/db.json`, journal: `${restored}/db.journal` }
+  assert.equal((await restore(nodeFiles, { from: paths.to, ...target, to: undefined }, none)).position, position)
+  assert.ok((await backUp({ ...paths, to: `${paths.to}-2` })).position > position)
+})
+
 test('a backup refuses a directory that is not its own', async (t) => {
   const paths = await newPaths(t)
   await assert.rejects(backUp(paths), /There is no journal in/)

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { gunzipSync } from 'node:zlib'
 import { backup } from '../../src/cli/backup.ts'
+import { repair } from '../../src/cli/repair.ts'
 import { restore } from '../../src/cli/restore.ts'
 import { replay } from '../../src/cli/run.ts'
 import { verify } from '../../src/cli/verify.ts'
@@ -140,6 +142,7 @@ test('a restore refuses a position that is within a write, or not in the backup'
   await assert.rejects(to(String(position)), new RegExp(`use --to ${position - 1} or ${position + 2}\\.$`))
   for (const text of ['0', String(made.head + 1)]) await assert.rejects(to(text), /must be a position from 1 to/)
   await assert.rejects(to('yesterday'), /must be a position or an ISO 8601 date-time/)
+  await assert.rejects(to('-1'), /must be a position or an ISO 8601 date-time, not "-1"\. Positions begin at 1\.$/)
   assert.equal(await nodeFiles.stat(join(made.directory, 'refused')), undefined)
 })
 
@@ -164,6 +167,25 @@ test('a restore overwrites nothing', async (t) => {
   await refused(/The state of .*db\.json in \.recollect/)
 })
 
+test('a restore into the backup, or to a journal that is a file, is refused and changes nothing', async (t) => {
+  const made = await newBackup(t)
+  const target = targetIn(made, 'new')
+  const plain = join(made.directory, 'plain')
+  await writeFile(plain, '')
+  const linked = join(made.directory, 'linked')
+  await symlink(made.from, linked)
+  const before = await stateOf(made.directory)
+  for (const [to, why] of [
+    [targetIn(made, 'backup/tried'), /is within the backup .*, which is only read/],
+    [targetIn(made, 'linked/tried'), /is within the backup .*, which is only read/],
+    [{ ...target, journal: join(made.from, 'other.journal') }, /is within the backup .*, which is only read/],
+    [{ ...target, journal: plain }, /plain exists\. A restore needs a new place/],
+  ] as const) {
+    await assert.rejects(restore(nodeFiles, { from: made.from, ...to, to: undefined }, none), why)
+    assert.deepEqual(await stateOf(made.directory), before)
+  }
+})
+
 test('a restore refuses what is not a complete and intact backup', async (t) => {
   const made = await newBackup(t)
   const from = (directory: string) =>
@@ -176,11 +198,77 @@ test('a restore refuses what is not a complete and intact backup', async (t) => 
   await writeFile(path, content)
   const segment = firstSegment(join(made.from, 'db.journal'))
   await edit(segment, (bytes) => bytes.toString('latin1').replace('xxx', 'xyx'))
-  await assert.rejects(from(made.from), new RegExp(`${segment}, offset \\d+, position \\d+`))
+  const repair = `recollect repair --journal ${made.from}/db\\.journal --from .* repairs it\\.$`
+  await assert.rejects(from(made.from), new RegExp(`${segment}, offset \\d+, position \\d+.*${repair}`))
   await rm(segment)
   await assert.rejects(from(made.from), /the segment is missing/)
   assert.equal(await nodeFiles.stat(join(made.directory, 'new')), undefined)
 })
+
+test('a restore refuses a changed backup.json, and makes no shorter journal of it', async (t) => {
+  const made = await newBackup(t)
+  const path = join(made.from, 'backup.json')
+  const content = await readFile(path, 'utf8')
+  const end = `"position":${made.head + 1}`
+  for (const changed of [
+    content.replace('"segments"', '"segmentr"'),
+    content.replace('"next"', '"nexu"'),
+    content.replace(
+      end,
+      end.replace(/\d$/, (digit) => String(Number(digit) ^ 1)),
+    ),
+    content.replace(end, `"position":${made.head - 9}`),
+  ]) {
+    assert.notEqual(changed, content)
+    await writeFile(path, changed)
+    const restored = restore(nodeFiles, { from: made.from, ...targetIn(made, 'new'), to: undefined }, none)
+    await assert.rejects(restored, /backup\.json is damaged\. Make a new backup in another directory\./)
+    assert.equal(await nodeFiles.stat(join(made.directory, 'new')), undefined)
+  }
+})
+
+test('a backup is restored to any position after a repair has joined or divided its segments', async (t) => {
+  const random = new Random(SEED)
+  for (const compresses of [false, true]) {
+    const made = await newBackup(t, { compresses })
+    const [copy, writes] = [join(made.from, 'db.journal'), await writesOf(made.journal)]
+    // More events than the backup has, which the repair takes as well.
+    await append(nodeFiles, made.journal, 10, { compresses })
+    const names = [...(await segmentsIn(nodeFiles, copy)).keys()]
+    const beforeLast = join(copy, names.at(-3) as string)
+    const damages = {
+      'without its last segments': async () => {
+        for (const name of names.slice(-2)) await rm(join(copy, name))
+      },
+      'without a segment and the record before it': async () => {
+        const text = await plainText(beforeLast)
+        await rm(beforeLast)
+        await writeFile(beforeLast.replace(/\.gz$/, ''), text.slice(0, text.lastIndexOf('\n', text.length - 2) + 1))
+      },
+    }
+    const whole = new Map(await segmentsIn(nodeFiles, copy))
+    for (const [what, damage] of Object.entries(damages)) {
+      await damage()
+      await repair(nodeFiles, { journal: copy, from: made.journal }, none)
+      assert.notDeepEqual([...(await segmentsIn(nodeFiles, copy)).keys()], names, what)
+      for (const to of [undefined, String(lastPosition(random.pick(writes)))]) {
+        const target = targetIn(made, `${what} ${to}`)
+        const { position } = await restore(nodeFiles, { from: made.from, ...target, to }, none)
+        assert.equal(position, Number(to ?? made.head), what)
+        const expected = writes.filter((write) => write.position <= position)
+        assert.deepEqual(await writesOf(target.journal), expected, what)
+        assert.equal((await verify(nodeFiles, { ...target, idField: 'id' }, none)).ok, true)
+      }
+      for (const name of (await segmentsIn(nodeFiles, copy)).keys()) await rm(join(copy, name))
+      for (const [name, bytes] of whole) await writeFile(join(copy, name), bytes, 'latin1')
+    }
+  }
+})
+
+async function plainText(path: string): Promise<string> {
+  const bytes = await readFile(path)
+  return (path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('latin1')
+}
 
 test('damage after the restored position does not matter', async (t) => {
   const made = await newBackup(t)
