@@ -67,11 +67,20 @@ export function writeBackupFile(files: Files, directory: string, content: Omit<B
   return new JsonFile<BackupFile>(files, `${directory}/${NAME}`).write({ format: FORMAT, ...content })
 }
 
-/** Makes a start and `verify` refuse a journal that ends before the position. */
-export function writeMark(files: Files, dataFile: string, journal: string, position: Position): Promise<void> {
-  const confirmed = { position, hash: '' }
-  const state = { journal, confirmed, pending: undefined, versions: [] }
-  return writeStateFile(files, { dataFile, journal: journalOf(dataFile) }, state)
+/** Makes a start and `verify` refuse a journal that ends before the position. The hash is that of the data file, if there is one. */
+export function writeMark(
+  files: Files,
+  paths: { readonly dataFile: string; readonly journal: string },
+  id: string,
+  position: Position,
+  hash = '',
+): Promise<void> {
+  return writeStateFile(files, paths, {
+    journal: id,
+    confirmed: { position, hash },
+    pending: undefined,
+    versions: [],
+  })
 }
 
 export function checkpointOf({ segments, ...end }: VerifiedJournal): Checkpoint {

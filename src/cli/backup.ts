@@ -71,10 +71,10 @@ export async function backup(
       throw new Locked(`Another backup to ${to} has just ended. Repeat this one.`)
     }
     if (!found) await writeBackupFile(files, to, { dataFile: basename(file) })
-    if (!before) await writeMark(files, dataFile, source.id, position)
+    if (!before) await writeMark(files, { dataFile, journal: copy }, source.id, position)
     const verified = await copySegments(files, source, copy, { before, link })
     await writeBackupFile(files, to, { dataFile: basename(file), verified })
-    await writeMark(files, dataFile, source.id, position)
+    await writeMark(files, { dataFile, journal: copy }, source.id, position)
   } catch (error) {
     if (!isOutOfSpace(error)) throw error
     const kept = before ? `It still has the events up to ${before.next.position - 1}` : 'It has no events yet'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { writeSnapshot } from '../data-file/adapter.ts'
-import { makeTemporaryPath, readStateFile, writeStateFile } from '../data-file/state-file.ts'
+import { makeTemporaryPath, readStateFile } from '../data-file/state-file.ts'
 import { compressSegment } from '../events/compression.ts'
 import { damageText, JournalDamage } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
@@ -25,6 +25,7 @@ import {
   repairOf,
   type VerifiedJournal,
   type VerifiedSegment,
+  writeMark,
 } from './backup-directory.ts'
 
 export interface RestoreOptions {
@@ -61,12 +62,12 @@ export async function restore(
   const verified = await withPresentSegments(files, source, found.verified)
   const { views, position, time } = await fold(files, { directory: from, source, verified }, to, progress)
 
-  const temporary = await makeTemporaryPath(files, await files.follow(file))
-  const hash = await writeSnapshot(files, temporary, views.snapshot())
   const id = randomUUID()
   // The mark comes first: an interrupted copy ends before it and is refused (docs/journal.md, J22).
-  const state = { journal: id, confirmed: { position, hash }, pending: undefined, versions: [] }
-  await writeStateFile(files, { dataFile: file, journal }, state)
+  await writeMark(files, { dataFile: file, journal }, id, position)
+  const temporary = await makeTemporaryPath(files, await files.follow(file))
+  const hash = await writeSnapshot(files, temporary, views.snapshot())
+  await writeMark(files, { dataFile: file, journal }, id, position, hash)
   await makeIgnoredDirectory(files, journal)
   const segments = verified.segments.filter(({ first }) => first <= position)
   for (const [index, { first, size }] of segments.entries()) {

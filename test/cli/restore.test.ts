@@ -8,6 +8,7 @@ import { repair } from '../../src/cli/repair.ts'
 import { restore } from '../../src/cli/restore.ts'
 import { replay } from '../../src/cli/run.ts'
 import { verify } from '../../src/cli/verify.ts'
+import { readStateFile } from '../../src/data-file/state-file.ts'
 import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
@@ -296,6 +297,9 @@ test('a restore stopped at any call to the disk is refused by verify, or is comp
     for (const left of [copy.killed(), copy.powerLost(random)]) {
       const { ok, head } = await verify(left.files(), { ...target, idField: 'id' }, none)
       assert.ok(!ok || head === to, `stopped at call ${stop}: intact up to position ${head} of ${to}`)
+      // Without the mark, a start would begin a new journal beside the remains.
+      const hasBegun = (await left.files().stat('/data/new/.recollect/db.json.new')) !== undefined
+      assert.ok(!hasBegun || (await readStateFile(left.files(), { ...target, dataFile: target.file })))
     }
   }
 })
