@@ -159,6 +159,9 @@ async function copySegments(
     try {
       if (isText) await copyText(files, text, segment, target, known)
       else await copyFile(files, text, target, link)
+      // The text of a segment is read in place of its compressed form; an interrupted backup may have left a part of it.
+      const plain = segmentAt(directory, segment.first, 0).path
+      if (target !== plain && (await files.stat(plain))) await files.remove(plain)
     } finally {
       await text.close()
     }

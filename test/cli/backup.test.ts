@@ -435,6 +435,29 @@ test('a first backup stopped at any call to the disk is not verified as intact, 
   }
 })
 
+test('a backup stopped at any call to the disk is continued when the journal has been compressed since', async () => {
+  const disk = new SimulatedDisk()
+  const paths = pathsIn('/data')
+  await append(disk.files(), paths.journal, 12)
+  await backUp(paths, disk.files())
+  // The last segment has room for more.
+  await append(disk.files(), paths.journal, 22)
+  const made = disk.killed().files()
+  await backUp(paths, made)
+  const random = new Random(SEED)
+  for (let stop = 1; stop <= made.calls(); stop += 1 + random.integer(3)) {
+    const copy = disk.killed()
+    const stopped = copy.files((_, __, call) => (call === stop ? { type: 'stop' } : undefined))
+    await Promise.race([backUp(paths, stopped), stopped.stopped])
+    const left = copy.killed()
+    const head = await append(left.files(), paths.journal, 20, { compresses: true })
+    for (let round = 0; round < 2; round++) {
+      assert.equal((await backUp(paths, left.files())).position, head, `stopped at call ${stop}`)
+      await assertIntact(paths, head, left.files())
+    }
+  }
+})
+
 test('a later backup stopped at any call to the disk keeps its former position, and is continued', async () => {
   const disk = new SimulatedDisk()
   const paths = pathsIn('/data')
