@@ -1,7 +1,7 @@
 import { writeSnapshot } from '../data-file/adapter.ts'
 import { journalExists } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
-import { createFile, directoryOf, type Files } from '../files/files.ts'
+import { createFile, directoryOf, type Files, isOutOfSpace } from '../files/files.ts'
 import { fold, type Progress, untilOf } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { journalOf } from '../settings/settings.ts'
@@ -18,8 +18,19 @@ interface Terminal {
   readonly progress: ((text: string) => void) | undefined
 }
 
-/** Runs a command; resolves with the exit code. */
+/**
+ * Runs a command; resolves with the exit code.
+ * @throws {Refusal} `DiskFull` if there is no space
+ */
 export async function run(command: CliCommand, files: Files, terminal: Terminal): Promise<number> {
+  return execute(command, files, terminal).catch((error) => {
+    if (!isOutOfSpace(error) || error instanceof Refusal) throw error
+    const what = (error as Error).message.replace(/\.$/, '')
+    throw new Refusal('DiskFull', `The disk is full: ${what}. Repeat the command when there is room.`)
+  })
+}
+
+async function execute(command: CliCommand, files: Files, terminal: Terminal): Promise<number> {
   const progress = progressBar(terminal.progress, 'segments')
   switch (command.type) {
     case 'init': {

@@ -4,7 +4,8 @@ import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { init, replay } from '../../src/cli/run.ts'
+import type { CliCommand } from '../../src/cli/invocation.ts'
+import { init, replay, run } from '../../src/cli/run.ts'
 import { lockDirectory } from '../../src/events/directory.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { created, draft } from '../contract/journal.ts'
@@ -58,6 +59,32 @@ test('a file that init or replay could not write on a full disk is removed, so t
     await command()
     assert.ok(JSON.parse(String(disk.bytes(OUT))))
     disk.take(OUT)
+  }
+})
+
+test('a full disk ends a restore or the first backup with what to do, and the next attempt is complete', async () => {
+  const disk = new SimulatedDisk()
+  let isFull = false
+  const files = disk.files((operation, path) =>
+    isFull && operation === 'write' && /backup|new/.test(path) ? { type: 'error', code: 'ENOSPC' } : undefined,
+  )
+  const { journal } = await openJournal(files, JOURNAL)
+  await journal.append(draft(1, created(1)))
+  await journal.close()
+  const terminal = { out: () => {}, progress: undefined }
+  const copy = { file: '/new/db.json', journal: '/new/db.journal', to: undefined }
+  const commands: CliCommand[] = [
+    { type: 'backup', file: '/data/db.json', journal: JOURNAL, to: '/backup', link: false },
+    { type: 'restore', from: '/backup', ...copy },
+  ]
+  for (const command of commands) {
+    isFull = true
+    await assert.rejects(run(command, files, terminal), {
+      code: 'DiskFull',
+      message: /^The disk is full: .*\. Repeat the command when there is room\.$/,
+    })
+    isFull = false
+    assert.equal(await run(command, files, terminal), 0)
   }
 })
 
