@@ -28,6 +28,8 @@ interface DamagedSegment {
   /** The first position after it. The last segment may have later ones. */
   readonly end: Position
   readonly isLast: boolean
+  /** Its own records from this position on are not used: they are of the next segment, or of a write without its end. */
+  readonly ownEnd: Position
   /** The chain values at its beginning. */
   readonly before: ChainState
   /** The checksum of its last record, as the next segment has it; undefined if that is unknown. */
@@ -133,9 +135,9 @@ export async function repairSegments(
       if (before?.position !== first) throw new Refusal('Conflict', 'the segment before it is damaged')
       const last = next && (await previousOf(files, next))
       const isLast = following === undefined
-      repaired.push(
-        await repairSegment(files, { path, first, end: following ?? least + 1, isLast, before, last }, source),
-      )
+      const end = following ?? least + 1
+      const ownEnd = following ?? (least > 0 ? least : Number.POSITIVE_INFINITY)
+      repaired.push(await repairSegment(files, { path, first, end, ownEnd, isLast, before, last }, source))
     } catch (error) {
       problems.push(`${path} could not be repaired: ${whyNotRepaired(error)}`)
     }
@@ -197,12 +199,12 @@ async function repairSegment(files: Files, damaged: DamagedSegment, source: Reco
   return { path, records, after: chain.next }
 
   async function* lines(): AsyncGenerator<Uint8Array> {
-    const { end, isLast } = damaged
+    const { end, ownEnd, isLast } = damaged
     yield header.bytes
     // Invariant: the records before `chain.next.position` were yielded.
     for await (const { record, crc, bytes } of text ? readableLines(text) : []) {
       const { position } = chain.next
-      if (record.position < position || (record.position >= end && !isLast)) continue
+      if (record.position < position || record.position >= ownEnd) continue
       if (record.position > position) yield* taken(position, record.position - 1)
       if (chain.add(record, crc) === undefined) yield bytes
     }

@@ -188,6 +188,19 @@ test('a repair restores every byte of the records, whatever is damaged or missin
   }
 })
 
+test('a repair restores a journal that has lost its end within a write of several records', async () => {
+  const { disk, segments } = await written(new Random(SEED))
+  const whole = await recordsIn(disk)
+  const { path } = segments.at(-1) as Segment
+  const bytes = disk.bytes(path) as Buffer
+  disk.put(path, bytes.subarray(0, bytes.lastIndexOf('\n', -2) + 1))
+  assert.ok((await recordsIn(disk)).length < whole.length - RECORD_BYTES, 'the write is not complete')
+  const options = { source: await openSource(disk.files(), COPY), progress: () => {} }
+  const { repaired, problems } = await repairJournal(disk.files(), DIRECTORY, options)
+  assert.deepEqual([repaired.map((one) => one.path), problems], [[path], []])
+  assert.ok((await recordsIn(disk)).equals(whole), 'all records are there')
+})
+
 test('a repair that is killed at any step is completed by the next one', async () => {
   const random = new Random(SEED)
   const { disk, segments } = await written(random)
