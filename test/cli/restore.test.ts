@@ -297,9 +297,23 @@ test('a restore stopped at any call to the disk is refused by verify, or is comp
     for (const left of [copy.killed(), copy.powerLost(random)]) {
       const { ok, head } = await verify(left.files(), { ...target, idField: 'id' }, none)
       assert.ok(!ok || head === to, `stopped at call ${stop}: intact up to position ${head} of ${to}`)
-      // Without the mark, a start would begin a new journal beside the remains.
-      const hasBegun = (await left.files().stat('/data/new/.recollect/db.json.new')) !== undefined
-      assert.ok(!hasBegun || (await readStateFile(left.files(), { ...target, dataFile: target.file })))
     }
+  }
+})
+
+test('a restore killed while it writes the data file has left the mark, so that no start begins another journal', async () => {
+  const disk = new SimulatedDisk()
+  const made = await backedUp('/data', disk.files())
+  const target = targetIn(made, 'new')
+  for (const last of ['write', 'sync'] as const) {
+    const copy = disk.killed()
+    const files = copy.files((operation, path) =>
+      operation === last && path.endsWith('.json.new') ? { type: 'stop' } : undefined,
+    )
+    await Promise.race([restore(files, { from: made.from, ...target, to: undefined }, none), files.stopped])
+    const left = copy.killed().files()
+    assert.ok(await left.stat('/data/new/.recollect/db.json.new'))
+    const mark = await readStateFile(left, { ...target, dataFile: target.file })
+    assert.equal(mark?.state.confirmed?.position, made.head)
   }
 })
