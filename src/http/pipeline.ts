@@ -226,7 +226,7 @@ export function checkBuilt(progress: BuildProgress): void {
   throw new Refusal('Unavailable', why)
 }
 
-/** Every event wakes each waiting request, so their number is limited. */
+/** Every event looks at each waiting request, so their number is limited. */
 const MOST_WAITING = 1000
 
 type Waiting = Pick<ApiStepsOptions, 'position' | 'arrivals' | 'waitSeconds'>

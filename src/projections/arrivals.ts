@@ -2,6 +2,7 @@ import type { Projection } from '../events/journal.ts'
 
 /** Wakes readers at the end of the journal when a new write arrives. */
 export class Arrivals implements Projection {
+  /** Called at each arrival. */
   readonly #waiting = new Set<() => void>()
   #ended = false
 
@@ -11,31 +12,32 @@ export class Arrivals implements Projection {
   }
 
   /** Resolves at the next arrival, when no more will come, or after the timeout. */
-  wait(atMostMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer)
-        this.#waiting.delete(wake)
-        resolve()
-      }
-      const timer = setTimeout(wake, this.#ended ? 0 : atMostMs).unref()
-      this.#waiting.add(wake)
-    })
+  async wait(atMostMs: number): Promise<void> {
+    await this.#arrival(() => true, atMostMs)
   }
 
   /** Waits for arrivals until the condition holds. Resolves with false if it does not in time, or at the end. */
   async waitUntil(condition: () => boolean, seconds: number): Promise<boolean> {
-    const deadline = performance.now() + seconds * 1000
-    while (!condition()) {
-      const leftMs = deadline - performance.now()
-      if (leftMs <= 0 || this.#ended) return false
-      await this.wait(leftMs)
-    }
-    return true
+    return condition() || this.#arrival(condition, seconds * 1000)
+  }
+
+  #arrival(condition: () => boolean, atMostMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer)
+        this.#waiting.delete(look)
+        resolve(condition())
+      }
+      const look = (): void => {
+        if (this.#ended || condition()) end()
+      }
+      const timer = setTimeout(end, this.#ended ? 0 : atMostMs).unref()
+      this.#waiting.add(look)
+    })
   }
 
   apply(): void {
-    for (const wake of [...this.#waiting]) wake()
+    for (const look of this.#waiting) look()
   }
 
   end(): void {
