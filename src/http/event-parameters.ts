@@ -5,8 +5,9 @@ import { DEFAULT_PAGE_SIZE } from '../query/paging.ts'
 import { FLAG, type ParameterDescription, TEXT } from '../query/parameter.ts'
 import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { HttpRequest } from './exchange.ts'
 import { ACCESS_TOKEN } from './pipeline.ts'
-import { parsePosition, refuseUnknown } from './requests.ts'
+import { type HttpQueryLimits, parametersOf, parsePosition, refuseUnknown } from './requests.ts'
 
 /** The parsed query of `/events`. */
 export interface EventParameters extends Omit<SelectedEvents, 'from'> {
@@ -21,6 +22,7 @@ export interface SelectedEvents extends EventFilter {
   readonly limit?: number
   readonly follow?: boolean
   readonly order?: 'asc' | 'desc'
+  readonly changes?: boolean
 }
 
 /** A parameter of `/events`, for the check and for OpenAPI. */
@@ -101,15 +103,30 @@ export const EVENT_PARAMETERS = {
     schema: FLAG,
     parse: (value) => ({ follow: oneOf('follow', FLAGS, value) === 'true' }),
   },
+  changes: {
+    description: '`true`: each event of an item has its `changes`, too.',
+    schema: FLAG,
+    parse: (value) => ({ changes: oneOf('changes', FLAGS, value) === 'true' }),
+  },
 } as const satisfies Readonly<Record<string, EventParameter>>
 
 export type EventParameterName = keyof typeof EVENT_PARAMETERS
 
+/** The parameter of a single event. */
+export const CHANGES = 'changes'
+
+export function parametersOfEvent(request: HttpRequest, limits: HttpQueryLimits): readonly Parameter[] {
+  const parameters = withoutToken(parametersOf(request, limits))
+  refuseUnknown(parameters, { [CHANGES]: EVENT_PARAMETERS[CHANGES] })
+  return parameters
+}
+
+function withoutToken(parameters: readonly Parameter[]): readonly Parameter[] {
+  return parameters.filter(({ name }) => name !== ACCESS_TOKEN)
+}
+
 export function parseEventParameters(parameters: readonly Parameter[], limits: QueryLimits): EventParameters {
-  refuseUnknown(
-    parameters.filter(({ name }) => name !== ACCESS_TOKEN),
-    EVENT_PARAMETERS,
-  )
+  refuseUnknown(withoutToken(parameters), EVENT_PARAMETERS)
   let parsed: EventParameters = {}
   const seen = new Set<string>()
   for (const { name, value } of parameters) {

@@ -7,19 +7,27 @@ import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Document } from '../json/document.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
+import { type ChangedEvent, withChanges } from '../projections/event-changes.ts'
 import {
   checkReadable,
-  type FoundEvent,
+  type EventFilter,
   newestFirst,
   type SearchLimits,
   type SearchSource,
   search,
   timeRange,
 } from '../projections/event-search.ts'
+import { parseFlag } from '../query/parameter.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { HighWaterMark, type Memory, textBytes } from '../runtime/memory.ts'
-import { type EventParameters, parseEventParameters, type SelectedEvents } from './event-parameters.ts'
+import {
+  CHANGES,
+  type EventParameters,
+  parametersOfEvent,
+  parseEventParameters,
+  type SelectedEvents,
+} from './event-parameters.ts'
 import type { HttpRequest, Reply, Resource } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM, JSON_TYPE, NDJSON_TYPE } from './media-types.ts'
 import { type HttpQueryLimits, parametersOf, parsePosition } from './requests.ts'
@@ -104,7 +112,8 @@ class EventReads {
     if (!type) throw new Refusal('NotAcceptable', `An event is available as ${JSON_TYPE} or ${NDJSON_TYPE}.`)
     reply.vary('Accept')
     const position = parsePosition(request.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
-    for await (const found of search(this.#options, { from: position }, position, searchLimitsOf(request))) {
+    const changes = parseFlag(parametersOfEvent(request, this.#options.limits), CHANGES)
+    for await (const found of find(this.#options, { from: position, changes }, position, searchLimitsOf(request))) {
       const text = eventText(found, this.#options.journal.id)
       return reply.send(type, type === NDJSON_TYPE ? `${text}\n` : text)
     }
@@ -131,9 +140,8 @@ class EventReads {
     const filter = { ...selected, from: first }
     const { memory, ...asker } = searchLimitsOf(request)
     const searchLimits = { ...asker, memory, most: limit + 1 }
-    const found = isNewestFirst
-      ? newestFirst(options, filter, Math.min(selected.from, head, last), searchLimits)
-      : search(options, filter, Math.min(head, last), searchLimits)
+    const to = Math.min(isNewestFirst ? selected.from : head, head, last)
+    const found = find(options, filter, to, searchLimits)
     const { texts, next } = await pageOf(found, { limit, memory, journal: journal.id, step: isNewestFirst ? -1 : 1 })
     if (next !== undefined) {
       const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
@@ -190,7 +198,7 @@ interface PageLimits {
 
 /** The events of a page as JSON, and the position where the next page begins; undefined at the end. */
 async function pageOf(
-  found: AsyncIterable<FoundEvent>,
+  found: AsyncIterable<ChangedEvent>,
   { limit, memory, journal, step }: PageLimits,
 ): Promise<{ readonly texts: readonly string[]; readonly next: Position | undefined }> {
   const texts: string[] = []
@@ -224,6 +232,17 @@ const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFor
     event: (position, text) => `id: ${position}\ndata: ${text}\n\n`,
     heartbeat: (last) => `: nothing new\nid: ${last}\n\n`,
   },
+}
+
+/** The events up to a position in the wanted order, with their changes if those are wanted. */
+function find(
+  options: EventsOptions,
+  { changes, order, ...filter }: Pick<SelectedEvents, 'changes' | 'order'> & EventFilter,
+  to: Position,
+  limits: SearchLimits,
+): AsyncIterable<ChangedEvent> {
+  const found = order === 'desc' ? newestFirst(options, filter, to, limits) : search(options, filter, to, limits)
+  return changes ? withChanges(options, found, limits) : found
 }
 
 /** A search ends when the client disconnects. */
@@ -271,7 +290,7 @@ async function* stream(
   do {
     const { head } = journal
     const upTo = Math.min(head, last ?? head)
-    const found = search(options, { ...wanted, from }, upTo, { ...asker, most: left })
+    const found = find(options, { ...wanted, from }, upTo, { ...asker, most: left })
     for await (const { text, count } of parts(found, form, journal.id)) {
       mark.reach(CHUNK_BYTES * text.length)
       yield text
@@ -293,7 +312,7 @@ async function* stream(
 
 /** Joins events to chunks. */
 async function* parts(
-  found: AsyncIterable<FoundEvent>,
+  found: AsyncIterable<ChangedEvent>,
   form: StreamFormat,
   journal: string,
 ): AsyncGenerator<{ readonly text: string; readonly count: number }> {
@@ -317,10 +336,11 @@ async function* parts(
 }
 
 /** An event as JSON. */
-function eventText({ write, event, position }: FoundEvent, journal: string): string {
+function eventText({ write, event, position, changes }: ChangedEvent, journal: string): string {
   const { time, actor, requestId } = write
   const { type, collection, ...rest } = event
   const { item, ids, ...fields } = rest as { item?: Document; ids?: unknown }
   const text = JSON.stringify({ position, journal, type, collection, ...fields, time, actor, requestId, ids })
-  return item ? `${text.slice(0, -1)},"item":${item.text}}` : text
+  const more = `${changes === undefined ? '' : `,"changes":${changes}`}${item ? `,"item":${item.text}` : ''}`
+  return more === '' ? text : `${text.slice(0, -1)}${more}}`
 }

@@ -162,9 +162,11 @@ export const LIST_OPERATIONS: Readonly<Record<string, Operation>> = {
     const [{ journal }] = (await asked(list, 'GET', '/events?limit=1')).json<[{ journal: string }]>()
     await asked(list, 'GET', `/events?journal=${journal}&limit=10000`)
   },
+  'events with changes': events('application/json', '&changes=true'),
   'lines of events': events('application/x-ndjson', '&follow=false'),
   'a stream of events': events('text/event-stream', '&follow=false', { 'Last-Event-ID': '0' }),
   'an event': async (list) => asked(list, 'GET', `/events/${await headOf(list)}`),
+  'an event with its changes': async (list) => asked(list, 'GET', `/events/${await headOf(list)}?changes=true`),
   'an event as a line': async (list) =>
     asked(list, 'GET', `/events/${await headOf(list)}`, { headers: { Accept: 'application/x-ndjson' } }),
 

@@ -92,6 +92,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
 
   events: events('application/json', ''),
   'events, newest first': events('application/json', '&order=desc'),
+  'events with changes': events('application/json', '&changes=true'),
   'events of nobody': events('application/json', '&actor=nobody'),
   'events, line by line': events('application/x-ndjson', ''),
   'events, streamed': events('text/event-stream', '&follow=false'),

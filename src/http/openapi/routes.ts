@@ -353,8 +353,9 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   }),
   '/events/{position}': only('GET', 'Event', {
     summary: 'The event at a position',
+    parameters: ['events.changes'],
     responses: { 200: { text: 'The event.', headers: ['Vary'], body: content('Event', JSON_TYPE, NDJSON_TYPE) } },
-    problems: [400, 404, 406, 503],
+    problems: [400, 404, 406, 414, 503],
   }),
   '/health': only('GET', 'Health', {
     summary: 'How the service is',

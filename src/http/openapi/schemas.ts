@@ -57,8 +57,20 @@ const ITEM_EVENT = {
   prior: described(position, "The position of the item's previous event, 0 for none."),
 }
 
-function event(types: readonly DomainEvent['type'][], members: Schemas) {
-  return object({ type: oneOf(types), ...members })
+const CHANGES = {
+  type: ['array', 'null'],
+  items: object({ path: described(anyText, 'A JSON Pointer.'), before: {}, after: {} }, ['path']),
+  description:
+    'With `changes=true`: the values that differ from the version before. `null`: the journal is damaged there.',
+}
+
+function event(types: readonly DomainEvent['type'][], members: Schemas, optional: Schemas = {}) {
+  const required = { type: oneOf(types), ...members }
+  return object({ ...required, ...optional }, Object.keys(required))
+}
+
+function itemEvent(types: readonly DomainEvent['type'][], members: Schemas = {}) {
+  return event(types, { ...ITEM_EVENT, ...members }, { changes: CHANGES })
 }
 
 /** The schemas of bodies, by the names of their components, besides those of items. */
@@ -122,8 +134,8 @@ export const schemas: Schemas = {
   Event: {
     description: 'An event of the journal. It holds the resulting item.',
     oneOf: [
-      event(['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'], { ...ITEM_EVENT, item: ref('Item') }),
-      event(['ItemDeleted', 'ObjectDeleted'], ITEM_EVENT),
+      itemEvent(['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'], { item: ref('Item') }),
+      itemEvent(['ItemDeleted', 'ObjectDeleted']),
       event(['CollectionCreated', 'CollectionRemoved'], COLLECTION_EVENT),
       event(['CollectionOrdered'], { ...COLLECTION_EVENT, ids: list(idSchema) }),
       event(['IdsReset'], { ...COLLECTION_EVENT, nextId: described(count, 'The id that the next POST gets.') }),
