@@ -1,4 +1,5 @@
 import { tagOf } from '../json/tag.ts'
+import { parseFlag } from '../query/parameter.ts'
 import { AS_OF } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiOptions } from './api-options.ts'
@@ -7,7 +8,7 @@ import { createCollection, deleteItems, replaceAll } from './collections.ts'
 import { type HttpRequest, type Reply, type Resource, refuseMethod, type Step } from './exchange.ts'
 import { ItemReads, ItemWrites } from './items.ts'
 import { COLLECTION, methodsOf, OBJECT } from './openapi/routes.ts'
-import { apiSegments, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
+import { apiSegments, COUNT, parametersOf, readPosition, refuseMisspelt } from './requests.ts'
 
 /** `/api`: the collections and their items. */
 export function apiResources(options: ApiOptions): readonly Resource[] {
@@ -75,15 +76,33 @@ function refuseWhole({ method, path }: HttpRequest): never {
   throw new Refusal('NotFound', `There is no ${method} of ${path}: ${why}.`)
 }
 
-/** The names of all collections. */
+/** The names of all collections; with `count=true` the numbers of their items by name. */
 async function collectionNames(request: HttpRequest, reply: Reply, options: ApiOptions): Promise<void> {
   const { views, past, limits } = options
   const parameters = parametersOf(request, limits)
-  refuseMisspelt(parameters, [AS_OF])
+  refuseMisspelt(parameters, [AS_OF, COUNT])
+  const isCounted = parseFlag(parameters, COUNT)
   const at = await readPosition(parameters, reply, options)
   reply.position = at ?? views.position
-  const text = JSON.stringify(at === undefined ? views.names() : await past.names(at, request))
+  const names = at === undefined ? views.names() : await past.names(at, request)
+  let text = JSON.stringify(names)
+  if (isCounted) {
+    const members: string[] = []
+    for (const name of names) {
+      // Without a pause for the present, so that all numbers are those of one position.
+      const count = at === undefined ? presentSize(name, views) : await past.size(name, at, request)
+      members.push(`${JSON.stringify(name)}:${count}`)
+    }
+    // An object of JavaScript has another order if names are numbers.
+    text = `{${members.join(',')}}`
+  }
   reply.tagged(request, { tag: tagOf(text), text })
+}
+
+/** The number of items; null for a single object. */
+function presentSize(name: string, views: ApiOptions['views']): number | null {
+  const collection = views.find(name)
+  return collection && !collection.isObject ? collection.size : null
 }
 
 /** Whether the path is that of a single object, existing or deleted. */

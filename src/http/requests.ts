@@ -131,6 +131,17 @@ export const BULK_PARAMETERS = {
   [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
+/** Asks for the numbers of items beside the names of collections. */
+export const COUNT = 'count'
+
+/** The parameter of the list of collections, besides `asOf`. */
+export const NAMES_PARAMETERS = {
+  [COUNT]: {
+    description: '`true`: an object of the numbers of items by name, `null` for a single object.',
+    schema: FLAG,
+  },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
+
 /** Rejects headers and parameters that a write of an item ignores: a DELETE with an ignored `dryRun` would delete. */
 export function refuseIgnored(request: HttpRequest): void {
   refuseIgnoredHeaders(request)

@@ -1,4 +1,4 @@
-import { type DomainEvent, existsAfter, type ItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemEvent, OBJECT_ID, type Position } from '../events/event.ts'
 import { type Journal, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
@@ -63,6 +63,13 @@ export class History implements StoredProjection {
 
   existed(collection: string, at: Position): boolean {
     return this.#lifeAt(collection, at)?.value.equals(LIFE.created) === true
+  }
+
+  /** Whether it was a single object right after an event. It must have existed. */
+  wasObject(collection: string, at: Position): boolean {
+    const last = this.#lastEvents(collection, OBJECT_ID)?.position ?? 0
+    const position = last <= at ? last : (this.earlierOf(collection, OBJECT_ID, at) ?? 0)
+    return position > 0 && position >= (this.lifeOf(collection, at) ?? 0)
   }
 
   /** The last position up to `at` at which a collection was created or removed, or its ids were reset. */

@@ -108,6 +108,24 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     return undefined
   }
 
+  /** The number of items right after an event, which are not read; undefined as with `at`. */
+  static async sizeAt(
+    collection: Collection,
+    at: Position,
+    sources: Pick<PastSources, 'store' | 'history' | 'memory'>,
+    turn: Turn,
+  ): Promise<number | undefined> {
+    if (at < collection.facts.ordered) return undefined
+    const now = collection.held()
+    try {
+      const places = placesAt(now, at)
+      const found = await earlierVersions(now, at, places, sources, turn)
+      return found && now.itemsBefore(places) + found.gone.length
+    } finally {
+      now.release()
+    }
+  }
+
   /** Whether it has the same places as the present collection. */
   isOf({ facts: { table } }: Collection): boolean {
     return this.#now.facts.table === table
@@ -275,7 +293,7 @@ async function earlierVersions(
   now: PinnedCollection,
   at: Position,
   places: number,
-  { store, history, memory }: PastSources,
+  { store, history, memory }: Pick<PastSources, 'store' | 'history' | 'memory'>,
   turn: Turn,
 ): Promise<EarlierVersions | undefined> {
   const { name } = now

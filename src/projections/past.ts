@@ -171,6 +171,31 @@ export class Past {
   }
 
   /**
+   * The number of items of a collection, which must have existed, right after an event; null for a single object. Items
+   * are read only if too many have changed since.
+   */
+  async size(name: string, at: Position, asker = NEVER_GONE): Promise<number | null> {
+    if (this.#history.wasObject(name, at)) return null
+    const now = this.#views.any(name) as Collection
+    if (at >= now.position) return now.size
+    const memory = new Memory(this.#memory, 'past')
+    const sources = { store: this.#views.store, history: this.#history, memory }
+    try {
+      const counter = { isGone: () => asker.isGone(), memory }
+      const count = (turn: Turn): Promise<number | undefined> => PastSnapshot.sizeAt(now, at, sources, turn)
+      const size = await this.#computing.run(() => this.#turns.run(count, counter))
+      if (size !== undefined) return size
+    } catch (error) {
+      if (!wouldNeverFit(error)) throw error
+    } finally {
+      memory.release()
+    }
+    const state = await this.collection(name, at, asker)
+    state.release()
+    return state.items.size
+  }
+
+  /**
    * Turns the ids of the matching items at one position into those at an earlier position. The cost is proportional to
    * the changes in between. False if more than `most` items were changed; the ids are then unchanged. Throws when the
    * client has disconnected.

@@ -70,6 +70,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   since: ['since=2026-01-01&limit=1', 'since=x'],
   until: ['until=2020-01-01'],
   follow: ['follow=false&limit=1', 'follow=true'],
+  count: ['count=true', 'count=true&asOf=20', 'count=x'],
   changes: ['changes=true&limit=3', 'changes=true', 'changes=x'],
   'If-Match': ['*', '"other"', 'x'],
   'If-None-Match': ['*', '"other"', 'W/"other", "more"'],

@@ -154,6 +154,8 @@ export const LIST_OPERATIONS: Readonly<Record<string, Operation>> = {
   'the first item with all others': (list) => asked(list, 'GET', `/api/${LIST}/0?_embed=${LIST}`),
   'an item with the first': (list) => asked(list, 'GET', `/api/${LIST}/1?_expand=reading`),
 
+  'counts, asOf': (list) => changed(list, (head) => asked(list, 'GET', `/api?count=true&asOf=${head}`)),
+
   'a page of events': events('application/json', ''),
   'a page of events, newest first': events('application/json', '&order=desc&from=1000000000'),
   'events of an item': events('application/json', '&id=1'),

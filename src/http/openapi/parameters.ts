@@ -4,7 +4,7 @@ import { DEPENDENT_PARAMETERS } from '../../query/json-server.ts'
 import type { ParameterDescription } from '../../query/parameter.ts'
 import { LIST_PARAMETERS } from '../../query/query.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
-import { BULK_PARAMETERS, KEY_BYTES, PREFERENCES, type Preference, REQUEST_ID } from '../requests.ts'
+import { BULK_PARAMETERS, KEY_BYTES, NAMES_PARAMETERS, PREFERENCES, type Preference, REQUEST_ID } from '../requests.ts'
 import { anyText, ref } from './references.ts'
 
 const someText = { type: 'string', minLength: 1 }
@@ -58,7 +58,7 @@ export const parameters = {
     explode: true,
     example: {},
   },
-  ...queries('', { ...LIST_PARAMETERS, ...DEPENDENT_PARAMETERS, ...BULK_PARAMETERS }),
+  ...queries('', { ...LIST_PARAMETERS, ...DEPENDENT_PARAMETERS, ...BULK_PARAMETERS, ...NAMES_PARAMETERS }),
   // Some have the name of another parameter of a list.
   ...queries('events.', EVENT_PARAMETERS),
   position: path('position', 'The position of an event, from 1.', position),

@@ -57,6 +57,7 @@ const SENT = ref('NewItem')
 const ITEMS = { type: 'array', items: ITEM }
 const VALUES = { type: 'array', items: { type: ['string', 'number', 'boolean', 'null'] } }
 const NAMES = { type: 'array', items: anyText }
+const COUNTS = { type: 'object', additionalProperties: { type: ['integer', 'null'], minimum: 0 } }
 const EVENT_TEXT = { ...anyText, description: 'An event a line, or a message with the position as id.' }
 const NO_ITEMS = { type: 'array', items: {}, maxItems: 0 }
 /** Lists and batches in other formats than JSON. */
@@ -240,9 +241,13 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     name: 'Collections',
     GET: {
       summary: 'The names of the collections and single objects',
-      parameters: READ,
+      parameters: ['count', ...READ],
       responses: {
-        200: { text: 'In the order of their first creation.', headers: ['ETag'], body: json(NAMES) },
+        200: {
+          text: 'In the order of their first creation; with `count=true` an object of the numbers of items.',
+          headers: ['ETag'],
+          body: json({ anyOf: [NAMES, COUNTS] }),
+        },
         304: NOT_MODIFIED,
       },
       problems: [400, 414, 503],
