@@ -10,6 +10,7 @@ import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded, slice } from '../events/journal.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
+import { BUCKETS, collectionOf, EventCounts, withCollection } from '../projections/event-counts.ts'
 import { eventKey } from '../projections/history.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { StoredCheckpoint, storedState } from '../projections/store-fold.ts'
@@ -26,6 +27,7 @@ import {
   PREFIX_BYTES,
   positionOf,
   prefixEnd,
+  type Row,
   TAG,
   type Tag,
   tableKey,
@@ -91,6 +93,7 @@ async function differences(
     await comparison.collections(state.next)
     for (const [tag, what] of ROWS_OF_STORE) comparison.rows(tag, 0, 0, what)
     comparison.times()
+    comparison.counts()
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof SyntaxError)) throw error
     problems.push(`The store is damaged: ${error.message}`)
@@ -284,6 +287,32 @@ class Comparison {
     }
   }
 
+  /** A server counts the events of a store of format 6 in the background: until then only their sum is known. */
+  counts(): void {
+    const counts = new EventCounts(this.#store, this.#position)
+    if (!counts.isComplete) {
+      let sum = 0
+      for (const { count } of counts.between(BUCKETS.minute, 0, HIGHEST, HIGHEST)) sum += count
+      if (sum !== this.#position - counts.left) this.addDifference('a number of events')
+      return
+    }
+    const numbers = new Map(Array.from(storedCollections(this.#store), ([number, { name }]) => [name, number]))
+    const expected = storedCollections(this.#expected)
+    let wanted = 0
+    let found = 0
+    let rows = 0
+    for (const { table } of Object.values(BUCKETS)) {
+      for (const { key, value } of rowsIn(this.#expected, rangeOf(TAG.time, table))) {
+        wanted++
+        const name = expected.get(collectionOf(key))?.name as string
+        const stored = this.#store.newest(withCollection(key, numbers.get(name) ?? 0))
+        if (stored && value.equals(Buffer.from(stored as Buffer))) found++
+      }
+      rows += countRows(this.#store, rangeOf(TAG.time, table))
+    }
+    if (found < wanted || rows > wanted) this.addDifference('a number of events')
+  }
+
   /** An incomplete index is ignored: the next start builds it anew. */
   async #index(index: StoredIndex, { table, places }: CollectionFacts, quoted: string): Promise<void> {
     const { isBuilt, tree, name } = index
@@ -351,10 +380,14 @@ function countRows(store: Store, range: Range): number {
 }
 
 /** For each row, its key without the table's prefix, followed by its value. */
-function* rowBytes(store: Store, [start, end]: Range): Generator<Buffer> {
+function* rowBytes(store: Store, range: Range): Generator<Buffer> {
+  for (const { key, value } of rowsIn(store, range)) yield Buffer.concat([key.subarray(PREFIX_BYTES), value])
+}
+
+function* rowsIn(store: Store, [start, end]: Range): Generator<Row> {
   for (let from = start; ; ) {
     const rows = store.rows(from, end, { limit: ROWS_AT_ONCE })
-    for (const { key, value } of rows) yield Buffer.concat([key.subarray(PREFIX_BYTES), value])
+    yield* rows
     const last = rows.at(-1)
     if (!last || rows.length < ROWS_AT_ONCE) return
     from = Buffer.concat([last.key, Buffer.alloc(1)])

@@ -304,6 +304,19 @@ export class DurableProjections extends Projections {
     this.queries.apply()
     this.#maintenance.begin()
     this.#check?.begin(this.#openedAt)
+    void this.#countEarlierEvents()
+  }
+
+  /** Events that an earlier version stored. They are never needed for a write, so a failure leaves them uncounted. */
+  async #countEarlierEvents(): Promise<void> {
+    const { log } = this.#options.dependencies
+    if (this.views.eventCounts.isComplete || !this.#journal) return
+    log.info('the events are being counted for the first time')
+    try {
+      await this.views.countEarlier(this.#journal)
+    } catch (error) {
+      if (!this.#isClosed) log.error({ error }, 'the events could not be counted; the next start continues')
+    }
   }
 
   /** Reports damage of the journal from now on, and verifies it after `begin`; repairs it from another copy. */

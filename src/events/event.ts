@@ -38,6 +38,7 @@ type CollectionEvent =
   /** The next item without an id gets this integer again, also if deleted items had it. */
   | { readonly type: 'IdsReset'; readonly collection: string; readonly nextId: number }
 
+/** The store has their numbers in this order, so new ones come last. */
 const TYPES: Readonly<Record<DomainEvent['type'], true>> = {
   ItemCreated: true,
   ItemReplaced: true,

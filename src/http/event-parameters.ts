@@ -1,8 +1,11 @@
 import { EVENT_TYPES, isEventType, type Position } from '../events/event.ts'
 import { type Instant, readInstant } from '../json/instant.ts'
+import { splitList } from '../json/paths.ts'
+import { EVENT_GROUPS, type EventAggregation, type EventGroup } from '../projections/event-rows.ts'
 import type { EventFilter } from '../projections/event-search.ts'
+import { parseWindow, type Window } from '../query/aggregate/window.ts'
 import { DEFAULT_PAGE_SIZE } from '../query/paging.ts'
-import { FLAG, type ParameterDescription, TEXT } from '../query/parameter.ts'
+import { FLAG, type ParameterDescription, TEXT, TEXT_LIST } from '../query/parameter.ts'
 import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { HttpRequest } from './exchange.ts'
@@ -15,6 +18,11 @@ export interface EventParameters extends Omit<SelectedEvents, 'from'> {
   readonly from?: Position | 'now'
   /** The UUID of the journal that the client knows positions of. */
   readonly journal?: string
+  /** Counts of events instead of events. */
+  readonly aggregate?: (typeof AGGREGATES)[number]
+  readonly groupBy?: readonly EventGroup[]
+  readonly window?: string
+  readonly tz?: string
 }
 
 /** The events to send. */
@@ -33,6 +41,7 @@ interface EventParameter extends ParameterDescription {
 
 const ORDERS = ['asc', 'desc'] as const
 const FLAGS = ['true', 'false'] as const
+const AGGREGATES = ['count'] as const
 
 /** The parameters of `/events`, in the order in which errors and documentation list them. */
 export const EVENT_PARAMETERS = {
@@ -108,6 +117,27 @@ export const EVENT_PARAMETERS = {
     schema: FLAG,
     parse: (value) => ({ changes: oneOf('changes', FLAGS, value) === 'true' }),
   },
+  aggregate: {
+    description: '`count`: rows with numbers of events instead of events.',
+    schema: { type: 'string', enum: AGGREGATES },
+    parse: (value) => ({ aggregate: oneOf('aggregate', AGGREGATES, value) }),
+  },
+  groupBy: {
+    description:
+      'Counts for each `type`, `collection` or `actor`, or for each combination of several. With `aggregate`.',
+    schema: TEXT_LIST,
+    parse: (value) => ({ groupBy: parseGroups(value) }),
+  },
+  window: {
+    description: 'Counts for each window of time, such as `15m` or `1d`: whole minutes. With `aggregate`.',
+    schema: TEXT,
+    parse: (window) => ({ window }),
+  },
+  tz: {
+    description: 'The time zone of the windows, such as `Europe/Helsinki` or `+02:00`. With `window`.',
+    schema: TEXT,
+    parse: (tz) => ({ tz }),
+  },
 } as const satisfies Readonly<Record<string, EventParameter>>
 
 export type EventParameterName = keyof typeof EVENT_PARAMETERS
@@ -137,6 +167,51 @@ export function parseEventParameters(parameters: readonly Parameter[], limits: Q
     parsed = { ...parsed, ...parse(value, limits) }
   }
   return parsed
+}
+
+/** Parameters that select events, and say nothing about their number. */
+const WITHOUT_AGGREGATE = ['from', 'limit', 'order', 'id', 'follow', 'changes'] as const
+const WITH_AGGREGATE = ['groupBy', 'window', 'tz'] as const
+
+/**
+ * The question for numbers of events; undefined if the parameters ask for events.
+ * @throws {Refusal} `Invalid` for parameters that cannot be combined
+ */
+export function parseAggregation(parsed: EventParameters, most: number): EventAggregation | undefined {
+  const { aggregate, groupBy = [], window, tz, ...filter } = parsed
+  if (aggregate === undefined) {
+    const name = WITH_AGGREGATE.find((one) => parsed[one] !== undefined)
+    if (name) throw new Refusal('Invalid', `The parameter ${name} needs aggregate=count.`)
+    return undefined
+  }
+  const other = WITHOUT_AGGREGATE.find((one) => parsed[one] !== undefined)
+  if (other) {
+    const why = 'events are counted by time, collection, type and actor'
+    throw new Refusal('Invalid', `The parameter ${other} cannot be combined with aggregate: ${why}.`)
+  }
+  if (tz !== undefined && window === undefined) {
+    throw new Refusal('Invalid', 'The parameter tz needs window, for example window=1h.')
+  }
+  return { groupBy, window: window === undefined ? undefined : parseMinutes(window, tz), filter, most }
+}
+
+/** A window of whole minutes. */
+function parseMinutes(text: string, tz: string | undefined): Window {
+  const window = parseWindow(text, tz)
+  if (text.endsWith('s') && Number.parseInt(text, 10) % 60 !== 0) {
+    throw new Refusal(
+      'Invalid',
+      `Events are counted by the minute, so a window must be whole minutes, for example 1m, not ${JSON.stringify(text)}.`,
+    )
+  }
+  return window
+}
+
+function parseGroups(value: string): readonly EventGroup[] {
+  const groups = splitList(value).map((name) => oneOf('groupBy', EVENT_GROUPS, name))
+  const isTwice = new Set(groups).size < groups.length
+  if (isTwice) throw new Refusal('Invalid', 'The parameter groupBy names a column twice.')
+  return groups
 }
 
 function oneOf<Value extends string>(name: string, values: readonly Value[], value: string): Value {

@@ -8,6 +8,7 @@ import type { Journal } from '../events/journal.ts'
 import type { Document } from '../json/document.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import { type ChangedEvent, withChanges } from '../projections/event-changes.ts'
+import { type EventAggregation, eventRows } from '../projections/event-rows.ts'
 import {
   checkReadable,
   type EventFilter,
@@ -17,26 +18,34 @@ import {
   search,
   timeRange,
 } from '../projections/event-search.ts'
+import type { Views } from '../projections/views.ts'
 import { parseFlag } from '../query/parameter.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { HighWaterMark, type Memory, textBytes } from '../runtime/memory.ts'
+import type { Turns } from '../runtime/turns.ts'
+import type { ApiOptions } from './api-options.ts'
 import {
   CHANGES,
   type EventParameters,
   parametersOfEvent,
+  parseAggregation,
   parseEventParameters,
   type SelectedEvents,
 } from './event-parameters.ts'
 import type { HttpRequest, Reply, Resource } from './exchange.ts'
 import { EVENT_MEDIA_TYPES, EVENT_STREAM, JSON_TYPE, NDJSON_TYPE } from './media-types.ts'
-import { type HttpQueryLimits, parametersOf, parsePosition } from './requests.ts'
+import { type BuildProgress, checkBuilt } from './pipeline.ts'
+import { askerOf, type HttpQueryLimits, parametersOf, parsePosition } from './requests.ts'
 
 interface EventsOptions extends SearchSource {
   readonly journal: SearchSource['journal'] & Pick<Journal, 'id'>
   readonly arrivals: Arrivals
   readonly gate: Gate
-  readonly limits: HttpQueryLimits
+  readonly limits: HttpQueryLimits & Pick<ApiOptions['limits'], 'scanSeconds'>
+  readonly views: Views
+  readonly building: () => BuildProgress
+  readonly turns: Turns
   /** Counts the open streams by address. */
   readonly streams: PerAddress
   /** How long a stream waits for the position in Last-Event-ID. */
@@ -74,6 +83,7 @@ class EventReads {
     reply.vary('Accept')
     const parameters = parametersOf(request, limits)
     const { journal: known = journal.id, ...parsed } = parseEventParameters(parameters, limits)
+    const aggregation = parseAggregation(parsed, limits.pageSize)
     if (parsed.order === 'desc' && type !== JSON_TYPE) {
       throw new Refusal('Invalid', `Only pages support order=desc, as ${JSON_TYPE}.`)
     }
@@ -84,6 +94,7 @@ class EventReads {
       const why = `The journal is ${journal.id}, and not ${JSON.stringify(known)}: its positions are other ones`
       throw new Refusal('Conflict', `${why}. Read from the beginning.`)
     }
+    if (aggregation) return this.#replyCounts(request, reply, aggregation)
     const isEventStream = type === EVENT_STREAM
     const from = await this.#firstOf(parsed, isEventStream ? request.headers['last-event-id'] : undefined)
     reply.position = journal.head
@@ -119,6 +130,23 @@ class EventReads {
     }
     const { head } = this.#options.journal
     throw new Refusal('NotFound', `There is no event at position ${position}; the last one is ${head}.`)
+  }
+
+  async #replyCounts(request: HttpRequest, reply: Reply, aggregation: EventAggregation): Promise<void> {
+    const { views, building, turns, limits } = this.#options
+    if (!request.accepts([JSON_TYPE])) {
+      throw new Refusal('NotAcceptable', `Numbers of events are available as ${JSON_TYPE}.`)
+    }
+    checkBuilt(building())
+    views.eventCounts.check()
+    const { scanSeconds } = limits
+    const asker = askerOf(request, scanSeconds, request.memoryFor('queries'), () => {
+      const why = `The events could not be counted within ${scanSeconds} s (Limits.ScanSeconds)`
+      return new Refusal('Unavailable', `${why}: ask for a shorter time.`)
+    })
+    const { rows, position } = await turns.run((turn) => eventRows(views, aggregation, turn), asker)
+    reply.position = position
+    reply.json(JSON.stringify(rows))
   }
 
   async #replyPage(

@@ -211,8 +211,13 @@ export function parametersOfRead(
  * Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. The
  * queries hold `memory`.
  */
-export function askerOf(request: HttpRequest, seconds: number, memory?: Memory): Asker {
-  const limit = request.principal.role === 'admin' ? undefined : { seconds, refusal: () => scanTimeout(seconds) }
+export function askerOf(
+  request: HttpRequest,
+  seconds: number,
+  memory?: Memory,
+  refusal = () => scanTimeout(seconds),
+): Asker {
+  const limit = request.principal.role === 'admin' ? undefined : { seconds, refusal }
   return { isGone: () => request.isGone(), limit, memory }
 }
 

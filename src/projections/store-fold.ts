@@ -8,6 +8,7 @@ import type { SegmentSpan } from '../events/segment.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { numberedKey, POSITION_BYTES, positionOf, prefixEnd, putPosition, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
+import type { EventCounts } from './event-counts.ts'
 
 /** The progress of the store. */
 export interface StoredState {
@@ -26,6 +27,7 @@ interface StoreFoldOptions {
   readonly projections: readonly StoredProjection[]
   readonly indexes: StoredIndexes
   readonly naturalKeys: NaturalKeys
+  readonly counts: EventCounts
   /** Stores additional data with the state, in its transaction. */
   readonly save: (state: StoredState) => void
   readonly wants?: ((event: DomainEvent) => boolean) | undefined
@@ -116,7 +118,7 @@ export class StoreFold {
 
   /** Returns whether it was the last transaction. */
   #transaction(steps: Generator<number, void>, most: number): boolean {
-    const { store, save, indexes } = this.#options
+    const { store, save, indexes, counts } = this.#options
     let isDone = false
     let state = this.#state
     try {
@@ -130,11 +132,13 @@ export class StoreFold {
         for (const [number, writer] of this.#touched) writer.save(number)
         state = { ...this.#now }
         indexes.save(state.applied)
+        counts.save()
         store.set(tableKey(TAG.state, 0), Buffer.from(JSON.stringify(state)))
         save(state)
       })
     } catch (error) {
       indexes.rollBack()
+      counts.rollBack()
       this.#reset()
       throw error
     }
@@ -145,7 +149,7 @@ export class StoreFold {
 
   /** Each step makes a small change and yields about how many microseconds it takes. */
   *#steps(batch: readonly Recorded[]): Generator<number, void> {
-    const { projections, wants } = this.#options
+    const { projections, wants, counts } = this.#options
     for (const recorded of batch) {
       const last = lastPosition(recorded)
       // An earlier attempt has stored it, or, further below, a part of it.
@@ -161,6 +165,7 @@ export class StoreFold {
         } else if (existsAfter(event) !== undefined) this.#now.names = position
         const earlier = isItemEvent(event) ? writer.priorOf(String(event.id)) : 0
         evolve(writer.facts, writer, event, position, timeMs)
+        counts.add(event, this.#numbers.get(event.collection) as number, position, recorded, timeMs)
         for (const projection of projections) projection.store(event, position, recorded, earlier)
         this.#now.applied = position
         if (position < last) yield this.#microsecondsOf(event, writer)

@@ -5,7 +5,7 @@ import { type KeyFields, NaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
 import { itemCache } from '../collections/table.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import { bytesOfEvent, type Projection, type Recorded, type StoredProjection } from '../events/journal.ts'
+import { bytesOfEvent, type Journal, type Projection, type Recorded, type StoredProjection } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import type { Path } from '../json/paths.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -13,7 +13,8 @@ import { Refusal } from '../runtime/errors.ts'
 import { SpaceRetry } from '../store/disk-space.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import { type Pin, Store } from '../store/store.ts'
-import { SHORT_MICROSECONDS, type StoredState, StoreFold } from './store-fold.ts'
+import { EventCounts } from './event-counts.ts'
+import { SHORT_MICROSECONDS, type StoredState, StoreFold, storedState } from './store-fold.ts'
 
 /**
  * Writes stored together while a journal is read, and the memory of their events. With 256 a rebuild takes up to twice as
@@ -61,6 +62,7 @@ export const FOR_A_REQUEST: BuildOptions = { waits: false, isAlone: false }
 export class Views implements Projection {
   readonly store: Store
   readonly indexes: StoredIndexes
+  readonly eventCounts: EventCounts
   /** The field of the event time, by collection. */
   readonly times: ReadonlyMap<string, Path>
   readonly #naturalKeys: NaturalKeys
@@ -84,8 +86,10 @@ export class Views implements Projection {
     this.times = times
     this.#naturalKeys = new NaturalKeys(store, keyFields)
     this.indexes = new StoredIndexes(store, () => this.applied, times)
+    this.eventCounts = new EventCounts(store, storedState(store).applied)
     this.#fold = new StoreFold({
       store,
+      counts: this.eventCounts,
       projections: this.#projections,
       indexes: this.indexes,
       naturalKeys: this.#naturalKeys,
@@ -111,6 +115,11 @@ export class Views implements Projection {
   /** The number of a collection in the store; undefined if it never existed. */
   numberOf(name: string): number | undefined {
     return this.#fold.numberOf(name)
+  }
+
+  /** The name of the collection with a number. */
+  nameOf(number: number): string | undefined {
+    return this.#collections.get(number)?.name
   }
 
   /** Position of the last event that readers see. */
@@ -175,6 +184,7 @@ export class Views implements Projection {
   end(): void {
     this.#space.end()
     this.indexes.end()
+    this.eventCounts.end()
     this.#naturalKeys.end()
   }
 
@@ -199,6 +209,15 @@ export class Views implements Projection {
   buildNaturalKeys(): Promise<void> {
     return this.#naturalKeys.build(
       (name) => this.find(name),
+      (work) => this.onceRoom(() => this.store.transaction(work)),
+    )
+  }
+
+  /** Counts the events that an earlier version stored, in the background. Does nothing if there are none. */
+  countEarlier(journal: Pick<Journal, 'read'>): Promise<void> {
+    return this.eventCounts.countEarlier(
+      journal,
+      (name) => this.numberOf(name),
       (work) => this.onceRoom(() => this.store.transaction(work)),
     )
   }

@@ -98,14 +98,17 @@ function readInTurn(resource: Resource, former: Resource | undefined, isFormerRe
   return { ...resource, routes: { ...resource.routes, GET: get } }
 }
 
-function eventResourcesOf({ engine, settings, gate, arrivals }: ServiceContext): readonly Resource[] {
-  const { queryBytes, queryParameters, pageSize, streamsPerAddress, waitSeconds } = settings.limits
+function eventResourcesOf({ engine, settings, dependencies, gate, arrivals }: ServiceContext): readonly Resource[] {
+  const { queryBytes, queryParameters, pageSize, streamsPerAddress, waitSeconds, scanSeconds } = settings.limits
   return eventResources({
     journal: engine.journal,
     history: () => (engine.building() ? undefined : engine.history),
     arrivals,
     gate,
-    limits: { bytes: queryBytes, parameters: queryParameters, pageSize },
+    views: engine.views,
+    building: () => engine.building(),
+    turns: new Turns({ memory: dependencies.memory }),
+    limits: { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds },
     searches: new Semaphore(SEARCHES_AT_ONCE),
     streams: new PerAddress(streamsPerAddress),
     waitSeconds: engine.mayLag ? waitSeconds : 0,

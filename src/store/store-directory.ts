@@ -29,9 +29,9 @@ import { bytesOf, goBackTo, newestMeta, type PinnedCommit } from './lmdb.ts'
 import { RecoveryFile, type RecoveryPoint, synchronize } from './recovery-file.ts'
 import { Store } from './store.ts'
 
-/** Stores of another format are not opened, except those of the one before, whose rows are read as well. */
-const FORMAT = 6
-const FORMAT_BEFORE = 5
+/** Stores of another format are not opened, except those of the ones before, whose rows are read as well. */
+const FORMAT = 7
+const FORMATS_BEFORE: readonly number[] = [5, 6]
 /** Names of the database file. */
 export const FILES = ['store.mdb', 'store-2.mdb'] as const
 const POINT_NAME = 'recovery-point'
@@ -284,7 +284,7 @@ export class StoreDirectory {
   #whyNot(point: RecoveryPoint | undefined): string | undefined {
     if (!point) return 'it has no recovery point'
     const { format, file, bytes, ended, doubt } = point
-    if (format !== FORMAT && format !== FORMAT_BEFORE) return `it has format ${format}`
+    if (format !== FORMAT && !FORMATS_BEFORE.includes(format)) return `it has format ${format}`
     if (doubt !== undefined) return doubt
     const found = fileBytes(this.#pathOf(file))
     if (found === undefined) return 'it is missing'

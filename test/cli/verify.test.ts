@@ -12,10 +12,10 @@ import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openTestEngine } from '../support/engine.ts'
-import { makeFormat5 } from '../support/format-5.ts'
+import { makeFormat5, makeFormat6 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 
-type Kind = Tag | 'tombstones'
+type Kind = Tag | 'tombstones' | 'counts'
 
 /** Each kind of row, and what is told when one is another one. */
 const KINDS: readonly (readonly [Kind, RegExp])[] = [
@@ -32,6 +32,7 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
   [TAG.mergedEdit, /^The store has the edit of the data file /],
   [TAG.changed, /^The store has the place of an item that changed /],
   [TAG.time, /^The store has the time of an event /],
+  ['counts', /^The store has a number of events /],
   [TAG.naturalKey, /^The store has a natural key of /],
   [TAG.node, /^The store has an entry of the index |damaged/],
 ]
@@ -82,7 +83,7 @@ async function lived(t: TestContext, seed: number): Promise<string> {
 
 /** Without those that are left of tables that a collection has no more. */
 function rowsOf(store: Store, kind: Kind): readonly Row[] {
-  const tag = kind === 'tombstones' ? TAG.place : kind
+  const tag = kind === 'tombstones' ? TAG.place : kind === 'counts' ? TAG.time : kind
   const tables = Array.from(storedCollections(store).values(), ({ table }) => table)
   const numbers = [TAG.item, TAG.place, TAG.gaps, TAG.changed].some((one) => one === tag) ? tables : undefined
   // Without the description of the natural keys: a store that lacks it builds them anew.
@@ -92,7 +93,8 @@ function rowsOf(store: Store, kind: Kind): readonly Row[] {
   return rows.filter(
     ({ key }) =>
       (numbers?.includes(key.readUInt32BE(1)) ?? true) &&
-      (tag !== TAG.place || isTombstones(key) === (kind === 'tombstones')),
+      (tag !== TAG.place || isTombstones(key) === (kind === 'tombstones')) &&
+      (tag !== TAG.time || key.readUInt32BE(1) > 0 === (kind === 'counts')),
   )
 }
 
@@ -114,6 +116,7 @@ test('verify --store finds missing, changed and extra rows of any kind', async (
   const directory = await lived(t, SEED)
   assert.deepEqual(await compared(t, directory, () => {}), [], `SEED=${SEED}`)
   assert.deepEqual(await compared(t, directory, makeFormat5), [], `SEED=${SEED}: rows of format 5`)
+  assert.deepEqual(await compared(t, directory, makeFormat6), [], `SEED=${SEED}: rows of format 6`)
 
   for (const [tag, expected] of KINDS) {
     const damages: Readonly<Record<string, (store: Store) => void>> = {

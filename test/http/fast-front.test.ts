@@ -52,7 +52,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   _expand: ['_expand=thing', '_expand=x'],
   aggregate: ['aggregate=count,avg(n)', 'aggregate=x'],
   groupBy: ['aggregate=count&groupBy=n&sort=-count', 'groupBy=n'],
-  window: ['aggregate=count&window=1h'],
+  window: ['aggregate=count&window=1h', 'aggregate=count&window=1h&groupBy=type'],
   tz: ['tz=UTC'],
   fill: ['fill=null'],
   distinct: ['distinct=n', 'distinct=n&page=2&pageSize=1'],

@@ -26,7 +26,7 @@ import { newRun, work } from '../faults/workload.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, SETTINGS, storeLeftIn } from '../support/engine.ts'
-import { makeFormat5 } from '../support/format-5.ts'
+import { makeFormat5, makeFormat6 } from '../support/format-5.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { startHere } from '../support/service.ts'
@@ -392,18 +392,23 @@ async function makeFormat4(store: string, state: object): Promise<void> {
   await writeFile(`${store}/store.json`, JSON.stringify({ format: 4, isOpen: false, boot, bytes, writtenMs, ...state }))
 }
 
-test('a store of format 5 is used as it is, and continued', async (t) => {
+test('a store of format 5 or 6 is used as it is, and continued', async (t) => {
   const service = await lived(t, new Random(SEED))
   const expected = await toldBy(copyOf(service))
-  const left = copyOf(service)
-  const directory = new StoreDirectory(left.store)
-  const store = directory.open()
-  store.transaction(() => makeFormat5(store))
-  await directory.close(store)
-  await changePoint(left.store, { format: 5 })
-  await checkStart(left, expected, true, 'format 5')
-  assert.equal(new RecoveryFile(`${left.store}/recovery-point`).read()?.format, 6)
-  await checkStart(left, expected, true, 'format 5, the start after')
+  for (const [format, change] of [
+    [5, makeFormat5],
+    [6, makeFormat6],
+  ] as const) {
+    const left = copyOf(service)
+    const directory = new StoreDirectory(left.store)
+    const store = directory.open()
+    store.transaction(() => change(store))
+    await directory.close(store)
+    await changePoint(left.store, { format })
+    await checkStart(left, expected, true, `format ${format}`)
+    assert.equal(new RecoveryFile(`${left.store}/recovery-point`).read()?.format, 7)
+    await checkStart(left, expected, true, `format ${format}, the start after`)
+  }
 })
 
 test('a store of format 4 is converted from itself, unless it was open when the system stopped', async (t) => {

@@ -3,14 +3,17 @@ import { encodeTombstone, idInRecord, keyOf, metadataOf, setSince } from '../../
 import { Table } from '../../src/collections/table.ts'
 import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
 import type { Position } from '../../src/events/event.ts'
+import { BUCKETS } from '../../src/projections/event-counts.ts'
 import { eventKey } from '../../src/projections/history.ts'
 import {
   HIGHEST,
   numberedKey,
   POSITION_BYTES,
   positionOf,
+  prefixEnd,
   putPosition,
   TAG,
+  tableKey,
   tombstonesKey,
 } from '../../src/store/keys.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -19,11 +22,21 @@ import type { Store } from '../../src/store/store.ts'
 const TIME_AT = 22
 const TIME_MS = 1.7e12
 
+/** Changes the rows of a store to those of format 6: the events are not counted. In a transaction. */
+export function makeFormat6(store: Store): void {
+  store.remove(tableKey(TAG.state, 2))
+  for (const { table } of Object.values(BUCKETS)) {
+    const prefix = tableKey(TAG.time, table)
+    for (const { key } of store.rows(prefix, prefixEnd(prefix))) store.remove(key)
+  }
+}
+
 /**
  * Changes the rows of a store to those of format 5: each deleted item has a record at its place and a row of changes, and
  * the last but one event of each item has a row. In a transaction.
  */
 export function makeFormat5(store: Store): void {
+  makeFormat6(store)
   for (const [number, { table, places }] of storedCollections(store)) {
     const items = new Table(store, table)
     for (let place = 0; place < places; place++) {

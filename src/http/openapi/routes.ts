@@ -351,7 +351,10 @@ export const ROUTES: Readonly<Record<string, Route>> = {
       200: {
         text: 'The matching events. `Link` has the next page, if there is one.',
         headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
-        body: { ...json({ type: 'array', items: ref('Event') }), ...content(EVENT_TEXT, NDJSON_TYPE, EVENT_STREAM) },
+        body: {
+          ...json({ type: 'array', items: { anyOf: [ref('Event'), ref('EventCount')] } }),
+          ...content(EVENT_TEXT, NDJSON_TYPE, EVENT_STREAM),
+        },
       },
     },
     problems: [400, 406, 409, 414, 429, 503],

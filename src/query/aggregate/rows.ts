@@ -110,7 +110,7 @@ export class Rows {
         const row = await this.#rowOf(group, start, previous, before, turn)
         before = group.windows.get(start) ?? before
         rows.push(row)
-        if (rows.length > this.#options.mostRows) throw this.#tooManyRows()
+        if (rows.length > this.#options.mostRows) throw tooManyRows(this.#options.mostRows)
         previous = row
       }
     }
@@ -168,7 +168,7 @@ export class Rows {
     const start = this.#options.aggregation.window?.start(at as number) ?? 0
     const known = windows.get(start)
     if (known) return known
-    if (++this.#count > this.#options.mostRows) throw this.#tooManyRows()
+    if (++this.#count > this.#options.mostRows) throw tooManyRows(this.#options.mostRows)
     this.#budget.takeAccumulators(this.#options.aggregation.aggregates.length)
     const accumulators = this.#options.aggregation.aggregates.map((aggregate) => accumulatorOf(aggregate, this.#budget))
     windows.set(start, accumulators)
@@ -227,13 +227,13 @@ export class Rows {
     const { window } = this.#options.aggregation
     for (let start = first; start <= last; start = window ? window.until(start) : last + 1) yield start
   }
+}
 
-  #tooManyRows(): Refusal {
-    return new Refusal(
-      'Invalid',
-      `The answer would have more than ${this.#options.mostRows} rows: ask for longer windows, fewer groups, or with more filters.`,
-    )
-  }
+export function tooManyRows(most: number): Refusal {
+  return new Refusal(
+    'Invalid',
+    `The answer would have more than ${most} rows: ask for longer windows, fewer groups, or with more filters.`,
+  )
 }
 
 /** Instants in milliseconds since 1970, infinite if there is no bound. Both are inclusive. */
