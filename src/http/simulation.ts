@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DELAY } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
+import { randomFrom } from '../runtime/random.ts'
 import type { Step } from './exchange.ts'
 
 export interface SimulationSettings {
@@ -65,15 +66,4 @@ export function simulationWarnings({ delay, error, seed }: SimulationSettings): 
     )
   }
   return warnings
-}
-
-/** Pseudo-random numbers from 0 to 1 without 1 (mulberry32): the same for the same seed. */
-function randomFrom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }
