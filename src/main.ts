@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 import { createHook } from 'node:async_hooks'
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { text } from 'node:stream/consumers'
 import { hashPassword } from './access/passwords.ts'
@@ -13,9 +15,15 @@ import { messagesOf } from './collections/file-items.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
 import { MemoryBudget } from './runtime/memory.ts'
-import { packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
+import {
+  packaged,
+  packageVersion,
+  platformDependencies,
+  type ServiceDependencies,
+  staticFilesOf,
+} from './server/platform.ts'
 import type { Service } from './server/service.ts'
-import { BadSettings } from './settings/settings.ts'
+import { BadSettings, type Settings } from './settings/settings.ts'
 
 /** Objects that Node creates for `process.nextTick`. Never read. */
 const keptTicks: object[] = []
@@ -54,8 +62,10 @@ async function main(): Promise<void> {
       return printHash()
     case 'command':
       return runCommand(invoked.command)
+    case 'demo':
+      return demo(invoked)
     case 'serve':
-      return serve(invoked)
+      return void (await serve(invoked, () => (invocation() as Invoked<'serve'>).settings))
     default:
       return invoked satisfies never
   }
@@ -69,19 +79,38 @@ async function runCommand(command: CliCommand): Promise<void> {
   })
 }
 
-type Serving = Extract<Invocation, { type: 'serve' }>
+type Invoked<Type extends Invocation['type']> = Extract<Invocation, { type: Type }>
 
-async function serve({ settings, replay }: Serving): Promise<void> {
+/** Makes a home, serves it, and writes readings for an hour. The directory stays. */
+async function demo({ settingsIn }: Invoked<'demo'>): Promise<void> {
+  const { makeHome, continueReadings } = await import('./cli/demo.ts')
+  const directory = await mkdtemp(join(tmpdir(), 'recollect-demo-'))
+  const now = new Date()
+  const present = { ms: now.getTime(), zoneMinutes: -now.getTimezoneOffset() }
+  const readSettings = (): Settings => settingsIn(directory)
+  const settings = readSettings()
+  await makeHome(nodeFiles, settings, present)
+  const { service, dependencies } = await serve({ settings, replay: undefined }, readSettings)
+  const file = basename(settings.file)
+  process.stdout.write(
+    `  Home     ${directory}\n  It stays there. In that directory, recollect ${file} serves it again.\n`,
+  )
+  const ended = (): void => void process.stdout.write('The hour of readings is over. The server continues.\n')
+  continueReadings({ ...dependencies, present, write: service.write, ended })
+}
+
+/** Serves until a signal. Resolves when the server listens. */
+async function serve(
+  { settings, replay }: Pick<Invoked<'serve'>, 'settings' | 'replay'>,
+  readSettings: () => Settings,
+): Promise<{ readonly service: Service; readonly dependencies: ServiceDependencies }> {
   const wwwroot = staticFilesOf(settings) ?? resolve(settings.staticDefault)
   keepTick()
 
   const isTerminal = process.stdout.isTTY && process.stderr.isTTY
   process.stdout.on('error', () => {})
-  const log = openLog(settings.log, {
-    write: standardError(),
-    isTerminal,
-    hasColours: isTerminal && !process.env.NO_COLOR,
-  })
+  const hasColours = isTerminal && !process.env.NO_COLOR
+  const log = openLog(settings.log, { write: standardError(), isTerminal, hasColours })
   const { file, journal, values } = settings
   log.info(
     { version: packageVersion(), node: process.version, file, journal, settings: values.nonDefaults() },
@@ -98,7 +127,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   const dependencies = platformDependencies({
     log,
     remoteJournal: CLUSTER,
-    readSettings: () => (invocation() as Serving).settings,
+    readSettings,
     wwwroot,
     memory: new MemoryBudget(settings.limits.memoryBytes),
     ownsProcess: true,
@@ -137,6 +166,7 @@ async function serve({ settings, replay }: Serving): Promise<void> {
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
   if (isTextFormat(settings.log.format, isTerminal)) process.stdout.write(addressesAt(service.urls[0] ?? ''))
   if (settings.snapshots !== undefined) void offerSnapshots(service, settings.snapshots)
+  return { service, dependencies }
 }
 
 /** Writes a snapshot whenever `s` and Enter are typed, as json-server 0.17 does. */

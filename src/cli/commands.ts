@@ -11,7 +11,7 @@ const PATH_FLAGS: Readonly<Record<string, FlagSyntax>> = {
   journal: { value: '<path>', text: "the journal's directory", default: '<file without .json>.journal' },
 }
 
-const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
+const SERVER_FLAGS = {
   ...PATH_FLAGS,
   port: {
     value: '<number>',
@@ -86,7 +86,7 @@ const SERVER_FLAGS: Readonly<Record<string, FlagSyntax>> = {
   },
   settings: { value: '<path>', text: 'the configuration file', default: 'appsettings.json' },
   'accept-journal': { text: 'start although the journal does not fit the data file; another journal is set aside' },
-}
+} as const satisfies Readonly<Record<string, FlagSyntax>>
 
 /** The commands, without that of a remote journal. `--help` and the checks of arguments are generated from here. */
 const COMMANDS = {
@@ -95,6 +95,15 @@ const COMMANDS = {
     flags: { ...SERVER_FLAGS, version: { short: 'v', text: 'show the version' }, ...HELP_FLAG },
     takesFile: true,
     takesSettings: true,
+  },
+  demo: {
+    text: 'Makes a home of six sensors, with a past of 14 days, in a new temporary directory, and serves it.',
+    flags: {
+      port: { ...SERVER_FLAGS.port, default: '57602' },
+      host: SERVER_FLAGS.host,
+      static: { ...SERVER_FLAGS.static, default: 'wwwroot' },
+      ...HELP_FLAG,
+    },
   },
   init: {
     text: 'Writes a sample data file, db.json unless it is named. An existing file is not overwritten.',

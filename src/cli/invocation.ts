@@ -1,3 +1,4 @@
+import { HOME_SETTINGS, homeIn } from '../demo/directory.ts'
 import type { Migration, RemoteJournal } from '../engine/remote-journal.ts'
 import type { Replay } from '../engine/replay-engine.ts'
 import { parseInstant } from '../json/instant.ts'
@@ -39,6 +40,8 @@ export type Invocation =
   | { readonly type: 'help'; readonly command: CommandName }
   | { readonly type: 'version' }
   | { readonly type: 'hash-password' }
+  /** Makes a home in a directory that does not have one, and serves it with these settings. */
+  | { readonly type: 'demo'; readonly settingsIn: (directory: string) => Settings }
   /** With `replay`, serves the past. */
   | { readonly type: 'serve'; readonly settings: Settings; readonly replay: Replay | undefined }
   | { readonly type: 'command'; readonly command: CliCommand }
@@ -66,14 +69,32 @@ export function parseInvocation(context: InvocationContext): Invocation {
     throwIfAny(mistakes)
     return { type: name }
   }
+  if (name === 'demo') return parseDemo(flags, context, mistakes)
   if (name === '') checkFile(flags.text('file'), context, mistakes)
   const replay = name === 'replay' ? parseReplay(flags, mistakes) : undefined
   if (name !== '' && !replay) return { type: 'command', command: parseCommand(name, flags, context, mistakes) }
   const settings = readSettings(flags, context, mistakes)
-  if (replay && settings.remote) {
-    throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
-  }
+  if (replay) checkLocal(name, settings)
   return { type: 'serve', settings, replay }
+}
+
+function checkLocal(command: CommandName, { remote }: Settings): void {
+  if (remote) throw new BadSettings([`recollect ${command} needs a journal on disk: Journal.Type must be file.`])
+}
+
+function parseDemo(flags: ParsedFlags, context: InvocationContext, mistakes: readonly string[]): Invocation {
+  const settingsIn = (directory: string): Settings => {
+    const paths: Readonly<Record<string, string>> = homeIn(directory)
+    const readText = (path: string): string | undefined =>
+      path === paths.settings ? HOME_SETTINGS : context.readText(path)
+    const text = (flag: string): string | undefined => paths[flag] ?? flags.text(flag)
+    const settings = readSettings({ ...flags, text }, { ...context, readText }, [...mistakes])
+    checkLocal('demo', settings)
+    return settings
+  }
+  // Mistakes are reported before a directory is created.
+  settingsIn(context.absolute('.'))
+  return { type: 'demo', settingsIn }
 }
 
 function parseCommand(

@@ -1,10 +1,11 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { Command } from '../commands/command.ts'
 import { writeSnapshot } from '../data-file/adapter.ts'
 import type { Engine } from '../engine/engine.ts'
 import { FileEngine } from '../engine/file-engine.ts'
 import { type Replay, ReplayEngine } from '../engine/replay-engine.ts'
 import type { Position } from '../events/event.ts'
-import { directoryOf } from '../files/files.ts'
+import { directoryOf, type Files } from '../files/files.ts'
 import { createApp } from '../http/app.ts'
 import { BasedResponse, BasePath, toOriginForm } from '../http/base-path.ts'
 import { ConnectionLimits } from '../http/connection-limits.ts'
@@ -36,6 +37,11 @@ export interface Service {
    * @throws {Refusal} with all mistakes of the data, or when the server is read-only.
    */
   reset(data?: Buffer): Promise<Position>
+  /**
+   * Executes a command as a request does. Resolves when the write is durable and readable.
+   * @throws {Refusal} as a request gets it, also when the server is read-only, starting or ending
+   */
+  write(command: Command, actor: string): Promise<unknown>
   /** Writes the state as a new data file. */
   writeSnapshot(path: string): Promise<void>
   /** Answers accepted requests, writes pending data, and releases everything. */
@@ -95,30 +101,28 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const basePath = new BasePath(settings.http.basePath, (remote) => gate.isTrustedProxy(remote))
     serveBelow(basePath, rewritingOf(engine, settings), http, connections, front)
     connectionLimits.guard(http)
+    let isEnding = false
     const listening = await listen(http, settings.urls, connections, limitedLog)
     return {
       urls: listening.urls,
       reloadSettings: () => settingsReload.reload(),
       async reset(data) {
-        if (context.readOnly !== undefined) throw new Refusal('MethodNotAllowed', context.readOnly)
+        checkWritable(context)
         const origin = { actor: LIBRARY_ACTOR, requestId: dependencies.newId() }
         const { position } = await (data
           ? resetToData(engine, settings, dependencies.memory, data, origin)
           : resetToFirstData(engine, origin))
         return position
       },
-      async writeSnapshot(path) {
+      async write(command, actor) {
+        checkWritable(context)
+        if (isEnding) throw new Refusal('Unavailable', 'The server is ending.')
         checkBuilt(engine.building())
-        const snapshot = engine.views.snapshot()
-        try {
-          await dependencies.files.makeDirectory(directoryOf(path))
-          await writeSnapshot(dependencies.files, path, snapshot)
-          await dependencies.files.syncDirectory(directoryOf(path))
-        } finally {
-          snapshot.close()
-        }
+        return engine.handler.handle(command, { actor, requestId: dependencies.newId() })
       },
+      writeSnapshot: (path) => snapshotTo(engine, dependencies.files, path),
       async close() {
+        isEnding = true
         context.clock.close()
         log.info('ending: what was accepted is still answered')
         // Their clients are told how far they came.
@@ -135,6 +139,22 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     await engine.close()
     throw error
   }
+}
+
+async function snapshotTo(engine: Engine, files: Files, path: string): Promise<void> {
+  checkBuilt(engine.building())
+  const snapshot = engine.views.snapshot()
+  try {
+    await files.makeDirectory(directoryOf(path))
+    await writeSnapshot(files, path, snapshot)
+    await files.syncDirectory(directoryOf(path))
+  } finally {
+    snapshot.close()
+  }
+}
+
+function checkWritable({ readOnly }: ServiceContext): void {
+  if (readOnly !== undefined) throw new Refusal('MethodNotAllowed', readOnly)
 }
 
 function createHttpServer({ limits, http: { keepAliveSeconds } }: Settings, listener: RequestListener): Server {
