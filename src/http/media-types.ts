@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import accepts from 'accepts'
 
 export const JSON_TYPE = 'application/json'
@@ -35,6 +35,12 @@ export function acceptedType<Type extends string>(
   const accept = headers.accept?.replace(OTHER_PARAMETER, '')
   const found = accepts({ headers: { accept } } as IncomingMessage).type([...types])
   return (found || undefined) as Type | undefined
+}
+
+/** Whether a client prefers a body in gzip to a plain one, by Accept-Encoding. */
+export function acceptsGzip({ 'accept-encoding': encodings }: IncomingHttpHeaders): boolean {
+  const incoming = { headers: { 'accept-encoding': encodings } } as unknown as IncomingMessage
+  return accepts(incoming).encoding(['gzip', 'identity']) === 'gzip'
 }
 
 /** A parameter of a media type; a quoted value may have semicolons. */

@@ -335,7 +335,7 @@ for (const isJsonServer of [false, true]) {
       isJsonServer,
       hasReset: true,
     })
-    const { paths } = JSON.parse(String(await description.text())) as Document
+    const { paths } = JSON.parse(String((await description.document()).text)) as Document
     const routes = [...(await registeredRoutes(t, isJsonServer ? ['--Api.Compatibility', 'json-server'] : []))].flatMap(
       ([path, methods]) =>
         (path.startsWith('/swagger') ? [] : [...methods]).map((method) => `${method} ${shape(path)}`),
@@ -347,13 +347,27 @@ for (const isJsonServer of [false, true]) {
   })
 }
 
+test('is compressed for clients that accept gzip, with the same content', async (t) => {
+  const server = await startServer(t, { data: { sensors: [{ id: 1 }] } })
+  const [plain, compressed] = await Promise.all(
+    ['identity', 'gzip, br'].map((accepted) =>
+      server.fetch('/openapi.json', { headers: { 'Accept-Encoding': accepted } }),
+    ),
+  )
+  assert.equal(plain?.headers.get('content-encoding'), null)
+  assert.equal(compressed?.headers.get('content-encoding'), 'gzip')
+  for (const reply of [plain, compressed]) assert.match(String(reply?.headers.get('vary')), /(?:^|, )Accept-Encoding$/)
+  assert.ok(Number(compressed?.headers.get('content-length')) < 20_000)
+  assert.equal(await compressed?.text(), await plain?.text())
+})
+
 test('is generated once per position, for any number of concurrent requests', async () => {
   let looks = 0
   const views = { position: 1, names: () => [`c${looks++}`], find: () => undefined }
   const description = new OpenApi({ version: '0', views, schemes: [] })
   const ask = async (): Promise<string[]> => {
-    const texts = await Promise.all(Array.from({ length: 10 }, () => description.text()))
-    return [...new Set(texts.map((text) => JSON.parse(String(text)).tags[0].name))]
+    const texts = await Promise.all(Array.from({ length: 10 }, () => description.document()))
+    return [...new Set(texts.map(({ text }) => JSON.parse(String(text)).tags[0].name))]
   }
   assert.deepEqual([...(await ask()), ...(await ask())], ['/api/c0', '/api/c0'])
   views.position = 2
@@ -390,7 +404,7 @@ async function documentOf(
     return { isObject: false, items: () => [{ value, text: JSON.stringify(value) }] }
   }
   const views = { position: 1, names: () => Object.keys(items), find } as unknown as OpenApiOptions['views']
-  return JSON.parse(String(await new OpenApi({ version: '0', views, schemes: [], ...options }).text()))
+  return JSON.parse(String((await new OpenApi({ version: '0', views, schemes: [], ...options }).document()).text))
 }
 
 test('operation ids are identifiers that stay different when a generator joins their words', async () => {

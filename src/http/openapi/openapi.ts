@@ -1,3 +1,5 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import type { Scheme } from '../../access/access.ts'
 import type { Position } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
@@ -23,12 +25,20 @@ export interface OpenApiOptions extends Omit<Offer, 'hasTokens' | 'hasAuthentica
   readonly idField?: string
 }
 
+/** The document as JSON, plain and compressed. */
+export interface Document {
+  readonly text: Buffer
+  readonly gzipped: Buffer
+}
+
+const gzipped = promisify(gzip)
+
 /** The OpenAPI document: the routes, and the collections with the fields of their first items. */
 export class OpenApi {
   readonly #options: OpenApiOptions
   readonly #turns = new Turns()
   /** The last document, and the one that is being created. */
-  #made: { readonly position: Position; readonly text: Buffer } | undefined
+  #made: (Document & { readonly position: Position }) | undefined
   #making: Promise<void> | undefined
 
   constructor(options: OpenApiOptions) {
@@ -36,14 +46,14 @@ export class OpenApi {
   }
 
   /**
-   * The document as JSON. It is cached until the next event, and created in turns. Concurrent requests share one
-   * creation, or wait for the next one if an event came in between.
+   * The document. It is cached until the next event, and created in turns. Concurrent requests share one creation, or
+   * wait for the next one if an event came in between.
    */
-  async text(): Promise<Buffer> {
+  async document(): Promise<Document> {
     const asked = this.#options.views.position
     for (;;) {
       const made = this.#made
-      if (made && made.position >= asked) return made.text
+      if (made && made.position >= asked) return made
       this.#making ??= this.#make().finally(() => {
         this.#making = undefined
       })
@@ -53,8 +63,8 @@ export class OpenApi {
 
   async #make(): Promise<void> {
     const { position } = this.#options.views
-    const text = await this.#turns.run((turn) => documentText(this.#options, turn))
-    this.#made = { position, text: Buffer.from(text) }
+    const text = Buffer.from(await this.#turns.run((turn) => documentText(this.#options, turn)))
+    this.#made = { position, text, gzipped: await gzipped(text) }
   }
 }
 
