@@ -41,6 +41,7 @@ export interface EventsFilter {
   readonly id?: string | number
   readonly type?: RecordedEvent['type']
   readonly actor?: string
+  readonly requestId?: string
   readonly since?: string | Date
   readonly until?: string | Date
   /** Continues with new events, also through lost connections, until the loop is left. */

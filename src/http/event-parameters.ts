@@ -97,6 +97,11 @@ export const EVENT_PARAMETERS = {
     schema: TEXT,
     parse: (actor) => ({ actor }),
   },
+  requestId: {
+    description: 'Only events of the request with this `X-Request-Id`.',
+    schema: TEXT,
+    parse: (requestId) => ({ requestId }),
+  },
   since: {
     description: 'Only events from this ISO 8601 date or date-time on.',
     schema: TEXT,
@@ -170,7 +175,7 @@ export function parseEventParameters(parameters: readonly Parameter[], limits: Q
 }
 
 /** Parameters that select events, and say nothing about their number. */
-const WITHOUT_AGGREGATE = ['from', 'limit', 'order', 'id', 'follow', 'changes'] as const
+const WITHOUT_AGGREGATE = ['from', 'limit', 'order', 'id', 'requestId', 'follow', 'changes'] as const
 const WITH_AGGREGATE = ['groupBy', 'window', 'tz'] as const
 
 /**

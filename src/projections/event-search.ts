@@ -17,6 +17,7 @@ export interface EventFilter {
   readonly id?: string
   readonly type?: string
   readonly actor?: string
+  readonly requestId?: string
   /** Both inclusive. */
   readonly since?: Instant
   readonly until?: Instant
@@ -241,8 +242,9 @@ function candidates(source: SearchSource, filter: EventFilter, head: Position): 
   return source.journal.read(first, last)
 }
 
-function matchesWrite({ actor, time }: Recorded, filter: EventFilter): boolean {
+function matchesWrite({ actor, requestId, time }: Recorded, filter: EventFilter): boolean {
   if (filter.actor !== undefined && filter.actor !== actor) return false
+  if (filter.requestId !== undefined && filter.requestId !== requestId) return false
   if (!filter.since && !filter.until) return true
   const at = { ms: Date.parse(time), micros: 0 }
   return (

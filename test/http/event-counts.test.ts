@@ -266,6 +266,7 @@ test('counts that cannot be given are 400 with the reason, and other formats tha
     ['aggregate=count&limit=1', /limit cannot/],
     ['aggregate=count&order=asc', /order cannot/],
     ['aggregate=count&id=1', /id cannot/],
+    ['aggregate=count&requestId=1', /requestId cannot/],
     ['aggregate=count&follow=false', /follow cannot/],
     ['aggregate=count&changes=true', /changes cannot/],
   ] as const) {

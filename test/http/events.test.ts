@@ -239,6 +239,16 @@ describe('the filters of events', () => {
     await expects('actor=', () => false)
   })
 
+  test('requestId matches the events of one request, of which there may be many', async () => {
+    const seeded = (journal[0] as Event).requestId
+    const replaced = (journal.find(({ type }) => type === 'ItemReplaced') as Event).requestId
+    for (const wanted of [seeded, replaced]) {
+      await expects(`requestId=${encodeURIComponent(wanted)}`, ({ requestId }) => requestId === wanted)
+    }
+    assert.ok(journal.filter(({ requestId }) => requestId === seeded).length > 1)
+    await expects('requestId=', () => false)
+  })
+
   test('since and until are inclusive instants with microseconds and zones', async () => {
     const middle = (journal.find(({ id }) => id === MAC) as Event).time
     const at = Date.parse(middle)

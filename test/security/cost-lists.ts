@@ -160,6 +160,7 @@ export const LIST_OPERATIONS: Readonly<Record<string, Operation>> = {
   'a page of events, newest first': events('application/json', '&order=desc&from=1000000000'),
   'events of an item': events('application/json', '&id=1'),
   'events of a type': events('application/json', '&type=ItemCreated&since=2026-01-01&until=2999-01-01&actor=x'),
+  'events of a request': events('application/json', '&requestId=x'),
   'counts of events': (list) =>
     asked(list, 'GET', '/events?aggregate=count&groupBy=type,collection,actor&window=1m&tz=Europe/Helsinki'),
   'events of a journal': async (list) => {

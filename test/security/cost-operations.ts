@@ -94,6 +94,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'events, newest first': events('application/json', '&order=desc'),
   'events with changes': events('application/json', '&changes=true'),
   'events of nobody': events('application/json', '&actor=nobody'),
+  'events of no request': events('application/json', '&requestId=none'),
   'events, line by line': events('application/x-ndjson', ''),
   'events, streamed': events('text/event-stream', '&follow=false'),
   'restore, tried': (subject) => restore(subject, { dryRun: true }),
