@@ -49,6 +49,72 @@ export interface EventsFilter {
   readonly signal?: AbortSignal
 }
 
+/** A change of a value inside an item. */
+export interface ValueChange {
+  /** JSON Pointer (RFC 6901); empty for the item itself. */
+  readonly path: string
+  /** Absent if there was no value. */
+  readonly before?: unknown
+  /** Absent if there is no value any more. */
+  readonly after?: unknown
+}
+
+export interface EventPageFilter extends Omit<EventsFilter, 'follow'> {
+  /** Default: `asc`, the oldest first. */
+  readonly order?: 'asc' | 'desc'
+  /** Tells of each event of an item what it changed. */
+  readonly changes?: boolean
+}
+
+export interface EventPage<T> {
+  readonly events: readonly (RecordedEvent<T> & { readonly changes?: readonly ValueChange[] })[]
+  /** Where the next page begins; undefined at the end. */
+  readonly next: number | undefined
+  /** The last position of the journal. */
+  readonly position: number
+}
+
+export interface EventCountsOptions
+  extends Pick<EventsFilter, 'collection' | 'type' | 'actor' | 'since' | 'until' | 'signal'> {
+  readonly groupBy?: readonly ('type' | 'collection' | 'actor')[]
+  /** Such as `15m`, `1h` or `1d`. */
+  readonly window?: string
+  /** The time zone of the windows, such as `Europe/Helsinki`. */
+  readonly tz?: string
+}
+
+/** A row: the groups that were asked for, and the number of events. */
+export interface EventCount {
+  readonly type?: RecordedEvent['type']
+  readonly collection?: string
+  readonly actor?: string | null
+  /** ISO 8601: when the window begins. */
+  readonly window?: string
+  readonly count: number
+}
+
+export async function eventPageOf<T>(
+  requests: Requests,
+  { signal, ...filter }: EventPageFilter,
+): Promise<EventPage<T>> {
+  const response = await requests.send('GET', `/events${searchPart(parametersOf(filter))}`, { signal })
+  const next = /<[^>]*[?&]from=(\d+)[^>]*>; rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
+  return {
+    events: response.json() as EventPage<T>['events'],
+    next: next === undefined ? undefined : Number(next),
+    position: journalPosition(response),
+  }
+}
+
+export async function eventCountsOf(
+  requests: Requests,
+  { signal, groupBy = [], ...filter }: EventCountsOptions,
+): Promise<readonly EventCount[]> {
+  const parameters = parametersOf({ ...filter, aggregate: 'count', groupBy: groupBy.join(',') || undefined })
+  const response = await requests.send('GET', `/events${searchPart(parameters)}`, { signal })
+  return response.json() as readonly EventCount[]
+}
+
 /** Delay before an interrupted stream is requested again. */
 const RETRY_MS = 1000
 
@@ -62,7 +128,7 @@ export async function* eventsOf<T>(
   try {
     if (follow) yield* followed<T>(requests, filter, ended)
     else {
-      const response = await request(requests, parametersOf(filter), 'application/x-ndjson', ended)
+      const response = await request(requests, parametersOf({ ...filter }), 'application/x-ndjson', ended)
       for await (const line of linesOf(response)) yield JSON.parse(line) as RecordedEvent<T>
     }
   } finally {
@@ -79,7 +145,7 @@ async function* followed<T>(
   { limit, ...filter }: Filter,
   signal: AbortSignal,
 ): AsyncGenerator<RecordedEvent<T>, void> {
-  const parameters = parametersOf(filter)
+  const parameters = parametersOf({ ...filter })
   let left = limit
   for (;;) {
     try {
@@ -110,10 +176,10 @@ async function* followed<T>(
 const [JOURNAL, ID, DATA] = [': journal ', 'id: ', 'data: ']
 
 /** @throws {RangeError} for an invalid date */
-function parametersOf(filter: Filter): URLSearchParams {
+function parametersOf(filter: Readonly<Record<string, Moment | boolean | undefined>>): URLSearchParams {
   const parameters = new URLSearchParams()
-  for (const [name, value] of Object.entries(filter) as [string, Moment | undefined][]) {
-    if (value !== undefined) parameters.set(name, momentText(value))
+  for (const [name, value] of Object.entries(filter)) {
+    if (value !== undefined) parameters.set(name, momentText(typeof value === 'boolean' ? String(value) : value))
   }
   return parameters
 }
@@ -124,11 +190,11 @@ function request(
   accept: string,
   signal: AbortSignal,
 ): Promise<Response> {
-  return requests.stream(`/events${searchPart(parameters)}`, { headers: { Accept: accept }, signal })
+  return requests.stream('GET', `/events${searchPart(parameters)}`, { headers: { Accept: accept }, signal })
 }
 
 /** The lines that have ended. */
-async function* linesOf({ body }: Response): AsyncGenerator<string, void> {
+export async function* linesOf({ body }: Response): AsyncGenerator<string, void> {
   if (!body) return
   const decoder = new TextDecoder()
   const reader = body.getReader()

@@ -14,7 +14,15 @@ export {
 } from './collection.ts'
 export type { ConnectionState, StateChange } from './connection.ts'
 export type { Credentials } from './credentials.ts'
-export type { EventsFilter, RecordedEvent } from './events.ts'
+export type {
+  EventCount,
+  EventCountsOptions,
+  EventPage,
+  EventPageFilter,
+  EventsFilter,
+  RecordedEvent,
+  ValueChange,
+} from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem } from './problem.ts'
@@ -28,6 +36,7 @@ export {
   type Replaced,
   type Restored,
   type RestoreRequest,
+  type VerifyProgress,
 } from './recollect.ts'
 export type { Deleted, DeleteOptions, Patch, PatchOperation, WriteOptions, Written } from './writes.ts'
 export { InnerValue } from './writes.ts'

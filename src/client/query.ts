@@ -177,7 +177,7 @@ export class Query<T extends object> {
   async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
-    const response = await this.server.requests.stream(this.#address({ all: 'true' }), { ...options, headers })
+    const response = await this.server.requests.stream('GET', this.#address({ all: 'true' }), { ...options, headers })
     return { body: response.body as ReadableStream<Uint8Array>, position: journalPosition(response) }
   }
 

@@ -2,10 +2,21 @@ import type { Updated } from '../sockets/protocol.ts'
 import { Collection, SingleObject } from './collection.ts'
 import { Connection, type ConnectionState, type Listener, type StateChange } from './connection.ts'
 import type { Credentials, Session } from './credentials.ts'
-import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
+import {
+  type EventCount,
+  type EventCountsOptions,
+  type EventPage,
+  type EventPageFilter,
+  type EventsFilter,
+  eventCountsOf,
+  eventPageOf,
+  eventsOf,
+  linesOf,
+  type RecordedEvent,
+} from './events.ts'
 import { type Moment, momentText } from './parameters.ts'
 import type { Server } from './query.ts'
-import { type BrowserCredentials, Requests } from './requests.ts'
+import { type BrowserCredentials, type Method, type ReadResponse, type RequestOptions, Requests } from './requests.ts'
 
 export interface ConnectOptions extends Credentials {
   /** Default: `omit` if the client has credentials, otherwise `same-origin`. */
@@ -20,6 +31,19 @@ export interface Health {
   /** In seconds. */
   readonly uptime: number
   readonly version: string
+  readonly readOnly: boolean
+  readonly idField: string
+  readonly journal: { readonly id: string; readonly [name: string]: unknown }
+  /** By collection, the field of the event time. */
+  readonly eventTime?: Readonly<Record<string, string>>
+  /** Who the client is to the server. */
+  readonly access: {
+    readonly schemes: readonly ('token' | 'basic' | 'apikey')[]
+    readonly actor: string | null
+    readonly role: 'reader' | 'writer' | 'admin' | null
+  }
+  /** Only of a server that replays the past. */
+  readonly replay?: { readonly speed: number; readonly from: number; readonly until: number; readonly time: string }
   readonly [name: string]: unknown
 }
 
@@ -49,6 +73,17 @@ export interface Replaced {
   readonly created: number
   readonly replaced: number
   readonly deleted: number
+}
+
+/** How far a check of the journal has come; the last one says how it ended. */
+export interface VerifyProgress {
+  /** Everything up to this position is intact. */
+  readonly position: number
+  /** The position that ends the check. */
+  readonly of?: number
+  readonly ok?: boolean
+  /** The damage and its place. */
+  readonly problem?: string
 }
 
 /** A client of one server. Opens its connection on first use. */
@@ -83,9 +118,39 @@ export class Recollect {
     return (await this.#requests.send('GET', `/api${search}`)).json() as string[]
   }
 
+  /** The number of items of each collection by its name, now or at an earlier moment; null for a single object. */
+  async counts({ asOf }: { readonly asOf?: Moment } = {}): Promise<Readonly<Record<string, number | null>>> {
+    const search = asOf === undefined ? '' : `&asOf=${encodeURIComponent(momentText(asOf))}`
+    const response = await this.#requests.send('GET', `/api?count=true${search}`)
+    return response.json() as Record<string, number | null>
+  }
+
   /** The journal's events, oldest first; with `follow` also new ones. */
   events<T = Readonly<Record<string, unknown>>>(filter: EventsFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
     return eventsOf<T>(this.#requests, filter)
+  }
+
+  /** A page of the journal's events. */
+  eventPage<T = Readonly<Record<string, unknown>>>(filter: EventPageFilter = {}): Promise<EventPage<T>> {
+    return eventPageOf<T>(this.#requests, filter)
+  }
+
+  /** Counts the journal's events by window of time, type, collection or actor. */
+  eventCounts(options: EventCountsOptions = {}): Promise<readonly EventCount[]> {
+    return eventCountsOf(this.#requests, options)
+  }
+
+  /**
+   * Sends a request of any kind with the client's credentials. `path` begins with a slash and is encoded. Rejects with a
+   * `Problem` unless the status is a success, or one of `accept`.
+   */
+  request(method: Method, path: string, options: RequestOptions = {}): Promise<ReadResponse> {
+    return this.#requests.send(method, path, options)
+  }
+
+  /** Sends a GET request whose response body the caller reads as it arrives, such as a long export. */
+  stream(path: string, options: Pick<RequestOptions, 'headers' | 'signal'> = {}): Promise<Response> {
+    return this.#requests.stream('GET', path, options)
   }
 
   /**
@@ -144,6 +209,12 @@ export class Recollect {
   async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
     const body = { ...request, to: typeof to === 'number' ? to : momentText(to) }
     return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Restored
+  }
+
+  /** Checks the whole journal, which takes the role admin. Leaving the loop ends the check. */
+  async *verify(): AsyncGenerator<VerifyProgress, void> {
+    const response = await this.#requests.stream('POST', '/admin/verify')
+    for await (const line of linesOf(response)) if (line !== '') yield JSON.parse(line) as VerifyProgress
   }
 
   /** Puts lists of items and single objects, by their names, in place of all that there are, which takes the role admin. */

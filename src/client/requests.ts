@@ -1,10 +1,13 @@
 import { type Credentials, type IssuedToken, type SentCredentials, Session } from './credentials.ts'
 import { problemOf } from './problem.ts'
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export interface RequestOptions {
+  /** Sent as JSON. */
   readonly body?: unknown
+  /** Sent as it is, in place of `body`; `headers` say what it is. */
+  readonly text?: string
   readonly headers?: Readonly<Record<string, string | undefined>>
   readonly signal?: AbortSignal | undefined
   /** Sends no credentials: invalid ones would count as a failure. */
@@ -17,6 +20,7 @@ export interface RequestOptions {
 export interface ReadResponse {
   readonly status: number
   readonly headers: Headers
+  text(): string
   json(): unknown
 }
 
@@ -54,17 +58,21 @@ export class Requests {
       const response = await this.#fetch(method, path, options, running.signal)
       const { status, headers } = response
       const text = await response.text()
-      return { status, headers, json: () => JSON.parse(text) }
+      return { status, headers, text: () => text, json: () => JSON.parse(text) }
     } finally {
       this.#running.delete(running)
       signal?.removeEventListener('abort', abort)
     }
   }
 
-  /** Sends a GET. The caller reads the response body as it arrives. */
-  stream(path: string, options: Pick<RequestOptions, 'headers' | 'signal'> = {}): Promise<Response> {
+  /** The caller reads the response body as it arrives. */
+  stream(
+    method: 'GET' | 'POST',
+    path: string,
+    options: Pick<RequestOptions, 'headers' | 'signal'> = {},
+  ): Promise<Response> {
     const { signal } = options
-    return this.#fetch('GET', path, options, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
+    return this.#fetch(method, path, options, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
   }
 
   /** `issued`: the token of a login with these credentials. */
@@ -123,14 +131,14 @@ export class Requests {
   #attempt(
     method: Method,
     path: string,
-    { body, headers = {}, isOpen = false }: RequestOptions,
+    { body, text = JSON.stringify(body), headers = {}, isOpen = false }: RequestOptions,
     signal: AbortSignal,
     credentials: SentCredentials,
   ): Promise<Response> {
     const authorization = authorizationHeaders(credentials)
     const omitsBrowserCredentials = isOpen || Object.keys(authorization).length > 0
     const sent = new Headers({ Accept: 'application/json', ...authorization })
-    if (body !== undefined) sent.set('Content-Type', 'application/json')
+    if (text !== undefined) sent.set('Content-Type', 'application/json')
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent.set(name, value)
     return fetch(this.base + path, {
       method,
@@ -140,7 +148,7 @@ export class Requests {
       // With credentials of its own, the client must not make the browser ask for others after a 401.
       credentials: this.#browserCredentials ?? (omitsBrowserCredentials ? 'omit' : 'same-origin'),
       signal,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(text !== undefined && { body: text }),
     })
   }
 

@@ -53,7 +53,7 @@ function streaming(...texts: readonly string[]) {
   const asked: string[] = []
   const requests = {
     closed: new AbortController().signal,
-    stream: async (path: string) => {
+    stream: async (_method: string, path: string) => {
       asked.push(path)
       return new Response(texts[asked.length - 1] ?? texts.at(-1), { headers: { 'Journal-Position': '5' } })
     },

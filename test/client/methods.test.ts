@@ -89,6 +89,66 @@ test('all data is replaced in one write, and the collections of before have name
   assert.deepEqual(await client.collections({ asOf: position }), ['old'])
 })
 
+test('the journal is read in pages, with what each event changed, and counted', async (t) => {
+  const { url } = await startServer(t, { data: { posts: [{ id: 1, title: 'a' }], profile: { name: 'Ada' } } })
+  const client = connect(url)
+  t.after(() => client.close())
+  const before = await client.counts()
+  await client.collection('posts').item(1).patch({ title: 'b' })
+  await client.collection('posts').create({ title: 'c' })
+  const first = await client.eventPage({ order: 'desc', limit: 1, changes: true })
+  assert.deepEqual(
+    first.events.map(({ type, changes }) => [type, changes]),
+    [['ItemCreated', [{ path: '', after: { title: 'c', id: 2 } }]]],
+  )
+  const second = await client.eventPage({
+    order: 'desc',
+    limit: 1,
+    changes: true,
+    ...(first.next && { from: first.next }),
+  })
+  assert.deepEqual(second.events[0]?.changes, [{ path: '/title', before: 'a', after: 'b' }])
+  assert.equal((await client.eventPage({ collection: 'profile' })).next, undefined)
+  assert.deepEqual(
+    [before, await client.counts()],
+    [
+      { posts: 1, profile: null },
+      { posts: 2, profile: null },
+    ],
+  )
+  assert.deepEqual(await client.counts({ asOf: first.position - 1 }), { posts: 1, profile: null })
+
+  const rows = await client.eventCounts({ groupBy: ['type'], collection: 'posts', window: '1d', tz: 'Europe/Helsinki' })
+  const counts = new Map<string | undefined, number>()
+  for (const { type, count } of rows) counts.set(type, (counts.get(type) ?? 0) + count)
+  assert.deepEqual([counts.get('ItemPatched'), counts.get('ItemCreated')], [1, 2])
+  await assert.rejects(client.eventCounts({ window: '1 day' }), { status: 400 })
+})
+
+test('any request can be sent with the credentials of the client', async (t) => {
+  const { url } = await startServer(t, { data: { posts: [{ id: 1 }] } })
+  const client = connect(url)
+  t.after(() => client.close())
+  const created = await client.request('POST', '/api/posts', {
+    text: 'n\n7\n',
+    headers: { 'Content-Type': 'text/csv' },
+  })
+  assert.deepEqual([created.status, created.json()], [201, { ids: [2] }])
+  const head = await client.request('HEAD', '/api/posts')
+  assert.deepEqual([head.headers.get('X-Total-Count'), head.text()], ['2', ''])
+  await assert.rejects(client.request('GET', '/api/nothing'), { status: 404 })
+  assert.equal((await client.request('GET', '/api/nothing', { accept: [404] })).status, 404)
+})
+
+test('the journal is checked, and the last line says how it is', async (t) => {
+  const { url } = await startServer(t, { data: { posts: [{ id: 1 }] } })
+  const client = connect(url)
+  t.after(() => client.close())
+  const lines = []
+  for await (const line of each('a line of the check', client.verify())) lines.push(line)
+  assert.deepEqual(lines.at(-1), { ok: true, position: 2 })
+})
+
 test('a client of a server with another id field finds the ids there', async (t) => {
   const { url } = await startServer(t, { data: { a: [{ _id: 7 }] }, flags: ['--DataStore.IdField', '_id'] })
   const client = connect(url, { idField: '_id' })
@@ -334,4 +394,20 @@ test('a filter by a Date finds readings in any spelling', async (t) => {
     items.map(({ id }) => id),
     [0, 1, 2],
   )
+})
+
+test('a long response is read as it arrives, with the credentials of the client', async (t) => {
+  const { url } = await startServer(t, { data: { readings: READINGS }, flags: TIME })
+  const client = connect(url)
+  t.after(() => client.close())
+  const headers = { Accept: 'application/x-ndjson' }
+  const response = await client.stream('/api/readings?all=true&mac=A', { headers })
+  const chunks: string[] = []
+  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) chunks.push(chunk)
+  const items = chunks.join('').trimEnd().split('\n')
+  assert.deepEqual(
+    items.map((line) => JSON.parse(line)),
+    READINGS.slice(0, 2),
+  )
+  await assert.rejects(() => client.stream('/api/none?all=true'), { name: 'Problem', status: 404 })
 })
