@@ -1,11 +1,14 @@
-// Bundles src/ into dist/, with the types of the library and of the client, and puts beside it what pages load: Swagger UI, the client, and uPlot,
-// which draws charts. What was built before stays until all of it is done.
+// Bundles src/ into dist/, with the types of the library and of the client, and beside it the pages, Swagger UI, and for pages of others the client, and uPlot, which draws charts. What
+// was built before stays until all of it is done.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
+import { buildPages } from './build-pages.js'
+import { precompress } from './precompress.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
@@ -42,19 +45,7 @@ buildSync({
 })
 chmodSync(join(built, 'main.js'), 0o755)
 
-const swagger = dirname(require.resolve('swagger-ui-dist/package.json'))
-const assets = join(built, 'pages', 'swagger', 'assets')
-mkdirSync(assets, { recursive: true })
-// By the names under which the page of koa2-swagger-ui requests them.
-for (const [file, name = file] of [
-  ['swagger-ui.css', 'swagger-ui.min.css'],
-  ['swagger-ui-bundle.js'],
-  ['swagger-ui-standalone-preset.js'],
-  ['favicon-32x32.png'],
-  ['LICENSE'],
-]) {
-  copyFileSync(join(swagger, file), join(assets, name))
-}
+buildSwagger(join(built, 'pages', 'swagger'))
 
 // One file with all that it needs: a page loads it from its own origin, without an import map.
 buildSync({
@@ -70,11 +61,55 @@ buildSync({
   logLevel: 'warning',
 })
 
+buildPages(root, join(built, 'pages'))
+
 const uplot = dirname(require.resolve('uplot/package.json'))
 mkdirSync(join(built, 'pages', 'uplot'))
 copyFileSync(join(uplot, 'LICENSE'), join(built, 'pages', 'uplot', 'LICENSE'))
 for (const file of ['uPlot.esm.js', 'uPlot.min.css']) {
   copyFileSync(join(uplot, 'dist', file), join(built, 'pages', 'uplot', file))
+}
+
+/**
+ * The files of Swagger UI, under the names by which the page of koa2-swagger-ui requests them. The directory's name has
+ * a hash of them, so that browsers can cache them for ever.
+ */
+function buildSwagger(directory) {
+  const from = dirname(require.resolve('swagger-ui-dist/package.json'))
+  const own = join(root, 'wwwroot', 'pages', 'swagger')
+  const { outputFiles } = buildSync({
+    stdin: {
+      contents: `@import ${JSON.stringify(join(from, 'swagger-ui.css'))}; @import './swagger.css';`,
+      loader: 'css',
+      resolveDir: own,
+    },
+    bundle: true,
+    minify: true,
+    write: false,
+    logLevel: 'warning',
+  })
+  const preset = buildSync({
+    entryPoints: [join(own, 'preset.js')],
+    globalName: 'SwaggerUIStandalonePreset',
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: 'es2022',
+    write: false,
+    logLevel: 'warning',
+  })
+  const files = [
+    ['swagger-ui.min.css', outputFiles[0].contents],
+    ['swagger-ui-bundle.js', readFileSync(join(from, 'swagger-ui-bundle.js'))],
+    ['swagger-ui-standalone-preset.js', preset.outputFiles[0].contents],
+    ['icon.svg', readFileSync(join(root, 'wwwroot', 'pages', 'icon.svg'))],
+    ['LICENSE', readFileSync(join(from, 'LICENSE'))],
+  ]
+  const digest = createHash('sha256')
+  for (const [, contents] of files) digest.update(contents)
+  const assets = join(directory, `assets-${digest.digest('hex').slice(0, 8).toUpperCase()}`)
+  mkdirSync(assets, { recursive: true })
+  for (const [name, contents] of files) writeFileSync(join(assets, name), contents)
 }
 
 /** Copies a declaration file, and those that it imports. */
@@ -89,5 +124,6 @@ function copyTypes(file, seen = new Set()) {
   }
 }
 
+await precompress(join(built, 'pages'), join(root, 'dist', 'pages'))
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 renameSync(built, join(root, 'dist'))

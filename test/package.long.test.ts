@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { fetch } from './support/deadline.ts'
@@ -92,6 +92,7 @@ test('the package contains the program and its documents, and installs', async (
   const { tarball, files } = await pack(t)
 
   await t.test('it contains the program, its pages, the sample, the settings and the documents', () => {
+    const swagger = dirname(files.find((path) => path.endsWith('/swagger-ui.min.css')) ?? '')
     for (const path of [
       'package.json',
       'README.md',
@@ -107,8 +108,12 @@ test('the package contains the program and its documents, and installs', async (
       'dist/client/react.js',
       'dist/client/react.d.ts',
       'dist/pages/client/index.js',
-      'dist/pages/swagger/assets/swagger-ui-bundle.js',
-      'dist/pages/swagger/assets/LICENSE',
+      'dist/pages/client/index.js.br',
+      'dist/pages/client/index.js.gz',
+      `${swagger}/swagger-ui-bundle.js`,
+      `${swagger}/swagger-ui-bundle.js.br`,
+      `${swagger}/swagger-ui-bundle.js.gz`,
+      `${swagger}/LICENSE`,
       'docs/api.md',
       'docs/client.md',
       'docs/design.md',
@@ -117,8 +122,8 @@ test('the package contains the program and its documents, and installs', async (
       'docs/security.md',
       'dist/pages/uplot/uPlot.esm.js',
       'dist/pages/uplot/LICENSE',
-      'wwwroot/collections.html',
-      'wwwroot/pages/js/shell.js',
+      'dist/pages/home.html',
+      'dist/pages/collections.html',
     ]) {
       assert.ok(files.includes(path), path)
     }
@@ -128,17 +133,7 @@ test('the package contains the program and its documents, and installs', async (
     const roots = new Set(files.map((path) => path.split('/')[0] as string))
     assert.deepEqual(
       [...roots].sort(),
-      [
-        'CHANGELOG.md',
-        'LICENSE',
-        'README.md',
-        'appsettings.json',
-        'data',
-        'dist',
-        'docs',
-        'package.json',
-        'wwwroot',
-      ].sort(),
+      ['CHANGELOG.md', 'LICENSE', 'README.md', 'appsettings.json', 'data', 'dist', 'docs', 'package.json'].sort(),
     )
     assert.deepEqual(
       files.filter((path) => path.startsWith('data/')),
@@ -202,7 +197,8 @@ test('the package contains the program and its documents, and installs', async (
       assert.equal(answer.status, 200, address)
       assert.ok((await answer.arrayBuffer()).byteLength > 0, address)
     }
-    assert.ok((await loaded(url, ['/', '/sensors.html', '/journal.html'])).size > 30, 'modules and styles')
+    const pages = ['/', '/collections.html', '/sensors.html', '/journal.html']
+    assert.equal((await loaded(url, pages)).size, 2 * pages.length, 'each page has a script')
   })
 
   await t.test('a typed program can start its server without the types of Node and Koa', async () => {

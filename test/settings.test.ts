@@ -37,7 +37,7 @@ test('a base path loses its trailing slash; an invalid one, or that of a server 
       /^The environment variable Http__BasePath must be a path such as \/recollect, not ".*"\.$/,
     )
   }
-  for (const value of ['/api', '/events/x', '/pages']) {
+  for (const value of ['/api', '/events/x', '/assets']) {
     mistakes({ argv: ['--Http.BasePath', value] }, /^The flag --Http\.BasePath must not be .*X-Forwarded-Prefix\.$/)
   }
 })

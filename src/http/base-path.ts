@@ -7,7 +7,7 @@ import { BodyAwareResponse } from './unread-requests.ts'
  */
 export const OWN_PATHS: readonly string[] = [
   ...['api', 'events', 'admin', 'health', 'metrics', 'token', 'logout', 'openapi.json', 'swagger'],
-  ...['ws', 'socket.io', 'pages', 'client', 'uplot'],
+  ...['ws', 'socket.io', 'assets', 'client', 'uplot'],
 ]
 
 const MOST_CHARACTERS = 256

@@ -11,9 +11,29 @@ import { parseTags } from './exchange.ts'
 
 const ALLOWED = 'GET, HEAD, OPTIONS'
 
-/** Serves the files of a directory, but no symbolic links that lead out of it. `index` is the page of a directory. */
-export function statics(root: string, streams: FileStreams, index = 'index.html'): Middleware {
-  const files = serve(root, { index, gzip: false, brotli: false, setHeaders: setTag })
+/** A file or a directory whose name ends with a hash of its content, such as `page-4F2A9C01.js`. */
+const HASHED = /-[0-9A-Z]{8}[./]/
+const IMMUTABLE = 'public, max-age=31536000, immutable'
+
+interface StaticsOptions {
+  /** The page of a directory; default: index.html. */
+  readonly index?: string
+  /** Whether the build made the files: it wrote compressed ones (`.br`, `.gz`) beside them, and hashes into names. */
+  readonly isBuilt?: boolean
+}
+
+/** Serves the files of a directory, but no symbolic links that lead out of it. */
+export function statics(root: string, streams: FileStreams, options: StaticsOptions = {}): Middleware {
+  const { index = 'index.html', isBuilt = false } = options
+  const files = serve(root, {
+    index,
+    gzip: isBuilt,
+    brotli: isBuilt,
+    setHeaders: (response, path, stats) => {
+      setTag(response, stats)
+      response.setHeader('Cache-Control', isBuilt && HASHED.test(path.slice(root.length)) ? IMMUTABLE : 'no-cache')
+    },
+  })
   return async (ctx, next) => {
     const served = await servedAt(root, ctx.path, index)
     if (!served) return next()
@@ -27,6 +47,7 @@ export function statics(root: string, streams: FileStreams, index = 'index.html'
         const { status = 500, message } = error as { status?: number; message: string }
         throw status < 500 ? new Refusal('Invalid', `The path is not acceptable: ${message}.`) : error
       }
+      if (isBuilt) ctx.vary('Accept-Encoding')
       if (isNotModified(ctx)) leaveOut(ctx)
       return
     }
@@ -44,9 +65,11 @@ function redirectInto(ctx: Context): void {
   ctx.redirect(`./${ctx.path.slice(ctx.path.lastIndexOf('/') + 1)}/${ctx.search}`)
 }
 
-/** Weak, since it is derived from metadata. */
-function setTag(response: ServerResponse, _path: string, { size, mtimeMs }: Stats): void {
-  response.setHeader('ETag', `W/"${size.toString(16)}-${Math.round(mtimeMs * 1000).toString(16)}"`)
+/** Weak, since it is derived from metadata. Each encoding has a tag of its own (RFC 9110 §8.8.3.3). */
+function setTag(response: ServerResponse, { size, mtimeMs }: Stats): void {
+  const encoding = response.getHeader('Content-Encoding')
+  const version = `${size.toString(16)}-${Math.round(mtimeMs * 1000).toString(16)}`
+  response.setHeader('ETag', `W/"${version}${encoding === undefined ? '' : `-${encoding}`}"`)
 }
 
 /**
@@ -65,6 +88,7 @@ function leaveOut(ctx: Context): void {
   ;(ctx.body as ReadStream).destroy()
   ctx.status = 304
   ctx.body = null
+  ctx.remove('Content-Encoding')
 }
 
 async function servedAt(root: string, path: string, index: string): Promise<'file' | 'directory' | undefined> {
@@ -86,7 +110,7 @@ async function servedAt(root: string, path: string, index: string): Promise<'fil
 }
 
 /** Headers of a file that must not be sent with a problem. */
-const OF_FILE = ['Last-Modified', 'Cache-Control', 'ETag']
+const OF_FILE = ['Last-Modified', 'Cache-Control', 'ETag', 'Content-Encoding']
 
 /** Limits the number of files being sent, each of which keeps a descriptor open. */
 export class FileStreams {

@@ -22,12 +22,12 @@ import type { ServiceContext } from './service-context.ts'
 /** All resources of the service, and what the fast front and Koa need to serve them. */
 export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
   const { engine, settings, dependencies, gate, readOnly: whyReadOnly, requestTimes, limitedLog } = context
-  const { log, newId, wwwroot, pages, builtPages, middleware, memory } = dependencies
+  const { log, newId, wwwroot, pages, middleware, memory } = dependencies
   const all = [
     ...apiResourcesOf(context),
     ...eventResourcesOf(context),
     ...adminResources(adminOptionsOf(context)),
-    ...docResources(docOptionsOf(context)),
+    ...docResources(docOptionsOf(context), pages),
     metricsResource(metrics),
     ...tokenResources(gate),
   ]
@@ -46,7 +46,6 @@ export function appOptionsOf(context: ServiceContext, metrics: MetricsOptions): 
     memory,
     wwwroot,
     pages,
-    builtPages,
     middleware,
   }
 }

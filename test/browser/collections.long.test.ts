@@ -12,18 +12,25 @@ import { json, startProgram } from '../support/server.ts'
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const options = { skip: withoutBrowser }
 
+/** All rows of the tests are in view. */
+const TALL = { viewport: { width: 1280, height: 3000 } }
+
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const row = (id: string): string => `#table tbody tr:has(th a:text-is(${JSON.stringify(id)}))`
 const ids = (page: Page) => page.locator('#table tbody th').allTextContents()
+const ask = async (page: Page, text: string) => {
+  await page.getByLabel('Query').fill(text)
+  await page.getByLabel('Query').press('Enter')
+}
 const line = (name: string): string => `#names a:has(.name:text-is(${JSON.stringify(name)}))`
 
 for (const { name, ...look } of LOOKS) {
   test(`the collections page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
     const server = await startProgram(t, { data: SAMPLE })
-    const { page, errors, outside } = await openPage(t, server.url, look)
+    const { page, errors, outside } = await openPage(t, `${server.url}/collections.html`, look)
     await live(page)
     await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
-    assert.equal(await page.title(), 'Collections · Recollect')
+    assert.equal(await page.title(), 'sensors · Collections · Recollect')
     await page.locator(`${line('sensors')}:has-text("5")`).waitFor()
     await page.locator(`${line('sensordatas')}:has-text("30")`).waitFor()
     assert.deepEqual(
@@ -36,11 +43,11 @@ for (const { name, ...look } of LOOKS) {
     await page.locator(`${row('DC:25:EF:B0:3A:11')} a`).click()
     await page.locator('#item .json').waitFor()
     await page.getByRole('button', { name: 'History' }).click()
-    await page.locator('.timeline li').waitFor()
+    await page.locator('.timeline > li').waitFor()
     assert.deepEqual(await barriers(page), [])
     assert.equal(await overhang(page), 0)
 
-    await page.goto(`${server.url}/?item=DC:25:EF:B0:3A:11&at=20`)
+    await page.goto(`${server.url}/collections.html?item=DC:25:EF:B0:3A:11&at=20`)
     await page.locator('.past #item .json').waitFor()
     assert.deepEqual(await barriers(page), [])
     assert.deepEqual(errors, [])
@@ -50,7 +57,7 @@ for (const { name, ...look } of LOOKS) {
 
 test('a change is shown and marked without a reload', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html`)
   await live(page)
   await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
   await page.evaluate('globalThis.loaded = "once"')
@@ -77,14 +84,10 @@ test('a change is shown and marked without a reload', options, async (t) => {
 
 test('filters, sort, page and selection are in the address, which restores them', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=sensordatas`)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=sensordatas`, TALL)
   await page.locator(row('29')).waitFor()
 
-  await page.getByRole('button', { name: 'Filter', exact: true }).click()
-  await page.getByLabel('Field').fill('data.battery')
-  await page.getByLabel('Operator').selectOption('gt')
-  await page.getByLabel('Value', { exact: true }).fill('2990')
-  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await ask(page, 'data.battery_gt=2990')
   await page.getByText('data.battery > 2990').waitFor()
   await page.locator('#table thead').getByRole('button', { name: 'data.temperature' }).click()
   await page.locator('#table th[aria-sort=ascending]').waitFor()
@@ -100,11 +103,13 @@ test('filters, sort, page and selection are in the address, which restores them'
   await page.locator(`${row(String(first?.id))} a`).click()
   await page.locator('#item .json').waitFor()
 
-  const again = await openPage(t, page.url())
+  const again = await openPage(t, page.url(), TALL)
   await again.page.locator('#item .json').waitFor()
   await again.page.locator(`${row(String(first?.id))}[aria-current]`).waitFor()
   assert.deepEqual(await ids(again.page), await ids(page))
-  assert.equal(await again.page.getByLabel('Query').inputValue(), await page.getByLabel('Query').inputValue())
+  const chips = (one: Page) => one.getByRole('list', { name: 'Filters' }).getByRole('listitem').allTextContents()
+  assert.deepEqual(await chips(again.page), ['data.battery > 2990✕', 'sort data.temperature_asc✕'])
+  assert.deepEqual(await chips(page), await chips(again.page))
 
   await page.getByRole('button', { name: 'Remove the filter data.battery > 2990' }).click()
   await until('a whole page of rows', async () => (await page.locator('#table tbody tr').count()) === 20)
@@ -126,7 +131,7 @@ test(
       data: { sensors: [] },
       flags: ['--settings', settings],
     })
-    const { page, errors } = await openPage(t, server.url)
+    const { page, errors } = await openPage(t, `${server.url}/collections.html`)
     await live(page)
     const text = page.getByLabel('Item as JSON')
     const save = page.getByRole('button', { name: 'Save' })
@@ -177,7 +182,7 @@ test('a field whose name contains a dot can be sorted and filtered by', options,
     { id: 2, 'a.b': 1, a: { b: 9 } },
   ]
   const server = await startProgram(t, { data: { dotted } })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=dotted`)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=dotted`)
   const isShown = (expected: string) => until(expected, async () => (await ids(page)).join(' ') === expected)
   for (const [field, expected] of [
     ['a\\.b', '2 1'],
@@ -187,10 +192,7 @@ test('a field whose name contains a dot can be sorted and filtered by', options,
     await isShown(expected)
     assert.equal(await page.locator('#table th[aria-sort=ascending]').textContent(), field)
   }
-  await page.getByRole('button', { name: 'Filter', exact: true }).click()
-  await page.getByLabel('Field').fill('a\\.b')
-  await page.getByLabel('Value', { exact: true }).fill('2')
-  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await ask(page, 'a\\.b=2')
   await isShown('1')
   assert.deepEqual(errors, [])
 })
@@ -207,7 +209,7 @@ test('markup in the data is shown as text', options, async (t) => {
   const long = { id: 'W'.repeat(300), text: 'x'.repeat(10_240), ['k'.repeat(300)]: 1 }
   const server = await startProgram(t, { data: { [attack]: [hostile, long], '\u202eodd': [] } })
   for (const { name, ...look } of LOOKS.slice(1, 3)) {
-    const { page, errors, outside } = await openPage(t, server.url, look)
+    const { page, errors, outside } = await openPage(t, `${server.url}/collections.html`, look)
     await page.locator('#table tbody tr').nth(1).waitFor()
     assert.equal(await page.locator('#collection').textContent(), attack, name)
     await page.locator('#table tbody tr a').first().click()
@@ -216,7 +218,7 @@ test('markup in the data is shown as text', options, async (t) => {
     assert.ok((await page.locator('#item .json').textContent())?.includes('\\u202eleft'))
     assert.equal(await page.locator('#names a .name').last().textContent(), '\\u202eodd')
     assert.equal(await overhang(page), 0, name)
-    await page.goto(`${server.url}/?item=${long.id}`)
+    await page.goto(`${server.url}/collections.html?item=${long.id}`)
     await page.getByRole('button', { name: 'more characters' }).click()
     assert.ok((await page.locator('#item .json').textContent())?.includes(long.text))
     assert.equal(await overhang(page), 0, name)
@@ -228,12 +230,11 @@ test('markup in the data is shown as text', options, async (t) => {
 
 test('the page reports a missing collection and an invalid query', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
-  const { page } = await openPage(t, `${server.url}/?collection=none`)
+  const { page } = await openPage(t, `${server.url}/collections.html?collection=none`)
   await page.getByRole('alert').getByText('none').waitFor()
-  await page.goto(`${server.url}/?query=page%3D0`)
+  await page.goto(`${server.url}/collections.html?query=page%3D0`)
   await page.getByRole('alert').getByText('page').waitFor()
-  await page.getByLabel('Query').fill('mac_startswith=F4')
-  await page.getByLabel('Query').press('Enter')
+  await ask(page, 'mac_startswith=F4')
   await page.getByText('1–1 of 1').waitFor()
   assert.equal(await page.getByRole('alert').count(), 0)
 })
@@ -241,7 +242,7 @@ test('the page reports a missing collection and an invalid query', options, asyn
 test('a single object is shown, edited and deleted without a table', options, async (t) => {
   const profile = { name: 'typicode', address: { city: 'Oslo' } }
   const server = await startProgram(t, { data: { posts: [{ id: 1, title: 'one' }], profile } })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=profile`)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=profile`)
   await live(page)
   await page.locator('#item .json:has-text("Oslo")').waitFor()
   await page.locator(`${line('profile')}:has-text("{}")`).waitFor()
@@ -259,7 +260,7 @@ test('a single object is shown, edited and deleted without a table', options, as
   await page.locator('#item .json:has-text("Ada")').waitFor()
   assert.equal(await (await server.fetch('/api/profile')).text(), '{"name":"Ada"}')
   await page.getByRole('button', { name: 'History' }).click()
-  await page.locator('.timeline li:has-text("replaced")').waitFor()
+  await page.locator('.timeline > li:has-text("changed")').waitFor()
 
   await page.getByRole('button', { name: 'Delete' }).click()
   await page.locator(line('profile')).waitFor({ state: 'detached' })
@@ -279,11 +280,18 @@ test('a single object is shown, edited and deleted without a table', options, as
 test('all pages of a query result can be downloaded as CSV and NDJSON', options, async (t) => {
   const things = Array.from({ length: 120 }, (_, n) => ({ id: n, kind: n % 2 === 0 ? 'even' : 'odd' }))
   const server = await startProgram(t, { data: { things } })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=things&query=kind%3Dodd%26page%3D2`)
+  const { page, errors } = await openPage(
+    t,
+    `${server.url}/collections.html?collection=things&query=kind%3Dodd%26page%3D2`,
+    TALL,
+  )
   const downloaded = async (name: string) => {
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name, exact: true }).click(),
+      page
+        .getByRole('button', { name: 'Export' })
+        .click()
+        .then(() => page.getByRole('button', { name, exact: true }).click()),
     ])
     return [
       download.suggestedFilename(),
@@ -294,10 +302,10 @@ test('all pages of a query result can be downloaded as CSV and NDJSON', options,
   assert.equal(csvName, 'things.csv')
   const lines = csv.split('\r\n')
   assert.deepEqual([lines[0], lines[1], lines[60], lines.length], ['id,kind', '1,odd', '119,odd', 62])
-  const [name, text] = await downloaded('NDJSON')
+  const [name, text] = await downloaded('Download NDJSON')
   const items = text.trimEnd().split('\n')
   assert.deepEqual([name, items[59], items.length], ['things.ndjson', '{"id":119,"kind":"odd"}', 60])
-  await page.goto(`${server.url}/?collection=things&query=aggregate%3Dcount%26groupBy%3Dkind`)
+  await page.goto(`${server.url}/collections.html?collection=things&query=aggregate%3Dcount%26groupBy%3Dkind`)
   await page.locator('#total').waitFor()
   assert.equal((await downloaded('Download CSV'))[1], 'kind,count\r\neven,60\r\nodd,60\r\n')
   assert.deepEqual(errors, [])
@@ -309,13 +317,13 @@ test('rows without an id are all shown, and values, too', options, async (t) => 
     { id: 2 * n + 1, kind },
   ])
   const server = await startProgram(t, { data: { things } })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html`)
   for (const [query, first, count] of [
     ['fields=kind', ['a'], 6],
     ['aggregate=count&groupBy=kind', ['null', '2'], 3],
     ['distinct=kind', ['null'], 3],
   ] as const) {
-    await page.goto(`${server.url}/?collection=things&query=${encodeURIComponent(query)}`)
+    await page.goto(`${server.url}/collections.html?collection=things&query=${encodeURIComponent(query)}`)
     await page.locator('#table tbody tr').first().waitFor()
     assert.equal(await page.locator('#table tbody tr').count(), count, query)
     assert.deepEqual(await page.locator('#table tbody tr').first().locator('td, th').allTextContents(), first, query)
@@ -327,7 +335,7 @@ test('rows without an id are all shown, and values, too', options, async (t) => 
 
 test('the pager shows and turns the pages of every kind of paging parameters', options, async (t) => {
   const server = await startProgram(t, { data: { things: Array.from({ length: 45 }, (_, id) => ({ id })) } })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html`)
   const pager = page.locator('#pager > span')
   for (const query of [
     'skip=20&take=10',
@@ -336,7 +344,7 @@ test('the pager shows and turns the pages of every kind of paging parameters', o
     'page=3&per_page=10',
     '_page=3&_limit=10',
   ]) {
-    await page.goto(`${server.url}/?collection=things&query=${encodeURIComponent(query)}`)
+    await page.goto(`${server.url}/collections.html?collection=things&query=${encodeURIComponent(query)}`)
     await pager.getByText('21–30 of 45').waitFor()
     await page.getByRole('button', { name: 'Next page' }).click()
     await pager.getByText('31–40 of 45').waitFor()
@@ -346,7 +354,7 @@ test('the pager shows and turns the pages of every kind of paging parameters', o
 
 test('the first collection is shown when it is created, and the next one when that is removed', options, async (t) => {
   const server = await startProgram(t, { data: {} })
-  const { page } = await openPage(t, server.url)
+  const { page } = await openPage(t, `${server.url}/collections.html`)
   await live(page)
   await page.getByText('There are no collections yet.').waitFor()
   await server.fetch('/api/first', json('POST', { name: 'one' }))
@@ -356,7 +364,7 @@ test('the first collection is shown when it is created, and the next one when th
   await server.fetch('/api/first?all=true', { method: 'DELETE' })
   await page.locator('#table td:text-is("two")').waitFor()
 
-  await page.goto(`${server.url}/?collection=second`)
+  await page.goto(`${server.url}/collections.html?collection=second`)
   await live(page)
   await page.locator('#table td:text-is("two")').waitFor()
   await server.fetch('/api/second?all=true', { method: 'DELETE' })
@@ -365,33 +373,32 @@ test('the first collection is shown when it is created, and the next one when th
   assert.deepEqual([await page.locator('#total').textContent(), await page.locator('#pager *').count()], ['', 0])
 })
 
-test('a search that is typed and not sent yet survives changes of the items', options, async (t) => {
+test('a query that is typed and not sent yet survives changes of the items', options, async (t) => {
   const server = await startProgram(t, { data: { things: [{ id: 1, kind: 'odd' }] } })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=things`)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=things`, TALL)
   await live(page)
-  const search = page.getByLabel('Search all values')
-  await search.fill('odd')
-  await page.getByRole('button', { name: 'Filter', exact: true }).click()
-  await page.getByLabel('Field').fill('id')
+  const query = page.getByLabel('Query')
+  await query.fill('odd')
   for (const id of [2, 3]) {
     await server.fetch('/api/things', json('POST', { kind: 'odd' }))
     await page.locator(row(String(id))).waitFor()
   }
-  assert.equal(await search.inputValue(), 'odd')
-  await page.getByLabel('Value', { exact: true }).fill('2')
-  await page.getByRole('button', { name: 'Add', exact: true }).click()
-  await page.waitForURL(/query=.*q%3Dodd/)
+  assert.equal(await query.inputValue(), 'odd')
+  await query.press('Enter')
+  await page.waitForURL(/query=q%3Dodd/)
+  await ask(page, 'id=2')
   await page.locator(row('3')).waitFor({ state: 'detached' })
+  assert.equal(await query.inputValue(), '')
+  await page.goBack()
   await page.goBack()
   await page.waitForURL(/things$/)
   await page.locator(row('3')).waitFor()
-  assert.equal(await search.inputValue(), '')
   assert.deepEqual(errors, [])
 })
 
 test('unsaved input survives other changes of the item and a reload', options, async (t) => {
   const server = await startProgram(t, { data: { things: [{ id: 1, n: 1 }] } })
-  const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=things&item=1`)
   await live(page)
   const text = page.getByLabel('Item as JSON')
   await page.getByRole('button', { name: 'Edit' }).click()

@@ -7,7 +7,7 @@ import { json, startProgram } from '../support/server.ts'
 
 const options = { skip: withoutBrowser }
 /** The most elements of the page, whatever an item contains. */
-const ELEMENTS = 5000
+const ELEMENTS = 1500
 
 const zeros = Array<number>(500_000).fill(0)
 /** Within Limits.ItemValues, so that it can be changed. */
@@ -30,9 +30,9 @@ function elements(page: Page): Promise<number> {
 
 test('a large item is shown in part, with more on request', options, async (t) => {
   const server = await startProgram(t, { data: { huge: Object.values(HUGE) } })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html`)
   for (const id of Object.keys(HUGE)) {
-    await page.goto(`${server.url}/?collection=huge&item=${encodeURIComponent(id)}`)
+    await page.goto(`${server.url}/collections.html?collection=huge&item=${encodeURIComponent(id)}`)
     const shown = page.locator('#item .json')
     await shown.waitFor()
     assert.ok((await elements(page)) < ELEMENTS, id)
@@ -46,11 +46,11 @@ test('a large item is shown in part, with more on request', options, async (t) =
 })
 
 test(
-  'an item that is too large for the editor can be patched, and its history shows the first differences',
+  'an item that is too large for the editor can be patched, and its history shows that it changed',
   options,
   async (t) => {
     const server = await startProgram(t, { data: { huge: [{ id: 'texts', a: texts }] } })
-    const { page, errors } = await openPage(t, `${server.url}/?collection=huge&item=texts`)
+    const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=huge&item=texts`)
     await page.getByRole('button', { name: 'Edit' }).click()
     await page.getByText('too long to be edited as a whole').waitFor()
     const kinds = page.getByRole('group', { name: 'How to change it' }).getByRole('button')
@@ -63,7 +63,7 @@ test(
     const { status } = await server.fetch('/api/huge/texts', json('PATCH', { a: texts.map(() => 'b') }))
     assert.equal(status, 204)
     await page.getByRole('button', { name: 'History' }).click()
-    await page.getByText('These are the first 200 differences; there are more.').first().waitFor()
+    await page.locator('.timeline').locator('ins').first().waitFor()
     assert.ok((await elements(page)) < ELEMENTS)
     assert.deepEqual(errors, [])
   },

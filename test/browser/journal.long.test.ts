@@ -4,20 +4,26 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
-import { until, within } from '../support/deadline.ts'
+import { until } from '../support/deadline.ts'
 import { json, type RunningProgram, startProgram } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'
-/** How many events the long journal has; `npm run torture -- pages` takes a million. */
-const EVENTS = Number(process.env.PAGES_EVENTS ?? 5000)
+/** How many requests the long journal has; `npm run torture -- pages` makes more. */
+const REQUESTS = Number(process.env.PAGES_EVENTS ?? 5000)
+/** Elements of the page, wherever its list is scrolled to. */
+const MOST_NODES = 1500
 const options = { skip: withoutBrowser }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
-const line = (position: number | string): string =>
-  `#list li[data-state=shown]:not([hidden]):has(.position:text-is("${position}"))`
+/** The row of a request, by the position of its last event. */
+const row = (page: Page, position: number) => page.locator(`#list [data-key="request ${position}"]`)
+const total = (page: Page, text: string) => page.locator(`#total:text-is("${text}")`).waitFor()
 const panel = (page: Page) => page.locator('#event')
-const changed = (page: Page) => panel(page).locator('.diff').first().locator('tr').allInnerTexts()
+const dialog = (page: Page) => page.getByRole('dialog')
+const texts = async (page: Page, selector: string) =>
+  (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim())
+const changed = (page: Page) => panel(page).locator('.changes').first().locator('li').allInnerTexts()
 
 /** Three changes to one item: events 38 to 40. */
 async function change(server: RunningProgram): Promise<void> {
@@ -31,176 +37,279 @@ async function answered(server: RunningProgram, path: string): Promise<unknown> 
   return answer.ok ? await answer.json() : answer.status
 }
 
+/** As many requests that create an item each. */
+async function post(server: RunningProgram, count: number): Promise<void> {
+  for (let left = count; left > 0; left -= 50) {
+    await Promise.all(Array.from({ length: Math.min(50, left) }, () => server.fetch('/api/rows', json('POST', {}))))
+  }
+}
+
 for (const { name, ...look } of LOOKS) {
   test(`the journal page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
     const server = await startProgram(t, { data: SAMPLE })
     await change(server)
     const { page, errors, outside } = await openPage(t, `${server.url}/journal.html`, look)
     await live(page)
-    await page.locator(line(40)).waitFor()
-    await page.getByText('40 events', { exact: true }).waitFor()
+    await total(page, '40 events')
+    await row(page, 40).getByText('deleted').waitFor()
     assert.deepEqual(await barriers(page), [])
     assert.equal(await overhang(page), 0)
 
-    await page.locator(`${line(39)} a`).click()
-    await panel(page).getByText('Changes since revision 2').waitFor()
+    await row(page, 39).locator('.main').click()
+    await panel(page).getByText('What changed').waitFor()
     assert.deepEqual(
-      (await changed(page)).map((text) => text.replace(/\s+/g, ' ').trim()),
-      ['~ changed data.humidity 50 → 60', '− removed data.note "damp"'],
+      await changed(page),
+      ['data.humidity 50 60', 'data.note damp nothing'].slice(0, 1).concat('data.note damp '.trim()),
     )
-    await until('the whole timeline', async () => (await panel(page).locator('.timeline > li').count()) === 4)
+    await until('the whole history', async () => (await panel(page).locator('.timeline > li').count()) === 4)
     assert.deepEqual(await barriers(page), [])
     assert.equal(await overhang(page), 0)
     assert.equal(await page.title(), 'Journal · Recollect')
+    const scrolls = 'document.documentElement.scrollHeight > innerHeight'
+    assert.equal(await page.evaluate(scrolls), false, 'the page has one scroll bar, that of the list')
     assert.deepEqual(errors, [])
     assert.deepEqual(outside, [])
   })
 }
 
-test('new events appear without moving the event that is being read', options, async (t) => {
-  const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
-  const server = await startProgram(t, { data: { rows } })
+test(
+  'the journal page is accessible in forced colours, in the past, with filters and their form',
+  options,
+  async (t) => {
+    const server = await startProgram(t, { data: SAMPLE })
+    await change(server)
+    for (const forcedColors of ['active', 'none'] as const) {
+      const { page } = await openPage(t, `${server.url}/journal.html?at=39&collection=sensors`, { forcedColors })
+      await row(page, 39).waitFor()
+      await page.getByRole('button', { name: 'Filter', exact: true }).click()
+      assert.deepEqual(await barriers(page), [])
+    }
+  },
+)
+
+test('rows are requests with what changed in words, and unfold into their events', options, async (t) => {
+  const server = await startProgram(t, { data: SAMPLE })
+  const posts = [{ title: 'One' }, { title: 'Two' }]
+  await server.fetch('/api/posts', json('POST', posts))
+  await server.fetch('/api/posts/0', json('PATCH', { title: 'Won' }))
+  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
+  await row(page, 41).waitFor()
+  assert.deepEqual(await texts(page, '#list .what'), [
+    'posts/0 title One → Won',
+    'posts: 2 items created ▸',
+    'sensors, sensordatas: 35 items created ▸',
+  ])
+  await row(page, 40).locator('.main').click()
+  await page.locator('#list [data-key="event 39"]').waitFor()
+  assert.deepEqual((await texts(page, '#list .event-row .what')).slice(0, 3), [
+    'posts/1 created “Two”',
+    'posts/0 created “One”',
+    'posts created',
+  ])
+  await row(page, 40).locator('.main').click()
+  await page.locator('#list .event-row').first().waitFor({ state: 'detached' })
+  assert.deepEqual(errors, [])
+})
+
+test('a click on an item, a type, an actor or a request filters by it, in the address', options, async (t) => {
+  const server = await startProgram(t, { data: SAMPLE })
+  await change(server)
+  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
+  await row(page, 40)
+    .getByRole('link', { name: `sensors/${MAC}` })
+    .click()
+  await total(page, '4 events')
+  assert.equal(await page.title(), `sensors/${MAC} · Journal · Recollect`)
+  await row(page, 39).getByRole('link', { name: 'Only ItemPatched' }).click()
+  await total(page, '2 events')
+  assert.deepEqual(Object.fromEntries(new URL(page.url()).searchParams), {
+    collection: 'sensors',
+    id: MAC,
+    type: 'ItemPatched',
+  })
+  assert.equal(await page.title(), `sensors/${MAC} changed · Journal · Recollect`)
+  await page.getByRole('button', { name: 'Remove the filter Type' }).click()
+  await total(page, '4 events')
+  await row(page, 5).or(page.locator('#list li').last()).getByRole('link', { name: 'data-file' }).click()
+  await total(page, '1 event')
+  await page.getByRole('button', { name: 'Clear' }).click()
+  await total(page, '40 events')
+  await row(page, 37).locator('.request a').click()
+  await total(page, '37 events')
+  await page.locator('#list .event-row').first().waitFor()
+  await page.goBack()
+  await total(page, '40 events')
+  const again = await openPage(t, `${page.url()}?actor=data-file`)
+  await total(again.page, '37 events')
+  assert.deepEqual([...errors, ...again.errors], [])
+})
+
+test(
+  'the filters of the form find the same as the API, and matching events appear as they come',
+  options,
+  async (t) => {
+    const server = await startProgram(t, { data: SAMPLE })
+    await change(server)
+    const { page, errors } = await openPage(t, `${server.url}/journal.html?type=ItemDeleted`)
+    await total(page, '1 event')
+    await server.fetch('/api/sensors/F4:A5:74:89:16:57', { method: 'DELETE' })
+    await total(page, '2 events')
+    await row(page, 41).waitFor()
+    await page.getByRole('button', { name: 'Filter', exact: true }).click()
+    await page.getByLabel('Type', { exact: true }).selectOption('')
+    await total(page, '41 events')
+    await page.getByLabel('Id', { exact: true }).fill(MAC)
+    await page.getByLabel('Id', { exact: true }).press('Enter')
+    await total(page, '4 events')
+    await page.getByLabel('Until', { exact: true }).fill('2000-01-01T00:00:00')
+    await page.getByLabel('Until', { exact: true }).blur()
+    await page.getByText('Nothing matches.').waitFor()
+    await page.goto(`${server.url}/journal.html?type=Nonsense`)
+    await page.getByText('There are no events of the type "Nonsense".').waitFor()
+    assert.deepEqual(
+      errors.filter((error) => !error.includes('400')),
+      [],
+    )
+  },
+)
+
+test('new events appear at the top, and elsewhere do not move what is read', options, async (t) => {
+  const server = await startProgram(t, { data: { rows: [] } })
+  await post(server, 200)
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   await live(page)
-  await page.locator(line(501)).waitFor()
+  await row(page, 201).waitFor()
   await server.fetch('/api/rows', json('POST', {}))
-  await page.locator(line(502)).waitFor()
+  await row(page, 202).waitFor()
 
-  await page.evaluate("document.getElementById('list').scrollTop = 2800")
-  await page.locator(line(401)).waitFor()
-  const before = await page.locator(line(395)).boundingBox()
-  for (let more = 0; more < 20; more++) await server.fetch('/api/rows', json('POST', {}))
-  await page.getByText('522 events', { exact: true }).waitFor()
-  const scrolled = "document.getElementById('list').scrollTop === 2800 + 20 * 28"
-  await until('the list has scrolled by the new lines', () => page.evaluate<boolean>(scrolled))
-  assert.deepEqual(await page.locator(line(395)).boundingBox(), before)
+  await page.evaluate("document.getElementById('list').scrollTop = 2000")
+  const read = row(page, 140)
+  await read.waitFor()
+  const before = await read.boundingBox()
+  await post(server, 20)
+  await page.getByRole('button', { name: '↑ 20 new' }).waitFor()
+  const after = await read.boundingBox()
+  assert.ok(Math.abs((after?.y ?? 0) - (before?.y ?? 0)) < 1, `${after?.y}, before ${before?.y}`)
+  await page.getByRole('button', { name: '↑ 20 new' }).click()
+  await row(page, 222).waitFor()
+  assert.equal(await page.evaluate("document.getElementById('list').scrollTop"), 0)
   assert.deepEqual(errors, [])
 })
 
-test('a list stays where it was scrolled to when the browser is slow to announce the scroll', options, async (t) => {
-  const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
-  const server = await startProgram(t, { data: { rows } })
-  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
-  await page.locator(line(501)).waitFor()
-  // The list settles 150 ms after a scroll: each further scroll is just before that, and announced after it.
-  const scroll = page.evaluate(`(async () => {
-    const list = document.getElementById('list')
-    const frame = () => new Promise(requestAnimationFrame)
-    const kept = []
-    for (let top = 280; top <= 5600; top += 280) {
-      list.scrollTop = top - 140
-      await frame()
-      await new Promise((resolve) => setTimeout(resolve, 149))
-      list.scrollTop = top
-      for (const end = performance.now() + 3; performance.now() < end; ) {}
-      await frame()
-      kept.push(list.scrollTop)
-    }
-    list.scrollTop = list.scrollHeight
-    return kept
-  })()`)
-  assert.deepEqual(
-    await within('twenty pairs of scrolls', scroll),
-    Array.from({ length: 20 }, (_, round) => 280 * (round + 1)),
-  )
-  await page.locator(line(1)).waitFor()
-  assert.deepEqual(errors, [])
-})
-
-test('a list stays where it was scrolled to when lines come before the scroll is announced', options, async (t) => {
+test('while the journal is paused, new events are counted and not shown', options, async (t) => {
   const server = await startProgram(t, { data: { rows: [] } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
-  const kept = page.evaluate(`(async () => {
-    const { virtualList } = await import('/pages/js/virtual-list.js')
-    const place = document.body.appendChild(document.createElement('div'))
-    place.style.cssText = 'height: 280px; overflow-y: auto'
-    const list = virtualList(place, { newRow: () => document.createElement('li'), show: () => true, onView() {} })
-    list.resize(500)
-    place.scrollTop = 2800
-    list.resize(503, 3)
-    return place.scrollTop
-  })()`)
-  assert.equal(await within('a scroll', kept), 2800 + 3 * 28)
+  await live(page)
+  await row(page, 1).waitFor()
+  const pause = page.getByRole('button', { name: 'Pause' })
+  await pause.click()
+  await post(server, 3)
+  await page.getByText('↑ 3 new').waitFor()
+  assert.equal(await row(page, 4).count(), 0)
+  await pause.click()
+  await row(page, 4).waitFor()
+  assert.equal(await pause.getAttribute('aria-pressed'), 'false')
   assert.deepEqual(errors, [])
 })
 
 test('events that could not be read for a while appear when the server sends them', options, async (t) => {
-  const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
-  const server = await startProgram(t, { data: { rows } })
+  const server = await startProgram(t, { data: { rows: [] } })
+  await post(server, 250)
   const { page } = await openPage(t, `${server.url}/journal.html`)
-  await page.locator(line(501)).waitFor()
+  await row(page, 251).waitFor()
   let refused = 0
-  await page.route(/events\?from=/, async (route) => {
-    if (refused++ > 3) return route.continue()
+  await page.route(/events\?.*from=/, async (route) => {
+    if (refused++ > 2) return route.continue()
     // As when the network of the browser's machine changes.
     if (refused === 1) return route.abort()
     await route.fulfill({ status: 503, headers: { 'Retry-After': '1' }, json: { title: 'Too busy' } })
   })
-  await page.evaluate("document.getElementById('list').scrollTop = document.getElementById('list').scrollHeight")
-  await page.locator(line(1)).waitFor()
-  assert.ok(refused > 4)
+  const bottom = "document.getElementById('list').scrollTop = document.getElementById('list').scrollHeight"
+  await until('the first event', async () => {
+    await page.evaluate(bottom)
+    return (await row(page, 1).count()) > 0
+  })
+  assert.ok(refused > 3)
 })
 
-test('the address contains the filters, which find the same as the API', options, async (t) => {
+test('a search that takes long says so, and can be stopped and continued', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
-  await change(server)
-  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
-  await page.locator(line(40)).waitFor()
-  await page.getByLabel('Collection', { exact: true }).fill('sensors')
-  await page.getByLabel('Collection', { exact: true }).press('Enter')
-  await page.getByText('9 events', { exact: true }).waitFor()
-  await page.getByLabel('Type', { exact: true }).selectOption('ItemPatched')
-  await page.getByText('2 events', { exact: true }).waitFor()
-  await page.getByLabel('Type', { exact: true }).selectOption('')
-  await page.getByLabel('Id', { exact: true }).fill(MAC)
-  await page.getByLabel('Id', { exact: true }).press('Enter')
-  await page.getByText('4 events', { exact: true }).waitFor()
-  await page.getByLabel('Actor').fill('data-file')
-  await page.getByLabel('Actor').press('Enter')
-  await page.getByText('1 event', { exact: true }).waitFor()
-  const again = await openPage(t, page.url())
-  await again.page.getByText('1 event', { exact: true }).waitFor()
-  assert.equal(await again.page.getByLabel('Id', { exact: true }).inputValue(), MAC)
-
-  await page.getByRole('button', { name: 'Clear' }).click()
-  await page.getByText('40 events', { exact: true }).waitFor()
-  await page.getByLabel('Until').fill('2000-01-01T00:00:00')
+  const { page } = await openPage(t, `${server.url}/journal.html`)
+  await total(page, '37 events')
+  const waiting: (() => void)[] = []
+  await page.route(/events\?.*actor=nobody/, async (route) => {
+    await new Promise<void>((resolve) => waiting.push(resolve))
+    await route.continue().catch(() => {})
+  })
+  await page.goto(`${server.url}/journal.html?actor=nobody`)
+  await page.getByText('Searching…').waitFor()
+  const cancelled = page.waitForEvent('requestfailed')
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await cancelled
+  await page.getByText('The search was stopped.').waitFor()
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await until('another request', () => waiting.length === 2)
+  for (const resume of waiting) resume()
   await page.getByText('Nothing matches.').waitFor()
-  await page.goBack()
-  await page.getByText('40 events', { exact: true }).waitFor()
-
-  // Matching events are inserted at the top as they come.
-  await page.goto(`${server.url}/journal.html?type=ItemDeleted`)
-  await page.getByText('1 event', { exact: true }).waitFor()
-  await server.fetch('/api/sensors/F4:A5:74:89:16:57', { method: 'DELETE' })
-  await page.getByText('2 events', { exact: true }).waitFor()
-  await page.locator(line(41)).waitFor()
-  assert.deepEqual([...errors, ...again.errors], [])
 })
 
 test('any two revisions of an item are compared', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=39`)
-  await panel(page).locator('.timeline > li').last().getByRole('button', { name: 'Compare with it' }).click()
-  await panel(page).getByText('Differences from revision 1 to revision 3').waitFor()
-  assert.deepEqual(
-    (await changed(page)).map((text) => text.replace(/\s+/g, ' ').trim()),
-    ['~ changed data.humidity 42.5 → 60'],
-  )
+  await panel(page).locator('.timeline > li').last().getByRole('link', { name: 'Compare with it' }).click()
+  await panel(page).getByText('From revision 1 to revision 3').waitFor()
+  assert.deepEqual(await changed(page), ['data.humidity 42.5 60'])
+  await panel(page).getByText('The item after this event').click()
+  await panel(page).locator('.json').getByText('humidity').waitFor()
   assert.deepEqual(errors, [])
 })
+
+test(
+  'the keyboard alone leads through the list, opens an event, and Esc returns to where one was',
+  options,
+  async (t) => {
+    const server = await startProgram(t, { data: SAMPLE })
+    await change(server)
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 390, height: 800 },
+    ]) {
+      const { page, errors } = await openPage(t, `${server.url}/journal.html`, { viewport })
+      await row(page, 40).waitFor()
+      assert.equal(await page.locator('#list [tabindex="0"]').count(), 1)
+      await page.locator('#list [tabindex="0"]').focus()
+      await page.keyboard.press('ArrowDown')
+      await row(page, 39).locator('.main:focus').waitFor()
+      await page.keyboard.press('ArrowLeft')
+      await row(page, 39).locator('.what a:not(.main):focus').waitFor()
+      await page.keyboard.press('ArrowRight')
+      await page.keyboard.press('Enter')
+      await panel(page).getByText('What changed').waitFor()
+      await page.locator('#event-title:focus').waitFor()
+      await page.keyboard.press('Escape')
+      await panel(page).waitFor({ state: 'detached' })
+      await row(page, 39).locator('.main:focus').waitFor()
+      await page.keyboard.press('End')
+      await row(page, 37).locator(':focus').waitFor()
+      assert.deepEqual(errors, [])
+    }
+  },
+)
 
 test('a selected moment of the past ends the list there, and everything can be restored to it', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const then = await answered(server, '/api/sensors?asOf=37')
   const { page, errors } = await openPage(t, `${server.url}/journal.html?at=37`)
-  await page.getByText('37 events', { exact: true }).waitFor()
+  await total(page, '37 events')
+  assert.equal(await page.locator('#list li').count(), 1)
   await page.getByRole('button', { name: 'Restore this moment…' }).click()
-  await page.getByRole('dialog').getByText(`created: sensors/${MAC}`).waitFor()
-  await page
-    .getByRole('dialog')
+  await dialog(page).getByText(`sensors/${MAC}`).waitFor()
+  await dialog(page)
+    .getByRole('heading', { name: /^Restore the state of \d\d:\d\d:\d\d/ })
+    .waitFor()
+  await dialog(page)
     .getByRole('button', { name: /^Restore, \d events?$/ })
     .click()
   await page.getByText(/^Everything restored by/).waitFor()
@@ -208,29 +317,64 @@ test('a selected moment of the past ends the list there, and everything can be r
   assert.deepEqual(errors, [])
 })
 
+test('a date leads to the events before it, and an empty one back to the present', options, async (t) => {
+  const server = await startProgram(t, { data: SAMPLE })
+  await change(server)
+  const { page, errors } = await openPage(t, `${server.url}/journal.html`)
+  await total(page, '40 events')
+  await page.getByLabel('Go to').fill('2000-01-01T00:00:00')
+  await total(page, '0 events')
+  await page.locator('#state[data-state=past]').waitFor()
+  await page.getByLabel('Go to').fill('')
+  await total(page, '40 events')
+  assert.deepEqual(errors, [])
+})
+
 test('a restore can be previewed, done and undone', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=38`)
-  const dialog = page.getByRole('dialog')
   await panel(page).getByRole('button', { name: 'Back to this…' }).click()
-  await dialog.getByText(`created: sensors/${MAC}`).waitFor()
+  await dialog(page).getByText('created', { exact: false }).first().waitFor()
   assert.deepEqual(await barriers(page), [])
   assert.equal(await answered(server, `/api/sensors/${MAC}`), 404, 'trying changes nothing')
-  await dialog.getByRole('button', { name: 'Everything' }).click()
-  await dialog.getByText(`created: sensors/${MAC}`).waitFor()
-  await dialog.getByRole('button', { name: `sensors/${MAC}` }).click()
-  await dialog.getByRole('button', { name: 'Restore, 1 event' }).click()
+  await dialog(page).getByRole('button', { name: 'Restore, 1 event' }).click()
   await page.getByText(`sensors/${MAC} restored by 1 event.`).waitFor()
   assert.deepEqual(await answered(server, `/api/sensors/${MAC}/data/note`), 'damp')
-  await page.locator(line(41)).waitFor()
-  await page.getByRole('button', { name: 'Undo' }).click()
+  await row(page, 41).waitFor()
+  await page.locator('#messages').getByRole('button', { name: 'Undo' }).click()
   await page.getByText('Undone by 1 event.').waitFor()
   assert.equal(await answered(server, `/api/sensors/${MAC}`), 404)
   assert.deepEqual(errors, [])
 })
 
-test('the page shows the position of the journal, its segments, and whether it is intact', options, async (t) => {
+test('a request is undone as a whole, by one restore of what it changed', options, async (t) => {
+  const data = { rows: Array.from({ length: 60 }, (_, id) => ({ id })), others: [{ id: 1, n: 1 }] }
+  const server = await startProgram(t, { data })
+  await server.fetch('/api/rows?id_gte=0', { method: 'DELETE' })
+  await server.fetch('/api/others/1', json('PATCH', { n: 2 }))
+  // A filter hides some of the request's events.
+  const { page, errors } = await openPage(t, `${server.url}/journal.html?collection=rows&id=7`)
+  const restores: string[] = []
+  page.on('request', (request) => request.url().endsWith('/restore') && restores.push(request.postData() ?? ''))
+  const undo = page.locator('#list li').first().getByRole('button', { name: /^Undo/ })
+  await undo.click()
+  await page.getByText('Undone: 60 items.').waitFor()
+  assert.deepEqual(
+    restores.map((body) => JSON.parse(body).collection),
+    ['rows'],
+  )
+  assert.equal(((await answered(server, '/api/rows?pageSize=100')) as unknown[]).length, 60)
+  assert.deepEqual(await answered(server, '/api/others/1/n'), 2, 'what came later stays')
+
+  await page.goto(`${server.url}/journal.html?collection=rows&id=7&until=${new Date().toISOString()}`)
+  await page.locator('#list li').nth(1).getByRole('button', { name: /^Undo/ }).click()
+  await page.getByText(/rows has changed since/).waitFor()
+  assert.equal(restores.length, 1)
+  assert.deepEqual(errors, [])
+})
+
+test('the page says in words how the journal is, and verifies it', options, async (t) => {
   const rows = Array.from({ length: 300 }, (_, id) => ({ id, text: 'x'.repeat(1000) }))
   const server = await startProgram(t, { data: { rows }, flags: ['--Journal.SegmentBytes', '65536'] })
   for (let more = 0; more < 100; more++) {
@@ -239,27 +383,34 @@ test('the page shows the position of the journal, its segments, and whether it i
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
   const health = page.locator('#health')
   await health.getByText('401', { exact: true }).waitFor()
+  await health.getByText('All is well').waitFor()
+  await health.getByText(/^(shows the newest state|is about to be written|\d+ events? behind)$/).waitFor()
   const { journal } = (await answered(server, '/health')) as { journal: { segments: { first: number }[] } }
   assert.ok(journal.segments.length > 2)
-  await health.getByText(`${journal.segments.length} segments`).waitFor()
+  await health.getByText(`${journal.segments.length} segments`).click()
   const shown = async () => (await health.locator('.segments li').count()) === journal.segments.length
   await until('every segment', shown)
   await health.getByRole('button', { name: 'Verify the journal' }).click()
-  await health.getByText('Whole: 401 events').waitFor()
+  await health.getByText('Intact: 401 events').waitFor()
   assert.deepEqual(errors, [])
 })
 
-test('a user who is no admin sees the journal without the actions restore and verify', options, async (t) => {
+test('a user who is no admin sees the journal without the actions undo, restore and verify', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE, flags: authentication(['apikey']) })
-  const { page, errors } = await openPage(t, `${server.url}/journal.html?event=3&at=20`)
+  await server.fetch('/api/posts', {
+    ...json('POST', {}),
+    headers: { 'Content-Type': 'application/json', 'X-API-KEY': keyOf('writer') },
+  })
+  const { page } = await openPage(t, `${server.url}/journal.html?event=3&at=38`)
   await page.locator('#account').click()
   await page.getByLabel('API key').fill(keyOf('writer'))
-  await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click()
-  await panel(page).getByText('position 3', { exact: true }).waitFor()
-  await page.getByText('20 events', { exact: true }).waitFor()
-  await page.locator('#health').getByText('Position').waitFor()
-  assert.equal(await page.getByRole('button', { name: /Restore|Back to|Verify/ }).count(), 0)
-  assert.deepEqual(errors, [])
+  await dialog(page).getByRole('button', { name: 'Sign in' }).click()
+  await panel(page).getByText('Position').waitFor()
+  await total(page, '38 events')
+  assert.equal(await page.getByRole('button', { name: /Restore|Back to th|Back to be|Undo/ }).count(), 0)
+  await panel(page).getByRole('button', { name: 'Close' }).click()
+  await page.locator('#health').getByText('Last position').waitFor()
+  assert.equal(await page.getByRole('button', { name: /Verify/ }).count(), 0)
 })
 
 test('markup in events is shown as text', options, async (t) => {
@@ -275,12 +426,9 @@ test('markup in events is shown as text', options, async (t) => {
     const { page, errors, outside } = await openPage(t, `${server.url}/journal.html?event=3`, {
       viewport: { width, height: 800 },
     })
-    await panel(page).locator('.diff').first().waitFor()
+    await panel(page).locator('.changes').first().waitFor()
     assert.ok((await changed(page)).join().includes('\\u202e<img'))
-    await page
-      .locator(`#list .place:text-is(${JSON.stringify(`${attack}/${attack}`)})`)
-      .first()
-      .waitFor({ state: 'attached' })
+    await row(page, 3).getByText('\\u202e<img').first().waitFor({ state: 'attached' })
     assert.equal(await overhang(page), 0)
     assert.equal(await page.locator('main img').count(), 0)
     assert.equal(await page.evaluate('globalThis.attacked'), undefined)
@@ -288,37 +436,58 @@ test('markup in events is shown as text', options, async (t) => {
   }
 })
 
-test(`the list of ${EVENTS} events renders only a few dozen rows, wherever it is scrolled to`, options, async (t) => {
-  const rows = Array.from({ length: EVENTS - 1 }, (_, id) => ({ id, n: id % 97 }))
-  const server = await startProgram(t, { data: { rows } })
+test('an import of many items is one row, and what happened before it follows at once', options, async (t) => {
+  const server = await startProgram(t, { data: { first: [{ id: 1 }] } })
+  const many = Array.from({ length: 9000 }, (_, n) => ({ n }))
+  await server.fetch('/api/rows', json('POST', many))
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
-  const grouped = (position: number): string => new Intl.NumberFormat('en-GB').format(position)
-  await page.locator(line(grouped(EVENTS))).waitFor()
-  await page.evaluate(`globalThis.long = []
-    new PerformanceObserver((list) => globalThis.long.push(...list.getEntries().map(({ duration }) => Math.round(duration))))
-      .observe({ type: 'longtask' })`)
-  const list = page.locator('#list')
-  const nodes = async () => Number(await page.evaluate("document.querySelectorAll('#list *').length"))
-  const first = await nodes()
-  await list.hover()
-  for (let turn = 0; turn < 40; turn++) await page.mouse.wheel(0, 700)
-  for (const part of [0.1, 0.35, 0.6, 0.85]) {
-    await page.evaluate(
-      `document.getElementById('list').scrollTop = document.getElementById('list').scrollHeight * ${part}`,
-    )
-    const near = page.locator('#list li:not([hidden]) .verb:not(:empty)').first()
-    await near.waitFor()
-    assert.ok((await nodes()) <= first, 'rows are used again')
-  }
-  await page.evaluate("document.getElementById('list').scrollTop = document.getElementById('list').scrollHeight")
-  await page.locator(line(1)).waitFor()
-  await page.locator(`${line(2)} a`).focus()
-  for (let turn = 0; turn < 60; turn++) await page.keyboard.press('ArrowUp')
-  await page.locator(`${line(62)} a:focus`).waitFor()
-  await page.evaluate("document.getElementById('list').scrollTop = 0")
-  await page.locator(line(grouped(EVENTS))).waitFor()
-  t.diagnostic(`tasks of more than 50 ms while scrolling: ${JSON.stringify(await page.evaluate('globalThis.long'))}`)
-  const heap = Number(await page.evaluate('performance.memory?.usedJSHeapSize ?? 0'))
-  t.diagnostic(`heap of the tab: ${Math.round(heap / 2 ** 20)} MiB`)
+  let requests = 0
+  page.on('request', () => requests++)
+  await page.reload()
+  await page.getByText('rows: 9,001 changes, items created').waitFor()
+  await page.getByText('first/1 created').waitFor()
+  assert.ok(requests <= 12, `${requests} requests`)
+  await page.locator('#list .main').first().click()
+  await page.locator('#list .main[aria-expanded=true]').waitFor()
+  await page.locator('#list .event-row').nth(2).waitFor()
+  await page.locator('#list').focus()
+  await page.keyboard.press('End')
+  await page.getByText(/more events of this request/).waitFor()
+  await page.getByRole('link', { name: 'show them all' }).click()
+  await total(page, '100 events and more')
   assert.deepEqual(errors, [])
 })
+
+test(
+  `the list of ${REQUESTS} requests renders only a few dozen rows, wherever it is scrolled to`,
+  options,
+  async (t) => {
+    const server = await startProgram(t, { data: { rows: [] } })
+    await post(server, REQUESTS)
+    const { page, errors } = await openPage(t, `${server.url}/journal.html`)
+    await row(page, REQUESTS + 1).waitFor()
+    await page.evaluate(`globalThis.long = []
+    new PerformanceObserver((list) => globalThis.long.push(...list.getEntries().map(({ duration }) => Math.round(duration))))
+      .observe({ type: 'longtask' })`)
+    const nodes = () => page.evaluate<number>("document.querySelectorAll('*').length")
+    const scroll = (to: string) =>
+      page.evaluate(`(() => { const list = document.getElementById('list'); list.scrollTop = ${to} })()`)
+    await until('the first event', async () => {
+      await scroll('list.scrollHeight')
+      assert.ok((await nodes()) <= MOST_NODES)
+      return (await row(page, 1).count()) > 0
+    })
+    await page.locator('#list li').last().locator('.main').focus()
+    for (let turn = 0; turn < 30; turn++) await page.keyboard.press('ArrowUp')
+    await page.locator('#list .main:focus').waitFor()
+    // The newest ones were let go.
+    await until('the newest again', async () => {
+      await scroll('0')
+      assert.ok((await nodes()) <= MOST_NODES)
+      return (await row(page, REQUESTS + 1).count()) > 0
+    })
+    t.diagnostic(`tasks of more than 50 ms while scrolling: ${JSON.stringify(await page.evaluate('globalThis.long'))}`)
+    t.diagnostic(`${await nodes()} nodes`)
+    assert.deepEqual(errors, [])
+  },
+)

@@ -9,7 +9,8 @@ test('each page shows a change live, without an error or a request to another ho
 }, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   for (const [path, shown] of [
-    ['/', 'E1:09:5C:D2:77:40'],
+    ['/', '30 items'],
+    ['/collections.html', 'E1:09:5C:D2:77:40'],
     ['/sensors.html', '5 sensors'],
     ['/journal.html', '37 events'],
   ] as const) {

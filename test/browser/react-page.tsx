@@ -1,3 +1,4 @@
+/** @jsxImportSource react */
 // A page that uses each hook, which react.test.ts runs in Chromium.
 import { StrictMode, useState } from 'react'
 import { createRoot } from 'react-dom/client'

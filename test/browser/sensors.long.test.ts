@@ -47,11 +47,8 @@ for (const { name, ...look } of LOOKS) {
     const search = page.getByRole('searchbox', { name: 'Search sensors' })
     await search.fill('dc:25:ef')
     await page.getByText('1 of 5 sensors').waitFor()
-    assert.deepEqual(await page.locator(`${tile('DC:25:EF:B0:3A:11')} dl > div`).allTextContents(), [
-      'humidity42.5',
-      'pressure1013.1',
-      'battery3005',
-    ])
+    const rest = page.locator(`${tile('DC:25:EF:B0:3A:11')} .rest`)
+    assert.equal(await rest.textContent(), 'humidity 42.5, pressure 1013.1, battery 3005')
     await search.fill(MAC)
     await page.locator(main(MAC, '19.75')).waitFor()
     assert.deepEqual(await barriers(page), [])
@@ -69,7 +66,7 @@ for (const { name, ...look } of LOOKS) {
     await page.locator('#table tbody tr').nth(5).waitFor()
     assert.deepEqual(await barriers(page), [])
     assert.equal(await overhang(page), 0)
-    assert.equal(await page.title(), 'Sensors · Recollect')
+    assert.equal(await page.title(), `${MAC} · Sensors · Recollect`)
     assert.deepEqual(errors, [])
     assert.deepEqual(outside, [])
   })
@@ -124,7 +121,7 @@ test('many readings are shown as averages with minimum and maximum', options, as
   const server = await startProgram(t, { data: { sensors: [last], sensordatas: kept }, flags: TIME })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&range=all`)
   await page.getByText('24,999 readings, averages', { exact: true }).waitFor()
-  const plot = page.locator('.u-over').nth(1)
+  const plot = page.locator('.charts .u-over').first()
   const box = await plot.boundingBox()
   assert.ok(box)
   for (const part of [0.1, 0.25, 0.8]) {
@@ -172,15 +169,14 @@ test('a selected moment of the past shows the tiles and readings of that time', 
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&range=24h`)
   await page.locator(main(MAC, '3')).waitFor()
   await page.getByText('9 readings').waitFor()
-  const slider = page.getByRole('slider', { name: 'Moment' })
   for (const [index, position] of at.entries()) {
-    await slider.fill(String(position))
+    await page.goto(`${server.url}/sensors.html?sensor=${MAC}&range=24h&at=${position}`)
     const then = (await (await server.fetch(`/api/sensors?asOf=${position}`)).json()) as { id: string }[]
     await page.locator(main(MAC, String(index + 1))).waitFor()
     assert.deepEqual((await page.locator('#tiles h2').allTextContents()).sort(), then.map(({ id }) => id).sort())
     await page.getByText(`${7 + index} readings`, { exact: true }).waitFor()
   }
-  await page.getByRole('button', { name: 'Live' }).click()
+  await page.getByRole('button', { name: 'Back to now' }).click()
   await page.locator(tile('NEW')).waitFor()
   assert.deepEqual(errors, [])
 })
@@ -229,8 +225,12 @@ test(
     await page.getByText('No sensor has sent a reading yet').waitFor()
     await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
     await page.locator(main(MAC, '21')).waitFor()
-    assert.ok(await page.locator('#empty').isHidden())
-    assert.deepEqual(errors, [])
+    assert.equal(await page.getByText('No sensor has sent a reading yet').count(), 0)
+    // The sensors are asked for before it is known whether there are some.
+    assert.deepEqual(
+      errors.filter((error) => !error.includes('404')),
+      [],
+    )
   },
 )
 
@@ -251,19 +251,19 @@ test('with 5,000 sensors only visible tiles are rendered, and only their reading
   const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
   const days: string[] = []
   page.on('request', (request) => {
-    if (request.url().includes('window=30m')) days.push(request.url())
+    if (request.url().includes('window=30m') && request.url().includes('groupBy=mac')) days.push(request.url())
   })
   await page.getByText('5,000 sensors').waitFor()
   await page.locator(main('S0000', '1')).waitFor()
-  await page.locator(`${tile('S0000')} .spark canvas`).waitFor()
+  await page.locator(`${tile('S0000')} .spark path[d^=M]`).waitFor()
   const nodes = async () => Number(await page.evaluate('document.querySelectorAll("*").length'))
-  assert.ok((await nodes()) <= 2500, `${await nodes()} nodes`)
+  assert.ok((await nodes()) <= 1500, `${await nodes()} nodes`)
   await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
   await page.locator(main('S4999', '5000')).waitFor()
-  await page.locator(`${tile('S4999')} .spark canvas`).waitFor()
-  assert.ok((await nodes()) <= 2500, `${await nodes()} nodes`)
+  await page.locator(`${tile('S4999')} .spark path[d^=M]`).waitFor()
+  assert.ok((await nodes()) <= 1500, `${await nodes()} nodes`)
   assert.equal(await page.locator(tile('S0000')).count(), 0)
-  assert.ok(days.length < 100, `${days.length} days were read`)
+  assert.ok(days.length < 10, `${days.length} times the days of tiles were read`)
   assert.equal(await page.locator(tile('S4999')).getAttribute('aria-posinset'), '5000')
 
   await page.getByLabel('Sort').selectOption('Highest first')
@@ -292,8 +292,8 @@ test('names and units come from the items; low batteries and silent sensors are 
   await page.getByText('3 sensors, 1 silent, 1 with a low battery').waitFor()
   assert.deepEqual(await page.locator('#tiles h2').allTextContents(), ['C', 'Cellar', 'Kitchen'])
   assert.deepEqual(await page.locator(`${tile('Kitchen')} .main > *`).allTextContents(), ['20', '°C', 'temperature'])
-  assert.equal(await page.locator(`${tile('Kitchen')} .badge`).isVisible(), true)
-  assert.equal(await page.locator(`${tile('Cellar')} .badge`).isVisible(), false)
+  assert.equal(await page.locator(`${tile('Kitchen')} .badge`).textContent(), 'Low battery')
+  assert.equal(await page.locator(`${tile('Cellar')} .badge`).count(), 0)
   assert.equal(await page.locator(`${tile('Cellar')} .silent`).count(), 1)
   await value(page, 'temperature').getByText('20 °C').waitFor()
 
@@ -323,7 +323,7 @@ test('on a phone a tap on a tile scrolls to its chart, and the close button scro
   await far.waitFor()
   await until('the tile is in view again', async () => {
     const box = await far.boundingBox()
-    return box !== null && box.y >= 0 && box.y + box.height <= phone.viewport.height
+    return box !== null && box.y >= 0 && Math.floor(box.y + box.height) <= phone.viewport.height
   })
   assert.deepEqual(errors, [])
 })
@@ -396,7 +396,7 @@ test(
     const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
     await page.getByText('The newest 500 of 700 readings').waitFor()
     await value(page, 'temperature').getByText('699', { exact: true }).waitFor()
-    await page.locator(`${tile(MAC)} .spark canvas`).waitFor()
+    await page.locator(`${tile(MAC)} .spark path[d^=M]`).waitFor()
     assert.deepEqual(errors, [])
   },
 )
@@ -417,7 +417,7 @@ test('the event time may be another field, in seconds', options, async (t) => {
   await page.goto(`${server.url}/sensors.html?range=6h`)
   await page.locator(main(MAC, '699')).waitFor()
   await page.getByText('360 readings', { exact: true }).waitFor()
-  await page.getByRole('button', { name: '24 h' }).click()
+  await page.getByText('24 h', { exact: true }).click()
   await page.getByText('700 readings, averages').waitFor()
   assert.deepEqual(errors, [])
 })

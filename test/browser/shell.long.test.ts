@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
-import { until, within } from '../support/deadline.ts'
 import { freePort } from '../support/process.ts'
 import { json, startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -22,15 +21,16 @@ test('every page reports that the server was killed, and catches up when it is s
   const flags = ['--file', 'db.json', '--urls', url]
   const first = await startProgram(t, { data: SAMPLE, isBare: true, flags })
   const opened = [
-    { path: '/', before: cell('42.5'), after: cell('7') },
+    { path: '/collections.html', before: cell('42.5'), after: cell('7') },
     {
       path: '/sensors.html',
-      before: `#tiles li:has-text("${MAC}") dd:text-is("42.5")`,
-      after: `#tiles li:has-text("${MAC}") dd:text-is("7")`,
+      before: `#tiles li:has-text("${MAC}") .rest:has-text("humidity 42.5,")`,
+      after: `#tiles li:has-text("${MAC}") .rest:has-text("humidity 7,")`,
     },
-    { path: '/journal.html', before: '#list .position:text-is("37")', after: '#list .position:text-is("44")' },
+    { path: '/journal.html', before: '#list :text("created")', after: '#list :text-matches("6 → 7")' },
+    { path: '/', before: '.what-row .total:text-is("5 items")', after: '.feed :text-matches("6 → 7")' },
   ]
-  const pages = []
+  const pages: { page: Page; after: string }[] = []
   /** The pages open their connections once this is resolved. */
   let connecting = Promise.resolve()
   for (const { path, before, after } of opened) {
@@ -40,70 +40,55 @@ test('every page reports that the server was killed, and catches up when it is s
     await page.route(/socket\.io/, (request) => connecting.then(() => request.continue()))
     await page.reload()
     await live(page)
-    await page.locator(before).waitFor()
+    await page.locator(before).first().waitFor()
     pages.push({ page, after })
   }
   await first.stop('SIGKILL')
-  for (const { page } of pages) await page.getByText('Server gone, trying again…').waitFor()
+  for (const { page } of pages) await page.locator('#state[data-state=gone]:text-is("Reconnecting…")').waitFor()
 
-  // The first page reads something before any connection is back.
-  const early = pages[0]?.page.evaluate(`(async () => {
-    const { server } = await import('/pages/js/server.js')
-    while (!(await server.ask('/events?limit=1').then(() => true, () => false))) await new Promise((next) => setTimeout(next, 5))
-    return server.state
-  })()`) as Promise<unknown>
-  connecting = early.then(() => {})
+  let resolve = (): void => {}
+  connecting = new Promise((done) => {
+    resolve = done
+  })
   const elsewhere = await startProgram(t, { directory: first.directory })
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
   await startProgram(t, { directory: first.directory, isBare: true, flags })
-  assert.equal(await within('a read before the connection is back', early), 'gone')
+  for (const { page } of pages) assert.match(await page.title(), /^\(offline\) /)
+  resolve()
   // Each page shows this for only eight seconds.
-  await Promise.all(pages.map(({ page }) => page.getByText('Reconnected, 7 changes caught up').waitFor()))
-  for (const { page, after } of pages) await page.locator(after).waitFor()
+  await Promise.all(pages.map(({ page }) => page.getByText('Live, 7 changes caught up').first().waitFor()))
+  for (const { page, after } of pages) await page.locator(after).first().waitFor()
 })
 
 test('the slider shows the state of the API at that moment, and returns to live updates', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
   for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/collections.html?collection=sensors`)
   await live(page)
   await page.locator(cell('5')).waitFor()
   const slider = page.getByRole('slider', { name: 'Moment' })
-  for (const at of [41, 37, 20, 2]) {
-    await slider.fill(String(at))
+  await slider.focus()
+  for (const at of [41, 40, 39]) {
+    await page.keyboard.press('ArrowLeft')
     await page.waitForURL((url) => url.searchParams.get('at') === String(at))
-    const then = (await (await server.fetch(`/api/sensors?asOf=${at}`)).json()) as { id: string }[]
-    await until('the rows of then', async () => (await page.locator('#table tbody tr').count()) === then.length)
-    for (const { id } of then) await page.locator('#table th').getByText(id, { exact: true }).waitFor()
+    await page.locator(cell(String(at - 37))).waitFor()
     assert.ok(await page.getByRole('button', { name: 'New item' }).isHidden(), 'nothing is written in the past')
-    if (at >= 37) await page.locator(cell(at === 37 ? '42.5' : '4')).waitFor()
   }
-  await page.getByText(/position 2 of 42/).waitFor()
-  assert.match(String(await slider.getAttribute('aria-valuetext')), /^\d\d \w+ \d{4} [\d:.]+, position 2 of 42$/)
+  assert.match(String(await slider.getAttribute('aria-valuetext')), /^[\d:]+, position 39 of 42$/)
   assert.deepEqual(await barriers(page), [])
 
   await server.fetch(`/api/sensors/${MAC}`, humidity(6))
-  await slider.fill('42')
+  for (let times = 0; times < 3; times++) await page.keyboard.press('ArrowRight')
   await page.locator(cell('5')).waitFor()
-  await page.getByRole('button', { name: 'One event back' }).click()
-  await page.locator(cell('4')).waitFor()
-  await page.getByRole('button', { name: 'Live' }).click()
+  await page.keyboard.press('ArrowRight')
   await page.locator(cell('6')).waitFor()
   assert.equal(new URL(page.url()).searchParams.get('at'), null)
-  assert.deepEqual(errors, [])
-})
-
-test('the past is played from the selected moment until now', options, async (t) => {
-  const server = await startProgram(t, { data: SAMPLE })
-  for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
-  const { page, errors } = await openPage(t, `${server.url}/?at=37`)
-  await page.locator(cell('42.5')).waitFor()
-  await page.getByLabel('Speed').selectOption('1000')
-  await page.getByRole('button', { name: 'Play' }).click()
-  await page.waitForURL((url) => !url.searchParams.has('at'))
+  await page.keyboard.press('ArrowLeft')
   await page.locator(cell('5')).waitFor()
-  await page.getByRole('button', { name: 'Play' }).waitFor()
+  await page.getByRole('button', { name: 'Back to now' }).click()
+  await page.locator(cell('6')).waitFor()
+  assert.equal(new URL(page.url()).searchParams.get('at'), null)
   assert.deepEqual(errors, [])
 })
 
@@ -118,8 +103,8 @@ test('a moment may be selected by its time, and the other pages show the same on
 for (const scheme of ['token', 'basic', 'apikey']) {
   test(`a user who signs in by ${scheme} can do what the role allows, until signing out`, options, async (t) => {
     const server = await startProgram(t, { data: SAMPLE, flags: authentication(['token', 'basic', 'apikey']) })
-    const { page } = await openPage(t, server.url)
-    await page.getByText('Not signed in').waitFor()
+    const { page } = await openPage(t, `${server.url}/collections.html?collection=sensors`)
+    await page.locator('#state:text-is("Not signed in")').waitFor()
     assert.equal(await page.locator('#table tbody tr').count(), 0)
     const signIn = async (role: 'reader' | 'admin', isRight: boolean) => {
       await page.locator('#account').click()
@@ -145,7 +130,7 @@ for (const scheme of ['token', 'basic', 'apikey']) {
     await page.locator(cell('42.5')).waitFor()
     await page.getByText('(reader)').waitFor()
     await page.getByRole('button', { name: 'Sign out' }).click()
-    await page.getByText('Not signed in').waitFor()
+    await page.locator('#state:text-is("Not signed in")').waitFor()
     assert.equal(await page.locator('#table:visible tbody tr').count(), 0)
     await signIn('admin', true)
     await page.getByRole('button', { name: 'New item' }).waitFor()
@@ -166,13 +151,13 @@ test('the page reports an expired token and offers to sign in again', options, a
   await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click()
   await live(page)
   passedMs = 3_600_000
-  await page.getByText('Not signed in').waitFor()
+  await page.locator('#state:text-is("Not signed in")').waitFor()
   await page.locator('#refused').getByRole('button', { name: 'Sign in' }).waitFor()
 })
 
 test('all controls can be reached with the keyboard alone', options, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
-  const { page } = await openPage(t, server.url)
+  const { page } = await openPage(t, `${server.url}/collections.html?collection=sensors`)
   await page.locator(cell('42.5')).waitFor()
   const seen = new Set<string>()
   for (let presses = 0; presses < 60; presses++) {
@@ -187,17 +172,17 @@ test('all controls can be reached with the keyboard alone', options, async (t) =
   }
   for (const name of [
     'To the content',
+    'Recollect, home',
     'Journal',
-    'Live',
-    'Play',
     'Moment',
+    'A shorter time',
     'Query',
     'New item',
-    'data.temperature',
-    MAC,
+    'Select F4:A5:74:89:16:57',
   ]) {
     assert.ok(seen.has(name), `${name} is among ${[...seen].join(', ')}`)
   }
+  assert.ok([...seen].some((name) => name.includes('Replay')))
   await page.getByRole('slider', { name: 'Moment' }).focus()
   await page.keyboard.press('ArrowLeft')
   await page.waitForURL((url) => url.searchParams.get('at') === '36')

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openPage, withoutBrowser } from '../support/browser.ts'
+import type { Page } from 'playwright-core'
+import { authentication, keyOf } from '../support/authentication.ts'
+import { flaws, openPage, withoutBrowser } from '../support/browser.ts'
 import { fetch } from '../support/deadline.ts'
-import { json, startProgram } from '../support/server.ts'
+import { swaggerAsset } from '../support/pages.ts'
+import { startReverseProxy } from '../support/proxies.ts'
+import { json, SAMPLE, startProgram } from '../support/server.ts'
 
 const SENSORS = [
   { id: 1, name: 'one' },
@@ -36,7 +40,9 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
     ] as const) {
       assert.ok(await block(method, path).isVisible(), `${method} ${path}`)
     }
-    assert.equal(await page.title(), 'Recollect API')
+    const name = `Recollect · ${new URL(server.url).host}`
+    assert.equal(await page.title(), name)
+    assert.match(String(await page.locator('h1').textContent()), new RegExp(`^${name}`))
     assert.equal(await page.locator('.errors-wrapper').count(), 0)
   })
 
@@ -78,25 +84,125 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
     }
   })
 
-  await t.test('fits the window', async () => {
-    const [content, window] = (await page.evaluate(
-      '[document.body.scrollWidth, document.documentElement.clientWidth]',
-    )) as [number, number]
-    assert.ok(content <= window, `${content} > ${window}`)
+  await t.test('shows the operation that its address names', async () => {
+    const address = new URL(page.url())
+    assert.notEqual(address.hash, '')
+    await page.reload()
+    await page.locator('.opblock.is-open').waitFor()
+    assert.equal(new URL(page.url()).hash, address.hash)
   })
 
   await t.test('has an icon', async () => {
     const icon = await page.locator('link[rel="icon"]').getAttribute('href')
     const answer = await fetch(new URL(String(icon), page.url()))
     assert.equal(answer.status, 200)
-    assert.equal(answer.headers.get('content-type'), 'image/png')
-    assert.deepEqual([...new Uint8Array(await answer.arrayBuffer()).subarray(1, 4)], [...Buffer.from('PNG')])
+    assert.equal(answer.headers.get('content-type'), 'image/svg+xml')
   })
 
   await t.test('makes no error and no request to another host', () => {
     assert.deepEqual(opened.errors, [])
     assert.deepEqual(opened.outside, [])
   })
+})
+
+test('the description page has no accessibility flaw and fits any window, in light and dark', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const server = await startProgram(t, { data: DATA })
+  for (const { width, colorScheme } of [
+    { width: 1440, colorScheme: 'light' },
+    { width: 390, colorScheme: 'dark' },
+    { width: 320, colorScheme: 'light' },
+    { width: 1440, colorScheme: 'dark' },
+  ] as const) {
+    const look = `${width} px, ${colorScheme}`
+    const { page, errors } = await openPage(t, `${server.url}/swagger/`, {
+      viewport: { width, height: 844 },
+      colorScheme,
+      isMobile: width < 500,
+    })
+    await page.locator('.opblock').first().waitFor()
+    assert.equal(await page.locator('html.dark-mode').count(), colorScheme === 'dark' ? 1 : 0, look)
+    assert.equal(await contentWidth(page), width, look)
+    await openEachKind(page)
+    assert.equal(await contentWidth(page), width, `${look}, with open operations`)
+    assert.deepEqual(await flaws(page), [], look)
+    assert.deepEqual(errors, [], look)
+  }
+})
+
+/** The width of the page in pixels; more than the window's makes it scroll sideways. */
+async function contentWidth(page: Page): Promise<number> {
+  return Number(await page.evaluate('Math.max(document.documentElement.scrollWidth, innerWidth)'))
+}
+
+/** Opens an operation of each method, a response, a form and a schema. */
+async function openEachKind(page: Page): Promise<void> {
+  for (const method of ['get', 'post', 'put', 'patch', 'delete', 'head', 'options']) {
+    await page.locator(`.opblock-${method} .opblock-summary-control`).first().click()
+  }
+  const get = page.locator('.opblock-get').first()
+  await get.getByRole('button', { name: 'Try it out' }).click()
+  await get.getByRole('button', { name: 'Execute' }).click()
+  await get.locator('.live-responses-table').waitFor()
+  const post = page.locator('.opblock-post').first()
+  await post.getByRole('button', { name: 'Try it out' }).click()
+  await page.locator('.opblock-patch').first().getByRole('tab', { name: 'Schema' }).first().click()
+  await page.locator('.json-schema-2020-12-accordion').first().click()
+}
+
+test('the description page sends the credentials that were entered, in a dialog without a flaw', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const server = await startProgram(t, { data: DATA, flags: authentication(['token', 'basic', 'apikey']) })
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const { page } = await openPage(t, `${server.url}/swagger/`, { colorScheme, viewport: { width: 390, height: 844 } })
+    await page.getByRole('button', { name: 'Authorize', exact: true }).click()
+    await page.locator('.modal-ux').waitFor()
+    assert.deepEqual(await flaws(page), [], colorScheme)
+    await page.getByLabel('Value:').last().fill(keyOf('reader'))
+    await page.getByRole('button', { name: 'apply credentials' }).last().click()
+    await page.getByRole('button', { name: 'Close' }).first().click()
+    const get = page.locator('.opblock-get').first()
+    await get.locator('.opblock-summary-control').click()
+    await get.getByRole('button', { name: 'Try it out' }).click()
+    const answered = page.waitForResponse(`${server.url}/api/sensors`)
+    await get.getByRole('button', { name: 'Execute' }).click()
+    assert.equal((await answered).status(), 200)
+  }
+})
+
+test('the description page leads back to the start page, below any path', { skip: withoutBrowser }, async (t) => {
+  const server = await startProgram(t, { data: DATA })
+  const url = await startReverseProxy(t, server.url, { prefix: '/inner', strips: true })
+  const { page, errors } = await openPage(t, `${url}/swagger/`)
+  await page.locator('.opblock').first().waitFor()
+  assert.equal(await page.title(), `Recollect · ${new URL(url).host}/inner`)
+  await page.getByRole('link', { name: 'Recollect' }).click()
+  await page.waitForURL(`${url}/`)
+  assert.deepEqual(errors, [])
+})
+
+test('the description page of a read-only server shows no operation that writes', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const server = await startProgram(t, { data: DATA, flags: ['--read-only'] })
+  const { page, errors } = await openPage(t, `${server.url}/swagger/`)
+  await page.locator('.opblock').first().waitFor()
+  assert.equal(await page.locator('.opblock-put, .opblock-patch, .opblock-delete').count(), 0)
+  assert.deepEqual(errors, [])
+})
+
+test('the description page loads at most 440 KB before its operations are shown', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const server = await startProgram(t, { data: SAMPLE })
+  const { page } = await openPage(t, `${server.url}/swagger/`)
+  await page.locator('.opblock').first().waitFor()
+  const bytes = await page.evaluate(
+    'performance.getEntries().reduce((sum, { transferSize = 0 }) => sum + transferSize, 0)',
+  )
+  assert.ok(Number(bytes) > 100_000 && Number(bytes) < 440_000, `${bytes} bytes`)
 })
 
 test('/swagger leads to /swagger/', async (t) => {
@@ -121,7 +227,7 @@ test('only /swagger/ itself is the page: swagger may be an id or a collection el
     const { name } = (await (await server.fetch(path)).json()) as { name: string }
     assert.equal(name, 'x')
   }
-  for (const path of ['/swagger/nothing', '/swagger/assets/nothing', '/swagger/assets/..%2fmain.js', '/x/swagger/']) {
+  for (const path of ['/swagger/nothing', swaggerAsset('nothing'), swaggerAsset('..%2fmain.js'), '/x/swagger/']) {
     const missing = await server.fetch(path)
     assert.equal(missing.status, 404, path)
     assert.equal(missing.headers.get('content-type'), 'application/problem+json')

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventOf, fetch, once, until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { send } from '../support/requests.ts'
 import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
 
@@ -110,7 +111,7 @@ const READS = [
   ['/events', { Accept: 'application/x-ndjson' }],
   ['/collections.html', {}],
   ['/swagger/', {}],
-  ['/swagger/assets/swagger-ui.min.css', {}],
+  [swaggerAsset('swagger-ui.min.css'), {}],
 ] as const
 
 test('idle connections leave enough descriptors for journal and files, and those beyond the limit get 503', {

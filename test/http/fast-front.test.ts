@@ -67,6 +67,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   id: ['collection=things&id=7'],
   type: ['type=ItemDeleted', 'type=x'],
   actor: ['actor=nobody'],
+  requestId: ['requestId=none'],
   since: ['since=2026-01-01&limit=1', 'since=x'],
   until: ['until=2020-01-01'],
   follow: ['follow=false&limit=1', 'follow=true'],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { swaggerAsset } from '../support/pages.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
 import { startProgram } from '../support/server.ts'
 
@@ -89,8 +90,8 @@ test('no request line gets 500', async () => {
     '/%zz',
     '/%00',
     '/..%2f..%2fetc/passwd',
-    '/swagger/assets/__proto__',
-    '/swagger/assets/%2e%2e',
+    swaggerAsset('__proto__'),
+    swaggerAsset('%2e%2e'),
     '/events/x',
     '/events/%zz',
     '/events/99999999999999999999',

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
-import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { withoutWebFonts } from '../../src/http/docs.ts'
+import { ownPage } from '../../src/http/docs.ts'
+import { fetch } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { send } from '../support/requests.ts'
 import { startProgram } from '../support/server.ts'
 
@@ -19,6 +21,7 @@ await writeFile(join(root, 'index.html'), '<h1>home</h1>')
 await writeFile(join(root, 'pages', 'index.html'), '<h1>pages</h1>')
 await writeFile(join(root, 'pages', 'a b é.txt'), 'spaces')
 await writeFile(join(root, 'script.js'), 'let a')
+await writeFile(join(root, 'script-0123ABCD.js'), 'let b')
 await writeFile(join(root, 'script.js.gz'), 'not gzip')
 await writeFile(join(root, '.hidden'), 'secret')
 await writeFile(join(root, 'api', 'things'), 'shadowed')
@@ -143,14 +146,90 @@ test('the Swagger page has no address of another host', async (t) => {
   const server = await startProgram(t, { data: {} })
   const html = await (await server.fetch('/swagger/')).text()
   assert.doesNotMatch(html, /https?:\/\/(?!www\.w3\.org\/)/)
-  for (const [, address] of html.matchAll(/(?:src|href)="([^"]+)"/g))
-    assert.match(String(address), /^(?:\.\/)?assets\//)
+  const addresses = Array.from(html.matchAll(/(?:src|href)="([^"]+)"/g), ([, address]) => String(address))
+  const others = addresses.filter((address) => !/^(?:\.\/)?assets-[0-9A-F]{8}\//.test(address))
+  assert.deepEqual([...new Set(others)].sort(), ['../', '../openapi.json'])
 })
 
-test('only the line of the web fonts is removed from the page', () => {
+test('only the lines of the web fonts and of the icon are removed from the page', () => {
   const fonts = '  <link href="https://fonts.googleapis.com/css?family=Open+Sans" rel="stylesheet">'
-  assert.equal(
-    withoutWebFonts(`<head>\n${fonts}\n  <style></style>\n</head>\n`),
-    '<head>\n  <style></style>\n</head>\n',
-  )
+  const icon = '  <link rel="icon" type="image/png" href="/favicon.png" />'
+  const page = ownPage(`<head>\n${fonts}\n${icon}\n  <style></style>\n</head>\n<body>\n</body>\n`, 'icon.svg')
+  assert.doesNotMatch(page, /googleapis|favicon/)
+  assert.match(page, /^<head>.*<link rel="icon" href="icon.svg".*\n {2}<style><\/style>\n<\/head>\n<body>\n<header>/s)
+})
+
+const SCRIPT = swaggerAsset('swagger-ui-bundle.js')
+const built = await readFile(new URL(`../../dist/pages${SCRIPT}`, import.meta.url), 'utf8')
+
+test('a built file is sent in the encoding that the client accepts, with HEAD the same headers', async () => {
+  for (const [accepted, encoding] of [
+    ['gzip, deflate, br', 'br'],
+    ['*', 'br'],
+    ['br;q=0, *', 'gzip'],
+    ['gzip', 'gzip'],
+    ['br;q=0, gzip;q=0.5', 'gzip'],
+    ['identity;q=1, br;q=0.5, gzip;q=0.5', null],
+    ['identity', null],
+    ['deflate', null],
+    ['', null],
+    ['identity;q=0, gzip', 'gzip'],
+    // Nothing that there is is acceptable; the plain file is what most clients can read.
+    ['identity;q=0', null],
+  ] as const) {
+    const headers = { 'Accept-Encoding': accepted }
+    const got = await fetch(url + SCRIPT, { headers })
+    assert.equal(got.status, 200)
+    assert.equal(got.headers.get('content-encoding'), encoding, accepted)
+    assert.match(String(got.headers.get('content-type')), /^(?:text|application)\/javascript; charset=utf-8$/)
+    assert.match(String(got.headers.get('vary')), /(?:^|, )Accept-Encoding$/)
+    assert.equal(await got.text(), built, accepted)
+    const head = await send(url, 'HEAD', SCRIPT, { headers })
+    for (const name of ['content-encoding', 'content-length', 'content-type', 'etag', 'vary', 'cache-control']) {
+      assert.equal(head.headers[name] ?? null, got.headers.get(name), `${accepted}: ${name}`)
+    }
+  }
+})
+
+test('a built file has an ETag for each encoding, and 304 has the headers of caches alone', async () => {
+  const tags = new Set<string>()
+  for (const encoding of ['br', 'gzip', 'identity']) {
+    const headers = { 'Accept-Encoding': encoding }
+    const tag = String((await send(url, 'HEAD', SCRIPT, { headers })).headers.etag)
+    for (const known of tags) {
+      const other = await send(url, 'HEAD', SCRIPT, { headers: { ...headers, 'If-None-Match': known } })
+      assert.equal(other.status, 200)
+    }
+    tags.add(tag)
+    const same = await send(url, 'GET', SCRIPT, { headers: { ...headers, 'If-None-Match': tag } })
+    assert.equal(same.status, 304)
+    assert.equal(same.headers.etag, tag)
+    assert.match(String(same.headers.vary), /(?:^|, )Accept-Encoding$/)
+    assert.match(String(same.headers['cache-control']), /immutable/)
+    assert.deepEqual([same.headers['content-encoding'], same.headers['content-length']], [undefined, undefined])
+  }
+  assert.equal(tags.size, 3)
+})
+
+test('a request for a range of a file gets the whole file', async () => {
+  const headers = { 'Accept-Encoding': 'br', Range: 'bytes=0-9' }
+  const got = await fetch(url + SCRIPT, { headers })
+  assert.equal(got.status, 200)
+  assert.equal(got.headers.get('content-range'), null)
+  assert.equal(await got.text(), built)
+})
+
+test('built files with a hash in their path are immutable, and all other files are revalidated', async () => {
+  for (const [path, expected] of [
+    [SCRIPT, 'public, max-age=31536000, immutable'],
+    [swaggerAsset('icon.svg'), 'public, max-age=31536000, immutable'],
+    ['/client/index.js', 'no-cache'],
+    ['/collections.html', 'no-cache'],
+    ['/index.html', 'no-cache'],
+    ['/script-0123ABCD.js', 'no-cache'],
+  ] as const) {
+    assert.equal((await send(url, 'HEAD', path)).headers['cache-control'], expected, path)
+  }
+  const vary = (await send(url, 'HEAD', '/script.js')).headers.vary
+  assert.doesNotMatch(String(vary), /Accept-Encoding/)
 })

@@ -4,6 +4,7 @@ import { SignJWT } from 'jose'
 import type { Scheme } from '../../src/access/access.ts'
 import { includes, type Role } from '../../src/access/roles.ts'
 import { authentication, basic, keyOf, login, passwordOf, ROLES, SECRET, tokenOf } from '../support/authentication.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { send, sendBytes } from '../support/requests.ts'
 import { type RunningProgram, startProgram } from '../support/server.ts'
 import { registeredRoutes } from '../support/service.ts'
@@ -79,7 +80,7 @@ const TABLE: readonly Row[] = [
   { route: '/openapi.json', path: '/openapi.json', get: 200, others: {} },
   { route: '/swagger', path: '/swagger', get: 301, others: {} },
   { path: '/swagger/', get: 200, others: {} },
-  { path: '/swagger/assets/swagger-ui.min.css', get: 200, others: {} },
+  { path: swaggerAsset('swagger-ui.min.css'), get: 200, others: {} },
   { path: '/', get: 200, others: {} },
   { path: '/collections.html', get: 200, others: {} },
   { path: '/client/index.js', get: 200, others: {} },
@@ -279,7 +280,7 @@ for (const schemes of SCHEMES) {
         ],
         ...[
           '/swagger/..%2f..%2fapi/sensors',
-          '/swagger/assets/../../api/sensors',
+          swaggerAsset('../../api/sensors'),
           '/\tapi/sensors',
           '/api\u00a0/sensors',
         ],

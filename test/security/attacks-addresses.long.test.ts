@@ -3,6 +3,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, afterEach, test } from 'node:test'
 import { temporaryDirectory } from '../support/directory.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
 import { runToEnd } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
@@ -315,7 +316,7 @@ test('collection names that try to break a page, a document or an object', async
     '%2e%2e/%2e%2e/main.js',
     'swagger-ui.css%00',
   ]) {
-    assert.equal((await get(`/swagger/assets/${name}`)).status, 404, name)
+    assert.equal((await get(swaggerAsset(name))).status, 404, name)
   }
 })
 
@@ -357,7 +358,7 @@ test('paths out of the served directory, in every encoding, and by links', async
       for (const depth of [1, 2, 6]) {
         const climb = `${dots}${between}`.repeat(depth)
         for (const target of ['outside.txt', 'etc/passwd'.replace('/', between), 'wwwroot/.env']) {
-          for (const start of ['/', '/inner/', '/swagger/assets/', '/inner%2f']) {
+          for (const start of ['/', '/inner/', swaggerAsset(''), '/inner%2f']) {
             const reply = await sendBytes(
               url,
               `GET ${start}${climb}${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { after, afterEach, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { once, until } from '../support/deadline.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { send, sendBytes, sendJson } from '../support/requests.ts'
 import { runToEnd, startProgram } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
@@ -139,7 +140,7 @@ test('invalid bytes after a request do not change its response', async (t) => {
     `GET / HTTP/1.1\r\n${'x'.repeat(HEADER_BYTES * 2)}`,
     'GET / HTTP/9.9\r\n\r\n',
   ]) {
-    const first = 'GET /swagger/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    const first = `GET ${swaggerAsset('swagger-ui-bundle.js')} HTTP/1.1\r\nHost: localhost\r\n\r\n`
     const { heard, socket } = await speak(t, `${first}${rubbish}`)
     await until('an end', () => socket.closed)
     const [head = '', body = ''] = heard().split('\r\n\r\n', 2)

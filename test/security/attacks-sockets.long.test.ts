@@ -6,6 +6,7 @@ import { io } from 'socket.io-client'
 import { WebSocket } from 'ws'
 import { eventOf, once, until, within } from '../support/deadline.ts'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { runToEnd, startProgram } from '../support/server.ts'
 import { assertSound } from './soundness.ts'
@@ -78,7 +79,7 @@ test('clients that never read delay nobody, and memory stays bounded', async (t)
       idle(t, 'GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n'),
     ),
     ...Array.from({ length: 20 }, () =>
-      idle(t, 'GET /swagger/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(20)),
+      idle(t, `GET ${swaggerAsset('swagger-ui-bundle.js')} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(20)),
     ),
   ])
   for (const socket of deaf) socket.pause()

@@ -1,4 +1,5 @@
 import { deflateSync, gzipSync } from 'node:zlib'
+import { swaggerAsset } from '../support/pages.ts'
 import { Random } from '../support/random.ts'
 import type { OpenApiDocument, Operation, Parameter } from './document.ts'
 
@@ -50,7 +51,7 @@ const TEXTS = [
 const TARGETS = [
   ...['/', '//', '/api/', '/api//', '//api/sensors', '/API/sensors', '/%61pi/sensors', '/api/./sensors', '/api/../api'],
   ...['/api/sensors/..', '/..%2f..%2fetc/passwd', '/%2e%2e/%2e%2e/package.json', '/index.html', '/index.html%00'],
-  ...['/swagger/assets/..%2fswagger-ui.css', '/swagger//', '/events/1/2', '/metrics', '/admin', '/admin/', '/logout'],
+  ...[swaggerAsset('..%2fswagger-ui.css'), '/swagger//', '/events/1/2', '/metrics', '/admin', '/admin/', '/logout'],
   ...['/token', '/ws', '/socket.io/', '/socket.io/?EIO=4&transport=polling', '/socket.io/socket.io.min.js', '*'],
   ...['http://other.example/api/sensors', 'http://[/api', 'ftp://x/api', 'x', '?', '/?x=%', '/api?%', '/#/api'],
 ]

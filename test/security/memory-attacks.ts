@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { WebSocket } from 'ws'
 import { within } from '../support/deadline.ts'
+import { swaggerAsset } from '../support/pages.ts'
 import { Random } from '../support/random.ts'
 import { OPERATIONS, SHAPES, subjectOf } from './cost-operations.ts'
 import { POST, REQUESTS } from './costly-requests.ts'
@@ -180,7 +181,7 @@ const OTHERS: Readonly<Record<string, Attack>> = {
   'reloads of settings': admin('/admin/settings/reload'),
   'the description, not read': unread(() => '/openapi.json', { accept: '*/*', clients: MORE_CLIENTS }),
   'metrics, not read': unread(() => '/metrics', { accept: '*/*', clients: MORE_CLIENTS }),
-  'a static file, not read': unread(() => '/swagger/assets/swagger-ui-bundle.js', {
+  'a static file, not read': unread(() => swaggerAsset('swagger-ui-bundle.js'), {
     accept: '*/*',
     clients: MORE_CLIENTS,
   }),

@@ -217,7 +217,7 @@ test('a port in use is reported with exit code 1, and the journal is free again'
 
 test('wwwroot of the working directory is served before the packaged pages', async (t) => {
   const server = await startProgram(t)
-  assert.equal(await (await server.fetch('/')).text(), await readFile(packaged('wwwroot/collections.html'), 'utf8'))
+  assert.equal(await (await server.fetch('/')).text(), await readFile(packaged('dist/pages/home.html'), 'utf8'))
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'wwwroot'))
   await writeFile(join(directory, 'wwwroot', 'index.html'), '<p>mine</p>')

@@ -111,11 +111,21 @@ export async function openPage(
 
 /** The serious and critical accessibility violations that axe finds. */
 export async function barriers(page: Page): Promise<readonly string[]> {
+  return listOf((await violations(page)).filter(({ impact }) => impact === 'serious' || impact === 'critical'))
+}
+
+/** All accessibility violations that axe finds, and breaches of its best practices. */
+export async function flaws(page: Page): Promise<readonly string[]> {
+  return listOf(await violations(page))
+}
+
+async function violations(page: Page): Promise<axe.AxeResults['violations']> {
   await page.evaluate(axe.source)
-  const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as axe.AxeResults
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
+  return ((await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as axe.AxeResults).violations
+}
+
+function listOf(found: axe.AxeResults['violations']): readonly string[] {
+  return found.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
 }
 
 /** How far the page reaches beyond its window, in pixels: more than 0 makes it scroll sideways. */

@@ -48,6 +48,25 @@ export function time(ms, { withMs = false } = {}) {
   return withMs ? `${clock}.${String(date.getMilliseconds()).padStart(3, '0')}` : clock
 }
 
+const WEEKDAY = new Intl.DateTimeFormat('en-GB', { weekday: 'short' })
+const DAY = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
+const HOUR = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+
+/**
+ * A moment as one says it beside another: the clock of today, the weekday of a week ago, otherwise the date.
+ * @param {number} ms
+ * @param {number} now
+ * @param {{ withSeconds?: boolean }} [options]
+ */
+export function moment(ms, now, { withSeconds = false } = {}) {
+  const date = new Date(ms)
+  const clock = (withSeconds ? CLOCK : HOUR).format(date)
+  const days = Math.round((new Date(now).setHours(12, 0, 0, 0) - new Date(ms).setHours(12, 0, 0, 0)) / 86_400_000)
+  if (days === 0) return clock
+  if (days > 0 && days < 7) return `${WEEKDAY.format(date)} ${clock}`
+  return `${date.getFullYear() === new Date(now).getFullYear() ? DAY.format(date) : DATE.format(date)} ${clock}`
+}
+
 /** @param {number} ms how long ago */
 export function age(ms) {
   const seconds = Math.round(ms / 1000)

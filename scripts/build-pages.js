@@ -1,0 +1,67 @@
+// Bundles the pages: an HTML file with its styles, and one script whose name has its hash, so that browsers keep it.
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, extname, join, relative } from 'node:path'
+import { buildSync } from 'esbuild'
+
+const BANNER =
+  '/*! Recollect, with Preact, TanStack Virtual, socket.io-client, and uPlot on the sensors page. All of it: MIT license. */'
+const TITLES = { home: 'Home', collections: 'Collections', sensors: 'Sensors', journal: 'Journal' }
+
+/**
+ * @param {string} root of the repository
+ * @param {string} directory that the pages are written to
+ */
+export function buildPages(root, directory) {
+  const sources = join(root, 'wwwroot', 'pages')
+  const template = readFileSync(join(sources, 'page.html'), 'utf8')
+  const icon = readFileSync(join(sources, 'icon.svg'), 'utf8').replaceAll(/\s*\n\s*/g, '')
+  const names = Object.keys(TITLES)
+  const { metafile, outputFiles } = buildSync({
+    absWorkingDir: root,
+    entryPoints: names.map((name) => join(sources, 'js', entryOf(sources, name))),
+    outdir: join(directory, 'assets'),
+    entryNames: '[name]-[hash]',
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    minify: true,
+    banner: { js: BANNER },
+    metafile: true,
+    write: false,
+    logLevel: 'warning',
+  })
+  const contents = new Map(outputFiles.map(({ path, text }) => [relative(root, path), text]))
+  mkdirSync(join(directory, 'assets'), { recursive: true })
+  for (const [file, { entryPoint, cssBundle }] of Object.entries(metafile.outputs)) {
+    if (entryPoint === undefined || cssBundle === undefined) continue
+    const name = basename(entryPoint, extname(entryPoint))
+    const style = (contents.get(cssBundle) ?? '').trim()
+    const main = join(sources, 'main', `${name}.html`)
+    /** @type {Record<string, string>} */
+    const values = {
+      name,
+      title: TITLES[/** @type {keyof typeof TITLES} */ (name)],
+      icon: `data:image/svg+xml,${encodeURIComponent(icon)}`,
+      styles: `<style>${style}</style>`,
+      'style-hash': `sha256-${createHash('sha256').update(style).digest('base64')}`,
+      script: relative(directory, join(root, file)),
+      main: existsSync(main) ? readFileSync(main, 'utf8') : '',
+    }
+    writeFileSync(join(root, file), contents.get(file) ?? '')
+    writeFileSync(
+      join(directory, `${name}.html`),
+      template.replaceAll(/\{\{([a-z-]+)\}\}/g, (_, key) => values[key] ?? ''),
+    )
+  }
+}
+
+/**
+ * @param {string} sources
+ * @param {string} name of a page
+ */
+function entryOf(sources, name) {
+  return existsSync(join(sources, 'js', `${name}.tsx`)) ? `${name}.tsx` : `${name}.js`
+}

@@ -1,0 +1,209 @@
+// The connection of a page to its server, as signals: who one is, whether all is live, and where the journal ends.
+import { batch, computed, signal } from '@preact/signals'
+import {
+  type Credentials,
+  connect,
+  type Health,
+  Problem,
+  type Recollect,
+  type Updated,
+} from '../../../src/client/index.ts'
+import { removeDrafts } from './drafts.js'
+
+/** `gone`: the server cannot be reached. `refused`: it requires other credentials. */
+export type State = 'connecting' | 'live' | 'gone' | 'refused'
+export type Role = 'reader' | 'writer' | 'admin'
+
+/** The server's address without a slash at the end: a proxy may have put it below a path that the server does not know. */
+export const base = new URL('..', import.meta.url).href.replace(/\/$/, '')
+/** Several servers may be below paths of one origin, and share the storage of a tab. */
+const KEPT = `recollect.session ${new URL(base).pathname}`
+const GONE_MS = 1500
+const RETRY_MS = 1000
+/** A collection that does not exist: its live list tells nothing but how far the server is. */
+const NOTHING = 'recollect.position'
+const ROLES: readonly Role[] = ['reader', 'writer', 'admin']
+
+export let client = connectAs()
+export const state = signal<State>('connecting')
+export const health = signal<Health>()
+/** The position of the last event that is known of. */
+export const head = signal(0)
+/** Counts what the server told of: what is shown of the present is read again. */
+export const changes = signal(0)
+/** Changes while there was no connection, the last time there was none. */
+export const caughtUp = signal<number>()
+/** Counts the times after which everything has to be read again: a reconnection, other credentials. */
+export const epoch = signal(0)
+/** Undefined: not known yet. */
+export const role = computed(() => health.value?.access.role)
+export const isReplay = computed(() => health.value?.replay !== undefined)
+
+const listeners = new Set<(updated: Updated) => void>()
+let isOpen = false
+/** The journal and its end when the connection was lost. */
+let lost: { readonly head: number; readonly journal: string } | undefined
+/** Milliseconds by which the time that a replay shows is ahead of the browser's clock. */
+let aheadMs = 0
+
+/** The server's time in milliseconds since 1970; on a replay the time that it shows. */
+export function now(): number {
+  return Date.now() + aheadMs
+}
+
+export function may(wanted: Role): boolean {
+  return !health.value?.readOnly && !!role.value && ROLES.indexOf(role.value) >= ROLES.indexOf(wanted)
+}
+
+/** Calls back for each event while connected. */
+export function onUpdated(listener: (updated: Updated) => void): void {
+  listeners.add(listener)
+}
+
+export async function start(): Promise<void> {
+  await retryHealth(() => true)
+  const { idField = 'id', access } = health.value ?? {}
+  if (idField !== 'id') client = connectAs(idField)
+  if (access?.role === null && access.schemes.length > 0) become('refused')
+  else open()
+}
+
+/** Returns whether the server accepts the credentials. */
+export async function signIn(scheme: 'token' | 'basic' | 'apikey', credentials: Credentials): Promise<boolean> {
+  let used = credentials
+  if (scheme === 'token') {
+    const response = await client.request('POST', '/token', { body: credentials, isOpen: true })
+    used = { token: (response.json() as { access_token: string }).access_token }
+  }
+  const before = keptCredentials()
+  use(used)
+  await readHealth()
+  if (role.value === null) {
+    use(before)
+    await readHealth()
+    return false
+  }
+  open()
+  epoch.value++
+  return true
+}
+
+export async function signOut(): Promise<void> {
+  const { token } = keptCredentials()
+  if (token !== undefined) await client.request('POST', '/logout').catch(() => {})
+  use({})
+  removeDrafts()
+  await readHealth().catch(() => {})
+  become('refused')
+  epoch.value++
+}
+
+/** The state of the server. */
+export async function readHealth(): Promise<Health> {
+  const read = await client.health()
+  if (!read.access) throw new Problem({ status: 503 })
+  batch(() => {
+    if (read.journal.id !== health.value?.journal.id) head.value = 0
+    health.value = read
+    know(read.position)
+  })
+  aheadMs = read.replay ? Date.parse(read.replay.time) - Date.now() : 0
+  return read
+}
+
+export function know(position: number): void {
+  if (position > head.value) head.value = position
+}
+
+/** Browsers send nothing of their own: after a 401 they would ask for a name and password themselves. */
+function connectAs(idField = 'id'): Recollect {
+  return connect(base, { ...keptCredentials(), idField, browserCredentials: 'omit' })
+}
+
+function keptCredentials(): Credentials {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEPT) ?? '{}')
+  } catch {
+    return {}
+  }
+}
+
+function use(credentials: Credentials): void {
+  client.authenticate(credentials)
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify(credentials))
+  } catch {
+    // Without storage one is signed in until the next page.
+  }
+}
+
+function become(next: State): void {
+  batch(() => {
+    if (next !== 'live') caughtUp.value = undefined
+    if (next !== 'live' && state.value === 'live') {
+      lost = { head: head.value, journal: health.value?.journal.id ?? '' }
+    }
+    state.value = next
+  })
+}
+
+function open(): void {
+  become('connecting')
+  lost = undefined
+  if (isOpen) return
+  isOpen = true
+  const nothing = client.collection(NOTHING).live()
+  nothing.ready.catch(() => {})
+  client.onState(({ state: next }) => {
+    if (next === 'connected') void connected(nothing.position)
+    else if (next === 'refused') void refused()
+    else if (next === 'disconnected' && state.value === 'live') become('gone')
+    else if (next === 'disconnected') setTimeout(mayBeGone, GONE_MS)
+  })
+  client.onUpdated((updated) => {
+    batch(() => {
+      know(updated.position)
+      changes.value++
+    })
+    for (const listener of listeners) listener(updated)
+  })
+}
+
+/** Who signs in is disconnected for a moment, too. */
+function mayBeGone(): void {
+  if (state.value === 'connecting' && client.state === 'disconnected') become('gone')
+}
+
+/** All live lists are up to date again, of which one tells the `position`. */
+async function connected(position: number): Promise<void> {
+  const before = head.value
+  const wasAvailable = health.value?.status !== 'unavailable'
+  if (lost || !wasAvailable) {
+    if (!(await retryHealth(() => client.state === 'connected'))) return
+  } else know(position)
+  batch(() => {
+    const missed = lost?.journal === health.value?.journal.id ? head.value - (lost?.head ?? 0) : undefined
+    become('live')
+    caughtUp.value = missed
+    // Changes between the page's first request and its connection were not told either.
+    if (lost || !wasAvailable || head.value > before) epoch.value++
+  })
+}
+
+async function refused(): Promise<void> {
+  if (await retryHealth(() => client.state === 'refused')) become('refused')
+}
+
+/** Reads /health until the server answers: a busy one responds with 503, a stopped one not at all. */
+async function retryHealth(isWanted: () => boolean): Promise<boolean> {
+  while (isWanted()) {
+    try {
+      await readHealth()
+      return isWanted()
+    } catch (error) {
+      if (!(error instanceof Problem)) become('gone')
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    }
+  }
+  return false
+}

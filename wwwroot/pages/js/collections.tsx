@@ -1,0 +1,282 @@
+// The page of the collections: what there is, the rows of a query, and one item.
+import '../css/base.css'
+import '../css/shell.css'
+import '../css/json.css'
+import '../css/collections.css'
+import { effect, signal } from '@preact/signals'
+import { render } from 'preact'
+import { useRef, useState } from 'preact/hooks'
+import { base, client, may, role } from './app.ts'
+import { Button, Dialog, Menu, set } from './controls.tsx'
+import { DeletionDialog, deleteCollection, deleteItems } from './deletion.tsx'
+import { Export } from './export.tsx'
+import { Facets } from './facets.tsx'
+import { count, counted, short, visible } from './format.js'
+import { ImportDialog, importFile } from './import.tsx'
+import { beginItem, ItemPanel, isPanelOpen } from './item-panel.tsx'
+import { Link } from './place-link.tsx'
+import { go, pagingOf, parse, place, rowName, withoutPaging, withParameters, write } from './query.ts'
+import { QueryBar } from './query-bar.tsx'
+import {
+  chooseColumns,
+  collection,
+  columns,
+  countsToday,
+  fields,
+  idField,
+  isObject,
+  isReady,
+  rows,
+  shownCounts,
+  shownRows,
+} from './rows.ts'
+import { showProblem, startShell, subject } from './shell.tsx'
+import { mayWrite, selected, Table } from './table.tsx'
+import { asOf } from './time.ts'
+
+const SIZES = [20, 50, 100, 500, 2000, 10_000]
+const HIDDEN_NAMES = 3
+const NATURAL = new Intl.Collator('en', { numeric: true })
+
+const isCreating = signal(false)
+const isDragging = signal(false)
+
+function Collections() {
+  const names = Object.keys({ ...shownCounts.value, ...countsToday.value })
+  const isEmpty = shownCounts.value !== undefined && names.length === 0
+  const isThere = collection.value !== undefined && role.value !== null
+  const isOpen = isThere && isPanelOpen()
+  return (
+    <div
+      class={`collections${isOpen ? ' with-item' : ''}${isObject.value ? ' of-object' : ''}${isDragging.value ? ' dragging' : ''}`}
+    >
+      <h1 class="hidden-text">Collections</h1>
+      <aside class="side">
+        <nav class="card names" aria-label="All collections">
+          {isEmpty && role.value !== null && <Empty />}
+          <ul id="names">{role.value !== null && names.map((name) => <Name key={name} name={name} />)}</ul>
+          {mayWrite.value && <Button text="New collection" class="plain" run={set(isCreating, true)} />}
+        </nav>
+        <Facets />
+      </aside>
+      {isThere && !isObject.value && <Items />}
+      {isOpen && <ItemPanel />}
+      <ImportDialog />
+      <DeletionDialog />
+      {isCreating.value && <NewCollection />}
+    </div>
+  )
+}
+
+function Name({ name }: { readonly name: string }) {
+  const total = shownCounts.value?.[name]
+  const now = countsToday.value?.[name]
+  const differs = countsToday.value !== undefined && now !== total
+  const text = (value: number | null | undefined): string =>
+    value === undefined ? 'none' : value === null ? '{}' : count(value)
+  return (
+    <li class={differs ? 'differs' : ''}>
+      <Link
+        to={{ collection: name, query: undefined, item: undefined }}
+        aria-current={name === collection.value ? 'true' : undefined}
+      >
+        <span class="name">{visible(name) || '""'}</span>
+        <span class="number quiet">
+          {text(total)}
+          <span class="hidden-text">{total === null ? ' single object' : total === 1 ? ' item' : ' items'}</span>
+        </span>
+        {differs && <span class="today">now {text(now)}</span>}
+      </Link>
+    </li>
+  )
+}
+
+function Empty() {
+  return (
+    <div class="part">
+      <p>There are no collections{asOf.value === undefined ? ' yet' : ' at this moment'}.</p>
+      {mayWrite.value && (
+        <>
+          <p>Create one, drop a file here, or send a first item:</p>
+          <pre class="break">{`curl ${base}/api/notes -H "Content-Type: application/json" -d '{"text":"Hello"}'`}</pre>
+        </>
+      )}
+    </div>
+  )
+}
+
+function NewCollection() {
+  const [name, setName] = useState('')
+  const create = async (): Promise<void> => {
+    await client.collection(name).createEmpty()
+    isCreating.value = false
+    go({ collection: name, query: undefined, item: undefined })
+  }
+  return (
+    <Dialog title="New collection" action="Create" onSubmit={create} onClose={set(isCreating, false)}>
+      <label class="field">
+        Name
+        <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
+      </label>
+    </Dialog>
+  )
+}
+
+function Items() {
+  const name = collection.value ?? ''
+  return (
+    <section class="card items" aria-labelledby="collection">
+      <div class="row items-head">
+        <h2 id="collection" class="break">
+          {visible(name)}
+        </h2>
+        <span class="row push">
+          {selected.value.size > 0 && <DeleteSelected name={name} />}
+          <Export />
+          <Columns name={name} />
+          {mayWrite.value && <Writes name={name} />}
+        </span>
+      </div>
+      <QueryBar />
+      <Table />
+      <Pager />
+    </section>
+  )
+}
+
+function DeleteSelected({ name }: { readonly name: string }) {
+  const remove = async (): Promise<void> => {
+    const position = shownRows.value?.position ?? 0
+    if (await deleteItems(name, [...selected.value.values()], position)) selected.value = new Map()
+  }
+  return (
+    <Button class="danger" run={remove}>
+      Delete {counted(selected.value.size, 'item')}
+    </Button>
+  )
+}
+
+function Writes({ name }: { readonly name: string }) {
+  const file = useRef<HTMLInputElement>(null)
+  return (
+    <>
+      <Menu label="More">
+        <Button text="Import a file…" class="plain" run={() => file.current?.click()} />
+        {may('admin') && (
+          <Button text="Delete the collection" class="plain" run={() => deleteCollection(name).catch(showProblem)} />
+        )}
+      </Menu>
+      <input
+        ref={file}
+        type="file"
+        hidden
+        accept=".json,.ndjson,.jsonl,.csv"
+        aria-label="File to import"
+        onChange={(event) => {
+          void importFile(event.currentTarget.files?.[0])
+          event.currentTarget.value = ''
+        }}
+      />
+      <Button text="New item" id="create" run={beginItem} />
+    </>
+  )
+}
+
+function Columns({ name }: { readonly name: string }) {
+  if (rowName(shownRows.value?.parameters ?? []) !== 'item') return null
+  const choose = (column: string): void => {
+    const isShown = columns.value.includes(column)
+    chooseColumns(name, isShown ? columns.value.filter((one) => one !== column) : [...columns.value, column])
+  }
+  const names = fields.value.filter((one) => one !== idField()).sort(NATURAL.compare)
+  return (
+    <Menu label="Columns">
+      {names.map((column) => (
+        <label key={column} class="break">
+          <input type="checkbox" checked={columns.value.includes(column)} onClick={() => choose(column)} />{' '}
+          {short(column, 60)}
+        </label>
+      ))}
+      <Button text="Those by default" class="plain" run={() => chooseColumns(name, undefined)} />
+    </Menu>
+  )
+}
+
+function Pager() {
+  const loaded = shownRows.value
+  const { total = 0, items = [], parameters = [] } = loaded ?? {}
+  const { page, size, from } = pagingOf(parameters)
+  const pages = Math.max(1, Math.ceil(total / size))
+  const hidden = fields.value.filter((name) => !columns.value.includes(name))
+  // Other names for a page cannot be combined with these.
+  const turn = (to: number, newSize = size): void => {
+    const paging = [
+      ['page', String(to)],
+      ['pageSize', String(newSize)],
+    ] as const
+    go({ query: write(withParameters(withoutPaging(parse(place.value.query ?? '')), paging)) })
+  }
+  const step = (sign: string, label: string, to: number) => (
+    <Button label={label} disabled={to < 1 || to > pages || to === page} run={() => turn(to)}>
+      {sign}
+    </Button>
+  )
+  return (
+    <div class="row pager" id="pager">
+      {loaded && (
+        <>
+          {step('⟨⟨', 'First page', 1)}
+          {step('⟨', 'Page before', page - 1)}
+          <span class="number">
+            {items.length === 0 ? 'Nothing' : `${count(from + 1)}–${count(from + items.length)} of ${count(total)}`}
+          </span>
+          {step('⟩', 'Next page', page + 1)}
+          {step('⟩⟩', 'Last page', pages)}
+          <select
+            aria-label={`${rowName(parameters) === 'item' ? 'Items' : 'Rows'} a page`}
+            value={size}
+            onChange={(event) => turn(1, Number(event.currentTarget.value))}
+          >
+            {[...new Set([...SIZES, size])]
+              .sort((a, b) => a - b)
+              .map((one) => (
+                <option key={one} value={one}>
+                  {one} a page
+                </option>
+              ))}
+          </select>
+          {hidden.length > 0 && (
+            <p class="quiet break push" title={short(hidden.join(', '), 2000)}>
+              {counted(hidden.length, 'column')} not shown:{' '}
+              {hidden
+                .slice(0, HIDDEN_NAMES)
+                .map((one) => short(one, 30))
+                .join(', ')}
+              {hidden.length > HIDDEN_NAMES && '…'}
+            </p>
+          )}
+        </>
+      )}
+    </div>
+  )
+}
+
+/** A file may be dropped anywhere. */
+for (const name of ['dragover', 'dragleave', 'drop'] as const) {
+  window.addEventListener(name, (event) => {
+    if (!mayWrite.value || !event.dataTransfer?.types.includes('Files')) return
+    event.preventDefault()
+    isDragging.value = name === 'dragover'
+    if (name === 'drop') void importFile(event.dataTransfer.files[0])
+  })
+}
+effect(() => {
+  subject.value = visible(collection.value ?? '')
+})
+effect(() => {
+  showProblem(rows.error.value)
+})
+render(<Collections />, document.getElementById('main') as HTMLElement)
+void startShell(() => {
+  isReady.value = true
+})

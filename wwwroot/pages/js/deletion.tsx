@@ -1,0 +1,87 @@
+// Deleting items and collections: admins can undo it, others are asked before.
+import { signal } from '@preact/signals'
+import { client, may } from './app.ts'
+import { Dialog, messageOf } from './controls.tsx'
+import { say } from './dom.ts'
+import { counted, visible } from './format.js'
+import { touched } from './rows.ts'
+
+/** Requests at a time. */
+const AT_ONCE = 8
+
+type Id = string | number
+/** An item with the position before its deletion. */
+interface Deleted {
+  readonly id: Id
+  readonly to: number
+}
+
+const asked = signal<{ readonly what: string; readonly answer: (isWanted: boolean) => void }>()
+
+/** The question whether to delete, while it is asked. */
+export function DeletionDialog() {
+  if (!asked.value) return null
+  const { what, answer } = asked.value
+  const close = (isWanted: boolean): void => {
+    asked.value = undefined
+    answer(isWanted)
+  }
+  return (
+    <Dialog title={`Delete ${what}?`} action="Delete" onSubmit={() => close(true)} onClose={() => close(false)}>
+      <p>Only an admin can bring it back.</p>
+    </Dialog>
+  )
+}
+
+function confirm(what: string): Promise<boolean> | boolean {
+  if (may('admin')) return true
+  return new Promise((answer) => {
+    asked.value = { what, answer }
+  })
+}
+
+/** Deletes items that nobody has changed since a position; a single object has an empty id. Resolves to whether one was. */
+export async function deleteItems(collection: string, ids: readonly Id[], ifUnchangedSince: number): Promise<boolean> {
+  const isObject = ids[0] === ''
+  const nameOf = (count: number): string => (isObject ? visible(collection) : counted(count, 'item'))
+  if (!(await confirm(nameOf(ids.length)))) return false
+  const done: Deleted[] = []
+  const problems: unknown[] = []
+  const deleteItem = async (id: Id): Promise<void> => {
+    const item = isObject ? client.object(collection) : client.collection(collection).item(id)
+    const { position } = await item.delete({ ifUnchangedSince })
+    done.push({ id, to: position - 1 })
+  }
+  for (let from = 0; from < ids.length; from += AT_ONCE) {
+    const part = ids.slice(from, from + AT_ONCE)
+    await Promise.all(part.map((id) => deleteItem(id).catch((error) => problems.push(error))))
+  }
+  touched.value++
+  if (done.length > 0) sayDeleted(nameOf(done.length), () => bringBack(collection, done))
+  if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${messageOf(problems[0])}`, { isBad: true })
+  return done.length > 0
+}
+
+/** Deletes the collection with all its items, which takes the role admin. */
+export async function deleteCollection(collection: string): Promise<void> {
+  const { deleted, position } = await client.collection(collection).drop({ atomic: true })
+  const to = position - deleted - 1
+  sayDeleted(`${visible(collection)} with ${counted(deleted, 'item')}`, () => client.restore({ collection, to }))
+}
+
+/** The collection as it was, with the order of its items, unless others have changed something in it meanwhile. */
+async function bringBack(collection: string, deleted: readonly Deleted[]): Promise<void> {
+  const whole = { collection, to: Math.min(...deleted.map(({ to }) => to)) }
+  const ids = new Set(deleted.map(({ id }) => id))
+  const { events, changes } = await client.restore({ ...whole, dryRun: true })
+  const isOwn = changes.length === events && changes.every(({ id }) => id === undefined || ids.has(id))
+  if (isOwn) await client.restore(whole)
+  else for (const { id, to } of deleted) await client.restore({ collection, id, to })
+}
+
+function sayDeleted(what: string, undo: () => Promise<unknown>): void {
+  const run = (): void => {
+    undo().catch((error) => say(messageOf(error), { isBad: true }))
+  }
+  say(`${what} deleted.`, may('admin') ? { action: { name: 'Undo', run } } : {})
+}

@@ -1,0 +1,269 @@
+// One item beside the table: its value, its history, what it refers to, and, for writers, another value in its place.
+
+import { batch, effect, signal } from '@preact/signals'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import { Problem } from '../../../src/client/index.ts'
+import { changesBetween } from '../../../src/json/changes.ts'
+import type { JsonObject } from '../../../src/json/value.ts'
+import { client, may, now, onUpdated } from './app.ts'
+import { Changes } from './changes.tsx'
+import { Button, Choices, set } from './controls.tsx'
+import { deleteItems } from './deletion.tsx'
+import { draftOf } from './drafts.js'
+import { count, moment, visible } from './format.js'
+import { ItemEditor } from './item-editor.tsx'
+import { Value } from './json-view.tsx'
+import { Link } from './place-link.tsx'
+import { go, place } from './query.ts'
+import { referencesOf, referringTo } from './relations.ts'
+import { calm, resource } from './resource.ts'
+import { RestoreDialog } from './restore.tsx'
+import { collection, idField, isObject, isReady, shownCounts } from './rows.ts'
+import { mayWrite, panelFocus, returnFocus } from './table.tsx'
+import { asOf, showPosition } from './time.ts'
+import { VERBS } from './words.ts'
+
+const LIVE_MS = 250
+const EVENTS = 20
+
+interface Shown {
+  readonly key: string
+  /** Undefined: there is none, or none at this moment. */
+  readonly item?: JsonObject
+  readonly etag: string
+  readonly position: number
+}
+
+const TABS = ['Value', 'History', 'Related']
+const tab = signal('Value')
+/** `new`: an item that is not there yet. */
+const editing = signal<'item' | 'new'>()
+const turn = signal(0)
+const calmTurn = calm(turn, LIVE_MS)
+const limit = signal(EVENTS)
+const restoring = signal<number>()
+
+/** The key of the item; empty for a single object. */
+const wantedKey = (): string | undefined => (isObject.value ? '' : place.value.item)
+const question = () => {
+  const id = wantedKey()
+  if (id === undefined || collection.value === undefined || !isReady.value) return undefined
+  return { name: collection.value, id, at: asOf.value, turn: asOf.value === undefined ? calmTurn.value : 0 }
+}
+
+const shown = resource(question, ({ name, id, at }) => read(name, id, at))
+const today = resource(
+  () => (asOf.value === undefined ? undefined : question()),
+  ({ name, id }) => read(name, id, undefined),
+)
+const history = resource(
+  () => {
+    const asked = tab.value === 'History' ? question() : undefined
+    return asked && { ...asked, limit: limit.value }
+  },
+  ({ name, id, at, limit }) =>
+    client.eventPage<JsonObject>({
+      ...{ collection: name, id, order: 'desc', limit, changes: true },
+      ...(at !== undefined && { from: at }),
+    }),
+)
+const referring = resource(
+  () => {
+    const asked = tab.value === 'Related' ? question() : undefined
+    return (
+      asked && { ...asked, lists: Object.keys(shownCounts.value ?? {}).filter((name) => shownCounts.value?.[name]) }
+    )
+  },
+  ({ name, id, lists }) => referringTo(name, id, lists),
+)
+
+onUpdated(({ collection: name, itemId }) => {
+  if (name === collection.value && String(itemId ?? '') === wantedKey()) turn.value++
+})
+// Another item is no longer edited; its draft is kept.
+effect(() => {
+  void [place.value.item, place.value.collection]
+  batch(() => {
+    editing.value = undefined
+    limit.value = EVENTS
+  })
+})
+effect(() => {
+  const { item, key = '' } = shown.value.value ?? {}
+  if (item && mayWrite.value && draftOf(collection.peek() ?? '', key).read()) editing.value = 'item'
+})
+
+async function read(name: string, id: string, at: number | undefined): Promise<Shown> {
+  const own = id === '' ? client.object<JsonObject>(name) : client.collection<JsonObject>(name).item(id)
+  try {
+    return { key: id, ...(await (at === undefined ? own : own.asOf(at)).get()) }
+  } catch (error) {
+    if (error instanceof Problem && [400, 404].includes(error.status)) return { key: id, etag: '', position: 0 }
+    throw error
+  }
+}
+
+export const beginItem = set<typeof editing.value>(editing, 'new')
+
+export const isPanelOpen = (): boolean => wantedKey() !== undefined || editing.value === 'new'
+
+function close(): void {
+  if (editing.value === 'new' || isObject.value) editing.value = undefined
+  else go({ item: undefined })
+  returnFocus()
+}
+
+export function ItemPanel() {
+  const panel = useRef<HTMLElement>(null)
+  const key = wantedKey() ?? ''
+  const loaded = shown.value.value?.key === key ? shown.value.value : undefined
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another item takes the focus, too.
+  useLayoutEffect(() => {
+    if (panelFocus.isWanted) panel.current?.focus()
+    panelFocus.isWanted = false
+  }, [key])
+  const isNew = editing.value === 'new'
+  return (
+    <section
+      ref={panel}
+      class="card item"
+      id="item"
+      aria-labelledby="item-title"
+      tabIndex={-1}
+      onKeyDown={(event) => event.key === 'Escape' && !editing.value && close()}
+    >
+      <div class="row item-head">
+        <h2 class="break" id="item-title">
+          {isNew ? `New item of ${visible(collection.value ?? '')}` : visible(key || collection.value || '')}
+        </h2>
+        {isObject.value && <p class="quiet">single object</p>}
+        {!isObject.value && !editing.value && <Button text="✕" class="plain push" label="Close" run={close} />}
+      </div>
+      {editing.value && (isNew || loaded?.item) ? (
+        <ItemEditor
+          key={isNew ? '\0' : key}
+          collection={collection.value ?? ''}
+          id={isNew ? undefined : key}
+          item={isNew ? undefined : loaded?.item}
+          etag={loaded?.etag ?? ''}
+          onDone={(created) => {
+            editing.value = undefined
+            turn.value++
+            if (created !== undefined) go({ item: created })
+          }}
+        />
+      ) : (
+        loaded && <View loaded={loaded} />
+      )}
+      {shown.error.value && <p class="bad-text break">{shown.error.value.message}</p>}
+      {restoring.value !== undefined && (
+        <RestoreDialog
+          to={restoring.value}
+          collection={collection.value ?? ''}
+          id={loaded?.item && key !== '' ? (loaded.item[idField()] as string) : key}
+          onClose={set(restoring, undefined)}
+        />
+      )}
+    </section>
+  )
+}
+
+function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
+  const remove = (): void => {
+    const id = key === '' ? '' : ((item as JsonObject)[idField()] as string)
+    void deleteItems(collection.value ?? '', [id], position).then((isDone) => isDone && key !== '' && close())
+  }
+  const then = asOf.value === undefined ? undefined : today.value.value
+  return (
+    <>
+      <div class="row">
+        <Choices label="Show" options={TABS} chosen={tab.value} onChoose={(one) => set(tab, one)()} />
+        {item && mayWrite.value && (
+          <>
+            <Button text="Edit" class="push" run={set(editing, 'item')} />
+            <Button text="Delete" class="danger" run={remove} />
+          </>
+        )}
+      </div>
+      {tab.value === 'History' && <History />}
+      {tab.value === 'Related' && item && <Relations item={item} />}
+      {tab.value === 'Value' && (
+        <div class="value">
+          {item ? (
+            <Value value={item} />
+          ) : (
+            <p class="quiet">There is no such item{asOf.value === undefined ? '' : ' at this moment'}.</p>
+          )}
+          {item && then && <SinceThen item={item} now={then.item} />}
+        </div>
+      )}
+    </>
+  )
+}
+
+/** What differs from today. */
+function SinceThen({ item, now }: { readonly item: JsonObject; readonly now: JsonObject | undefined }) {
+  const changes = now ? changesBetween(item, now) : []
+  if (now && changes.length === 0) return null
+  return (
+    <div class="note warn">
+      <h3>{now ? 'Changed since' : 'Deleted since'}</h3>
+      <Changes changes={changes} />
+    </div>
+  )
+}
+
+function Relations({ item }: { readonly item: JsonObject }) {
+  const found = referring.value.value
+  const to = referencesOf(item)
+  const key = String(item[idField()])
+  if (found && to.length + found.length === 0) return <p class="quiet">It refers to no item, and none to it.</p>
+  return (
+    <ul class="row" aria-label="Related items">
+      {to.map(({ collection, id, field }) => (
+        <li key={`${field} ${id}`}>
+          <Link class="chip" to={{ collection, query: undefined, item: id }}>
+            {collection}/{id}
+          </Link>
+        </li>
+      ))}
+      {found?.map(({ collection, field, total }) => (
+        <li key={collection}>
+          <Link class="chip" to={{ collection, query: `${field}=${encodeURIComponent(key)}`, item: undefined }}>
+            {count(total)} of {collection}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function History() {
+  const page = history.value.value
+  if (!page) return <p class="quiet">Reading…</p>
+  if (page.events.length === 0) return <p class="quiet">It has no events at this moment.</p>
+  return (
+    <div class="value">
+      <ol class="timeline">
+        {page.events.map(({ type, actor, time, position, changes }) => (
+          <li key={position}>
+            <p class="row about">
+              <strong>{VERBS[type]}</strong>
+              <span class="quiet">by {actor}</span>
+              <time class="quiet number" dateTime={time} title={`position ${position}`}>
+                {moment(Date.parse(time), now(), { withSeconds: true })}
+              </time>
+            </p>
+            {changes?.length === 0 && <p class="quiet">The same content was written again.</p>}
+            {changes && <Changes changes={changes} />}
+            <p class="row">
+              <Button text="Show this moment" class="plain" run={() => showPosition(position)} />
+              {may('admin') && <Button text="Back to this…" class="plain" run={set(restoring, position)} />}
+            </p>
+          </li>
+        ))}
+      </ol>
+      {page.next !== undefined && <Button text="Older" run={set(limit, limit.value + EVENTS)} />}
+    </div>
+  )
+}

@@ -1,0 +1,110 @@
+// The page of the sensors: a tile for each, and of the chosen one what it measured over time.
+import '../css/base.css'
+import '../css/shell.css'
+import 'uplot/dist/uPlot.min.css'
+import '../css/sensors.css'
+import { render } from 'preact'
+import { role } from './app.ts'
+import { count, counted, span as lasting } from './format.js'
+import { hasLowBattery, timeOfReading } from './measures.ts'
+import { Chart } from './sensor-chart.tsx'
+import { Grid, second } from './sensor-grid.tsx'
+import { edge, isSilent, isWhole, sensors, startSensors, times, total } from './sensor-list.ts'
+import { go, order, SORTS, view } from './sensor-view.ts'
+import { startShell } from './shell.tsx'
+import { at } from './time.ts'
+
+function Sensors() {
+  const isIn = role.value !== null
+  return (
+    <>
+      <div class="row sensors-head">
+        <h1>Sensors</h1>
+        {isIn && <Summary />}
+      </div>
+      {isIn && sensors.value?.size === 0 && <Empty />}
+      {isIn && sensors.value?.size !== 0 && (
+        <div class="sensors">
+          <section class="list" aria-label="All sensors">
+            <Controls />
+            <Grid />
+          </section>
+          <Chart />
+        </div>
+      )}
+    </>
+  )
+}
+
+function Summary() {
+  void second.value
+  let silent = 0
+  let low = 0
+  for (const item of sensors.value?.values() ?? []) {
+    if (isSilent(timeOfReading(item))) silent++
+    if (hasLowBattery(item)) low++
+  }
+  const all = total.value
+  const shown = order.value.length
+  const found =
+    all === undefined || shown === all || !isWhole.value
+      ? counted(all ?? 0, 'sensor')
+      : `${count(shown)} of ${counted(all, 'sensor')}`
+  const { isOld, newest } = times.value
+  const parts = [
+    found,
+    isOld &&
+      newest !== undefined &&
+      `the last reading ${lasting((edge() - newest) / 1000)} ${at.value ? 'before' : 'ago'}`,
+    silent > 0 && `${count(silent)} silent`,
+    low > 0 && `${count(low)} with a low battery`,
+  ]
+  return (
+    <p id="summary" class="quiet number">
+      {sensors.value ? parts.filter(Boolean).join(', ') : 'Reading…'}
+    </p>
+  )
+}
+
+function Controls() {
+  return (
+    <form id="controls" class="row" onSubmit={(event) => event.preventDefault()}>
+      <input
+        type="search"
+        placeholder="Name or address"
+        aria-label="Search sensors"
+        autocomplete="off"
+        value={view.value.q}
+        onInput={(event) => go({ q: event.currentTarget.value }, {})}
+      />
+      <label class="row">
+        Sort
+        <select
+          value={view.value.sort || 'name'}
+          onChange={({ currentTarget: { value } }) => go({ sort: value === 'name' ? '' : value }, {})}
+        >
+          {Object.entries(SORTS).map(([name, [label]]) => (
+            <option key={name} value={name}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+    </form>
+  )
+}
+
+function Empty() {
+  return (
+    <p class="note">
+      No sensor has sent a reading yet: an item of the collection <code>sensors</code>, such as{' '}
+      <code>{'{"mac": "F4:A5:74:89:16:57", "data": {"temperature": 21.5}}'}</code>.
+    </p>
+  )
+}
+
+new ResizeObserver(([shell]) => {
+  document.documentElement.style.setProperty('--shell', `${shell?.borderBoxSize[0]?.blockSize ?? 0}px`)
+}).observe(document.getElementById('shell') as HTMLElement)
+render(<Sensors />, document.getElementById('main') as HTMLElement)
+void startShell().then(startSensors)

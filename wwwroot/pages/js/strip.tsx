@@ -1,0 +1,310 @@
+// The time strip: how much changed when, over the time of the journal. Dragging it shows the past.
+import { signal } from '@preact/signals'
+import { client, head, now } from './app.ts'
+import { type Counts, counts, DAY, zoom, zoomBy } from './counts.ts'
+import { calmly } from './dom.ts'
+import { counted, moment } from './format.js'
+import { barsPath } from './spark.tsx'
+import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step } from './time.ts'
+
+const HOUR = DAY / 24
+const TICKS = [1 / 12, 1 / 4, 1, 3, 6, 12, 24, 48, 168, 672, 2184, 8760].map((hours) => hours * HOUR)
+/** Fewer windows without a change are no quiet time. */
+const QUIET_WINDOWS = 4
+/** The size of the drawing, which is stretched to the strip. */
+const [WIDTH, HEIGHT] = [1000, 40]
+/** The room for a label, in pixels. */
+const TICK_WIDTH = 84
+/** From this share of the strip on the hand means the present. */
+const END = 0.995
+
+/** The width of the strip in pixels. */
+const width = signal(1000)
+const observer = new ResizeObserver(([entry]) => {
+  width.value = entry?.contentRect.width ?? 0
+})
+/** Where the pointer is, in milliseconds since 1970. */
+const hovered = signal<number>()
+/** Who changed something in the window under the pointer, by its beginning. */
+const actors = signal<{ readonly from: number; readonly names: readonly string[] }>()
+
+const readActors = calmly(async () => {
+  const bin = binAt(hovered.peek())
+  if (!bin || actors.peek()?.from === bin.from) return
+  const { windowMs } = counts.value.peek() as Counts
+  const until = new Date(bin.from + windowMs - 1)
+  const rows = await client.eventCounts({ groupBy: ['actor'], since: new Date(bin.from), until })
+  actors.value = { from: bin.from, names: rows.map(({ actor }) => actor ?? 'others') }
+}, 150)
+
+export function Strip() {
+  const loaded = counts.value.value
+  const span = loaded?.span ?? { from: now() - DAY, to: now() }
+  const place = (ms: number): string =>
+    `${(100 * Math.min(1, Math.max(0, (ms - span.from) / (span.to - span.from)))).toFixed(2)}%`
+  const shown = at.value
+  const text = shown
+    ? `${moment(shown.ms, now(), { withSeconds: true })}, position ${shown.position} of ${head.value}`
+    : `Now, position ${head.value}`
+  const pointer = {
+    onPointerDown: (event: PointerEvent) => {
+      if (event.button !== 0) return
+      ;(event.currentTarget as Element).setPointerCapture(event.pointerId)
+      travel(event, span)
+    },
+    onPointerMove: (event: PointerEvent) => {
+      hovered.value = msAt(event, span)
+      readActors()
+      if (event.buttons === 1) travel(event, span)
+    },
+    onPointerLeave: () => {
+      hovered.value = undefined
+    },
+    onDblClick: () => {
+      zoom.value = undefined
+    },
+  }
+  return (
+    <div class="strip" data-state={shown ? 'past' : 'now'}>
+      <Player loaded={loaded} />
+      <div
+        class="strip-time"
+        ref={observe}
+        role="slider"
+        tabIndex={0}
+        aria-label="Moment"
+        aria-valuemin={Math.round(span.from)}
+        aria-valuemax={Math.round(span.to)}
+        aria-valuenow={Math.round(Math.min(span.to, Math.max(span.from, shown?.ms ?? span.to)))}
+        aria-valuetext={text}
+        aria-describedby="strip-keys"
+        onKeyDown={onKey}
+        {...pointer}
+      >
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+          <defs>
+            <pattern id="quiet" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+              <path d="M0 0V6" />
+            </pattern>
+          </defs>
+          {loaded && <Bars {...loaded} />}
+        </svg>
+        {ticksOf(span).map(({ ms, text: label }) => (
+          <span class="strip-tick" style={{ left: place(ms) }} key={ms} aria-hidden="true">
+            {label}
+          </span>
+        ))}
+        {loaded?.bins.length === 0 && <span class="strip-none">Nothing changed in this time</span>}
+        {shown && shown.ms >= span.from && <span class="strip-later" style={{ left: place(shown.ms) }} />}
+        <span class="strip-hand" style={{ left: place(shown?.ms ?? span.to) }} />
+        <Hover place={place} />
+      </div>
+      <span class="strip-zoom">
+        <button
+          type="button"
+          class="plain"
+          aria-label="A shorter time"
+          title="A shorter time ( [ )"
+          onClick={() => zoomBy(0.5, aroundOf(span))}
+        >
+          +
+        </button>
+        <button
+          type="button"
+          class="plain"
+          aria-label="A longer time"
+          title="A longer time ( ] )"
+          onClick={() => zoomBy(2, aroundOf(span))}
+        >
+          −
+        </button>
+      </span>
+      <span id="strip-keys" hidden>
+        Arrow keys: one change. With Shift: one hour. Page Up and Page Down: one day. Square brackets: a shorter or
+        longer time. End: now.
+      </span>
+    </div>
+  )
+}
+
+function observe(element: Element | null): void {
+  observer.disconnect()
+  if (element) observer.observe(element)
+}
+
+function Player({ loaded }: { readonly loaded: Counts | undefined }) {
+  const isPlaying = speed.value !== undefined
+  const played = playedOf(loaded)
+  const what = played.to - played.from < DAY * 0.99 ? 'this time' : 'the last day'
+  return (
+    <button
+      type="button"
+      class="play"
+      disabled={!loaded?.bins.length}
+      onClick={() => (isPlaying ? pausePlaying() : void play(played).catch(pausePlaying))}
+    >
+      <span aria-hidden="true">{isPlaying ? '❚❚' : '▶'}</span>
+      <span class="play-name">
+        {isPlaying ? 'Pause' : `Replay ${what} `}
+        {!isPlaying && <span class="quiet">in 20 seconds</span>}
+      </span>
+    </button>
+  )
+}
+
+/** The last day that is shown, with what happened in it; a young journal is played from its first change. */
+function playedOf(loaded: Counts | undefined): Span {
+  const { span = { from: now() - DAY, to: now() }, windowMs = 0, bins = [] } = loaded ?? {}
+  const last = Math.min(span.to, (bins.at(-1)?.from ?? span.to) + windowMs)
+  const isCurrent = span.to - last < DAY
+  const to = isCurrent ? span.to : last
+  const first = bins.find(({ from }) => from + windowMs > to - DAY)?.from ?? span.from
+  return { from: Math.max(to - DAY, first), to }
+}
+
+function Bars({ span, windowMs, bins }: Counts) {
+  const most = Math.max(1, ...bins.map(({ count }) => count))
+  const size = { ...span, width: windowMs, most, size: HEIGHT }
+  return (
+    <>
+      <path class="quiet" d={quietPath({ span, windowMs, bins })} />
+      <path
+        class="changes"
+        d={barsPath(
+          bins.map(({ from, count }) => ({ x: from, count })),
+          size,
+          WIDTH,
+        )}
+      />
+      <path
+        class="deletions"
+        d={barsPath(
+          bins.map(({ from, deleted }) => ({ x: from, count: deleted })),
+          size,
+          WIDTH,
+        )}
+      />
+    </>
+  )
+}
+
+/** The times between two changes, and after the last one, in which nothing happened for a while. */
+function quietPath({ span, windowMs, bins }: Pick<Counts, 'span' | 'windowMs' | 'bins'>): string {
+  const scale = WIDTH / (span.to - span.from)
+  let path = ''
+  let end = bins[0]?.from ?? span.from
+  for (const { from } of [...bins, { from: span.to }]) {
+    if (from - end >= QUIET_WINDOWS * windowMs) {
+      path += `M${((end - span.from) * scale).toFixed(1)} 0V${HEIGHT}H${((from - span.from) * scale).toFixed(1)}V0z`
+    }
+    end = from + windowMs
+  }
+  return path
+}
+
+function Hover({ place }: { readonly place: (ms: number) => string }) {
+  const ms = hovered.value
+  if (ms === undefined) return null
+  const bin = binAt(ms)
+  const names = bin && actors.value?.from === bin.from ? actors.value.names : []
+  const deleted = bin?.deleted ? `${bin.deleted} of them deletions` : ''
+  const parts = [moment(bin?.from ?? ms, now()), counted(bin?.count ?? 0, 'change'), deleted, ...names.slice(0, 3)]
+  return (
+    <span
+      class="strip-hover"
+      style={{ left: place(ms) }}
+      data-side={Number.parseFloat(place(ms)) > 60 ? 'left' : 'right'}
+      aria-hidden="true"
+    >
+      <span>{parts.filter((part) => part !== '').join(', ')}</span>
+    </span>
+  )
+}
+
+function binAt(ms: number | undefined) {
+  const loaded = counts.value.peek()
+  if (!loaded || ms === undefined) return undefined
+  return loaded.bins.find(({ from }) => ms >= from && ms < from + loaded.windowMs)
+}
+
+function msAt({ clientX, currentTarget }: PointerEvent, { from, to }: Span): number {
+  const { left, width } = (currentTarget as Element).getBoundingClientRect()
+  return from + Math.min(1, Math.max(0, (clientX - left) / width)) * (to - from)
+}
+
+function travel(event: PointerEvent, span: Span): void {
+  pausePlaying()
+  const ms = msAt(event, span)
+  const share = (ms - span.from) / (span.to - span.from)
+  if (share >= END && zoom.peek() === undefined) showNow()
+  else showTime(ms)
+}
+
+function aroundOf(span: Span): number {
+  const { ms } = at.peek() ?? { ms: span.to }
+  return Math.min(span.to, Math.max(span.from, ms))
+}
+
+function onKey(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey) return
+  const action = actionOf(event)
+  if (!action) return
+  event.preventDefault()
+  if (event.key !== ' ') pausePlaying()
+  void action()
+}
+
+function actionOf({ key, shiftKey }: KeyboardEvent): (() => unknown) | undefined {
+  const here = at.peek()?.ms ?? now()
+  const move = (direction: number) => () => (shiftKey ? showTime(here + direction * HOUR) : step(direction))
+  const zoomIn = (times: number) => () =>
+    zoomBy(times, aroundOf(counts.value.peek()?.span ?? { from: here - DAY, to: here }))
+  switch (key) {
+    case 'ArrowLeft':
+    case 'ArrowDown':
+      return move(-1)
+    case 'ArrowRight':
+    case 'ArrowUp':
+      return move(1)
+    case 'PageUp':
+      return () => showTime(here + DAY)
+    case 'PageDown':
+      return () => showTime(here - DAY)
+    case 'Home':
+      return () => showPosition(0)
+    case 'End':
+    case 'Escape':
+      return showNow
+    case '[':
+      return zoomIn(0.5)
+    case ']':
+      return zoomIn(2)
+    case ' ':
+      return () => (speed.peek() === undefined ? play(playedOf(counts.value.peek())) : pausePlaying())
+    default:
+      return undefined
+  }
+}
+
+/** Times at which the strip is labelled: at whole hours or days of the reader's clock. */
+function ticksOf({ from, to }: Span): readonly { readonly ms: number; readonly text: string }[] {
+  const length = TICKS.find((one) => (to - from) / one <= width.value / TICK_WIDTH) ?? (TICKS.at(-1) as number)
+  const isDays = length >= DAY
+  const start = new Date(from)
+  start.setHours(0, 0, 0, 0)
+  const ticks: { ms: number; text: string }[] = []
+  for (let n = 0; ticks.length < 24; n++) {
+    // Days are counted by the calendar, as some have 23 hours.
+    const ms = isDays ? new Date(start).setDate(start.getDate() + (n * length) / DAY) : start.getTime() + n * length
+    if (ms > to) break
+    if (ms < from) continue
+    const date = new Date(ms)
+    const isMidnight = date.getHours() === 0 && date.getMinutes() === 0
+    const clock = date.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })
+    ticks.push({
+      ms,
+      text: isMidnight ? date.toLocaleDateString('en-GB', { weekday: 'short', day: 'numeric', month: 'short' }) : clock,
+    })
+  }
+  return ticks
+}
