@@ -25,9 +25,15 @@ for (const { name, start, skip } of PROXIES) {
 
   test(`conditional requests have the tags of compressed responses of ${name}`, { skip }, async (t) => {
     const { url } = await through(t)
-    for (const path of ['/api/things', '/api/things/1', '/api/things/1/text', '/uplot/uPlot.esm.js']) {
+    for (const [path, coding] of [
+      ['/api/things', 'gzip'],
+      ['/api/things/1', 'gzip'],
+      ['/api/things/1/text', 'gzip'],
+      // The build has compressed it, and the proxy leaves it as it is.
+      ['/uplot/uPlot.esm.js', 'br'],
+    ] as const) {
       const { status, headers } = await send(url, 'GET', path, { headers: AS_BROWSER })
-      assert.deepEqual([status, headers['content-encoding']], [200, 'gzip'], path)
+      assert.deepEqual([status, headers['content-encoding']], [200, coding], path)
       for (const method of ['GET', 'HEAD']) {
         const sent = { ...AS_BROWSER, 'If-None-Match': headers.etag }
         const again = await send(url, method, path, { headers: sent })

@@ -141,11 +141,6 @@ export const schemas: Schemas = {
       event(['IdsReset'], { ...COLLECTION_EVENT, nextId: described(count, 'The id that the next POST gets.') }),
     ],
   },
-  EventCount: {
-    ...object({ type: oneOf(EVENT_TYPES), collection: anyText, actor: anyText, window: time, count }, ['count']),
-    description:
-      'With `aggregate=count`: a number of events. It has the columns of `groupBy`, and `window` if there are windows.',
-  },
   Health: object(
     {
       status: oneOf(['ok', 'degraded', 'unavailable']),
