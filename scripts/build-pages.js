@@ -1,6 +1,6 @@
 // Bundles the pages: an HTML file with its styles, and one script whose name has its hash, so that browsers keep it.
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, extname, join, relative } from 'node:path'
 import { buildSync } from 'esbuild'
 
@@ -19,7 +19,7 @@ export function buildPages(root, directory) {
   const names = Object.keys(TITLES)
   const { metafile, outputFiles } = buildSync({
     absWorkingDir: root,
-    entryPoints: names.map((name) => join(sources, 'js', entryOf(sources, name))),
+    entryPoints: names.map((name) => join(sources, 'js', `${name}.tsx`)),
     outdir: join(directory, 'assets'),
     entryNames: '[name]-[hash]',
     bundle: true,
@@ -39,7 +39,6 @@ export function buildPages(root, directory) {
     if (entryPoint === undefined || cssBundle === undefined) continue
     const name = basename(entryPoint, extname(entryPoint))
     const style = (contents.get(cssBundle) ?? '').trim()
-    const main = join(sources, 'main', `${name}.html`)
     /** @type {Record<string, string>} */
     const values = {
       name,
@@ -48,7 +47,6 @@ export function buildPages(root, directory) {
       styles: `<style>${style}</style>`,
       'style-hash': `sha256-${createHash('sha256').update(style).digest('base64')}`,
       script: relative(directory, join(root, file)),
-      main: existsSync(main) ? readFileSync(main, 'utf8') : '',
     }
     writeFileSync(join(root, file), contents.get(file) ?? '')
     writeFileSync(
@@ -56,12 +54,4 @@ export function buildPages(root, directory) {
       template.replaceAll(/\{\{([a-z-]+)\}\}/g, (_, key) => values[key] ?? ''),
     )
   }
-}
-
-/**
- * @param {string} sources
- * @param {string} name of a page
- */
-function entryOf(sources, name) {
-  return existsSync(join(sources, 'js', `${name}.tsx`)) ? `${name}.tsx` : `${name}.js`
 }

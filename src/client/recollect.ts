@@ -36,7 +36,7 @@ export interface Health {
   readonly journal: { readonly id: string; readonly [name: string]: unknown }
   /** By collection, the field of the event time. */
   readonly eventTime?: Readonly<Record<string, string>>
-  /** Who the client is to the server. */
+  /** The identity and role of the client, and the schemes by which it may sign in. */
   readonly access: {
     readonly schemes: readonly ('token' | 'basic' | 'apikey')[]
     readonly actor: string | null

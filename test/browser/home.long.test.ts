@@ -245,6 +245,38 @@ test('a server without collections shows how to make the first one', options, as
   assert.deepEqual(errors, [])
 })
 
+test('more collections than an answer has rows are shown, with the bars of all together', options, async (t) => {
+  const data = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`c${n}`, [{ id: 1 }]]))
+  const server = await startProgram(t, { data, flags: ['--Limits.PageSize', '50'] })
+  const { page } = await openPage(t, server.url)
+  await page.locator('.strip .changes[d^=M]').waitFor()
+  await rowOf(page, 'c59').getByText('1 item').waitFor()
+  await page.locator('.feed li').first().waitFor()
+})
+
+test('a server that refuses long pages is quoted in place of the changes', options, async (t) => {
+  const server = await startProgram(t, { data: { posts: [{ id: 1 }] }, flags: ['--Limits.PageSize', '10'] })
+  const { page } = await openPage(t, server.url)
+  await page.locator('.feed').getByText('The parameter limit must be between 1 and 10.').waitFor()
+  await rowOf(page, 'posts').getByText('1 item').waitFor()
+})
+
+test('a replay says how fast it is, and follows its own time', options, async (t) => {
+  const data = { posts: [{ id: 1, title: 'a' }] }
+  const written = await startProgram(t, { data })
+  await written.fetch('/api/posts/1', json('PATCH', { title: 'b' }))
+  const { directory } = written
+  await written.stop()
+  const replay = spawnServer(t, directory, { isBare: true, flags: ['replay', 'db.json', '--from', '2', '--port', '0'] })
+  const url = await replay.listening()
+  assert.ok(url, replay.stderr())
+  const { page, errors } = await openPage(t, url)
+  await page.locator('#state', { hasText: 'Replay 1×' }).waitFor()
+  await page.locator('.feed li').getByText('posts/1 title a → b').waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Undo' }).count(), 0)
+  assert.deepEqual(errors, [])
+})
+
 test('an address of the page as it was before leads to the collections', options, async (t) => {
   const server = await startProgram(t, { data: { posts: [{ id: 1 }] } })
   const { page } = await openPage(t, `${server.url}/?collection=posts&item=1`)

@@ -20,6 +20,8 @@ export const base = new URL('..', import.meta.url).href.replace(/\/$/, '')
 const KEPT = `recollect.session ${new URL(base).pathname}`
 const GONE_MS = 1500
 const RETRY_MS = 1000
+/** The time of a replay is asked for so often. */
+const REPLAY_MS = 5000
 /** A collection that does not exist: its live list tells nothing but how far the server is. */
 const NOTHING = 'recollect.position'
 const ROLES: readonly Role[] = ['reader', 'writer', 'admin']
@@ -43,12 +45,15 @@ const listeners = new Set<(updated: Updated) => void>()
 let isOpen = false
 /** The journal and its end when the connection was lost. */
 let lost: { readonly head: number; readonly journal: string } | undefined
-/** Milliseconds by which the time that a replay shows is ahead of the browser's clock. */
-let aheadMs = 0
+/** The time that a replay showed when /health was read, in milliseconds since 1970, and when that was. */
+let replayed: { readonly ms: number; readonly readAt: number } | undefined
 
-/** The server's time in milliseconds since 1970; on a replay the time that it shows. */
+/** The present in milliseconds since 1970; on a replay the time that it shows, which passes at its speed until its end. */
 export function now(): number {
-  return Date.now() + aheadMs
+  const { replay } = health.peek() ?? {}
+  if (!replay || !replayed) return Date.now()
+  const isOver = head.peek() >= replay.until
+  return isOver ? replayed.ms : replayed.ms + (Date.now() - replayed.readAt) * replay.speed
 }
 
 export function may(wanted: Role): boolean {
@@ -62,6 +67,7 @@ export function onUpdated(listener: (updated: Updated) => void): void {
 
 export async function start(): Promise<void> {
   await retryHealth(() => true)
+  if (isReplay.value) setInterval(() => void readHealth().catch(() => {}), REPLAY_MS)
   const { idField = 'id', access } = health.value ?? {}
   if (idField !== 'id') client = connectAs(idField)
   if (access?.role === null && access.schemes.length > 0) become('refused')
@@ -107,7 +113,7 @@ export async function readHealth(): Promise<Health> {
     health.value = read
     know(read.position)
   })
-  aheadMs = read.replay ? Date.parse(read.replay.time) - Date.now() : 0
+  replayed = read.replay && { ms: Date.parse(read.replay.time), readAt: Date.now() }
   return read
 }
 
@@ -169,7 +175,7 @@ function open(): void {
   })
 }
 
-/** Who signs in is disconnected for a moment, too. */
+/** A sign-in also disconnects for a moment, which is no loss of the connection. */
 function mayBeGone(): void {
   if (state.value === 'connecting' && client.state === 'disconnected') become('gone')
 }

@@ -31,7 +31,7 @@ interface ChoicesProperties {
   readonly onChoose: (option: string) => void
 }
 
-/** Of the options one holds. */
+/** A group of buttons, of which one is pressed. */
 export function Choices({ label, options, chosen, onChoose }: ChoicesProperties) {
   return (
     <fieldset class="choices wrap" aria-label={label}>
@@ -74,11 +74,11 @@ export function Menu({ label, children }: { readonly label: string; readonly chi
 
 interface DialogProperties {
   readonly title: string
-  /** What the button says that submits. */
+  /** The text of the button that submits. */
   readonly action: string
   readonly isReady?: boolean
   readonly isWide?: boolean
-  /** What it rejects with is shown in the dialog. */
+  /** If it rejects, the dialog stays open and shows the error. */
   readonly onSubmit: () => Promise<void> | void
   readonly onClose: () => void
   readonly children: ComponentChildren

@@ -21,6 +21,7 @@ const page = resource(
 
 export function Feed() {
   const { value } = page.value
+  const problem = page.error.value
   const requests = asOf.value === 0 ? [] : value && byRequest(value.events)
   return (
     <section class="card feed" aria-labelledby="feed-title">
@@ -30,6 +31,7 @@ export function Feed() {
           Journal
         </a>
       </div>
+      {problem && <p class="quiet part break">{problem.message}</p>}
       {requests?.length === 0 && <p class="quiet part">Nothing has changed yet.</p>}
       <ol>
         {requests?.map((request) => (

@@ -201,7 +201,7 @@ function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
   )
 }
 
-/** What differs from today. */
+/** The changes from the item that is shown to that of today. */
 function SinceThen({ item, now }: { readonly item: JsonObject; readonly now: JsonObject | undefined }) {
   const changes = now ? changesBetween(item, now) : []
   if (now && changes.length === 0) return null

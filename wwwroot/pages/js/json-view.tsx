@@ -5,7 +5,7 @@ import { counted, kindOf, short, visible } from './format.js'
 
 const MEMBERS = 100
 const CHARACTERS = 2000
-/** Of a long text, each time that one asks for more. */
+/** Characters of a long text that each click on “more” adds. */
 const MORE_CHARACTERS = 20_000
 const NAME_CHARACTERS = 400
 /** Trees are open so deep at first, as long as there are no more members in all. */

@@ -40,6 +40,11 @@ export function timeField(): string {
   return eventTimeField() ?? 'timestamp'
 }
 
+/** The time in an item, in milliseconds since 1970; `field` may be a path. */
+export function timeIn(item: Item, field: string): number | undefined {
+  return millisecondsOf(firstAt(item, parsePath(field)))
+}
+
 function timeValue(item: Item): JsonValue | undefined {
   return firstAt(item, parsePath(timeField())) ?? item.timestamp
 }

@@ -1,11 +1,9 @@
 // The sensors of readings: which field names them, what is measured, and their names, units and order.
 import { computed } from '@preact/signals'
 import { changes, client, health } from './app.ts'
-import { type Item, measuresOf, READINGS, SENSORS, unitOf } from './measures.ts'
+import { type Item, macOf, measuresOf, READINGS, SENSORS, unitOf } from './measures.ts'
 import { calm, resource } from './resource.ts'
 import type { Names } from './words.ts'
-
-export { type Item, measuresOf, SENSORS }
 
 /** Fields by which readings are commonly told apart; otherwise it is the first text in them. */
 const GROUPS = ['mac', 'sensor', 'sensorId', 'device', 'deviceId', 'station', 'name']
@@ -25,7 +23,7 @@ export const sensors = resource(
   () => (typeof itemCounts.value.value?.[SENSORS] === 'number' ? SENSORS : undefined),
   async () => {
     const page = await client.collection(SENSORS).page(1, MOST_SENSORS).get()
-    return new Map(page.items.map((item) => [String(item.mac ?? item[health.value?.idField ?? 'id']), item as Item]))
+    return new Map(page.items.map((item) => [String(macOf(item as Item)), item as Item]))
   },
 )
 
@@ -56,11 +54,4 @@ export function timeFieldOf(collection: string): string | undefined {
 export function groupFieldOf(item: Item, time: string): string | undefined {
   const texts = Object.keys(item).filter((name) => typeof item[name] === 'string' && name !== time && name !== 'id')
   return GROUPS.find((name) => texts.includes(name)) ?? texts[0]
-}
-
-/** A number in an item, by its name. */
-export function measureIn(item: Item, name: string): number | undefined {
-  const data = item.data as Item | null | undefined
-  const value = typeof data === 'object' && data !== null ? data[name] : item[name]
-  return typeof value === 'number' ? value : undefined
 }

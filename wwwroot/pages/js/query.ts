@@ -13,7 +13,7 @@ export interface Place {
   readonly item?: string | undefined
 }
 
-/** What a page of a result is, whichever parameters ask for it. */
+/** A page of a result, whichever of the API's parameters ask for it. */
 export interface Paging {
   /** From 1. */
   readonly page: number
@@ -129,7 +129,7 @@ export function pagingOf(parameters: Parameters): Paging {
   return { page, size, from: (page - 1) * size }
 }
 
-/** What the rows of a query are called: `item`, `row` or `value`. */
+/** The word for one row of the result of a query: `item`, `row` or `value`. */
 export function rowName(parameters: Parameters): string {
   if (valueIn(parameters, 'aggregate') !== undefined) return 'row'
   return valueIn(parameters, 'distinct') === undefined ? 'item' : 'value'

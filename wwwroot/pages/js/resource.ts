@@ -19,11 +19,7 @@ const PASSING = [429, 503]
  * Reads with each new key, and after a reconnection; undefined: nothing is to be read, and there is no value. Keys are
  * compared as JSON. What came meanwhile is read once, `restMs` after the last answer.
  */
-export function resource<K, T>(
-  key: () => K | undefined,
-  read: (key: K, signal: AbortSignal) => Promise<T>,
-  restMs = 0,
-): Resource<T> {
+export function resource<K, T>(key: () => K | undefined, read: (key: K) => Promise<T>, restMs = 0): Resource<T> {
   const value = signal<T>()
   const isReading = signal(false)
   const error = signal<Error>()
@@ -51,7 +47,7 @@ export function resource<K, T>(
       known = text
       isReading.value = true
       try {
-        const answer = await read(own, new AbortController().signal)
+        const answer = await read(own)
         if (wanted !== undefined) {
           error.value = undefined
           value.value = answer

@@ -18,7 +18,7 @@ export interface Rows {
   readonly total: number
   /** The position that the rows show. */
   readonly position: number
-  /** What the server says about the query; empty: nothing. */
+  /** The server's `Recollect-Hint` about the query; empty if there is none. */
   readonly hint: string
   /** The keys of the rows before a change of the data; undefined: the question was another one. */
   readonly before: ReadonlySet<string> | undefined
@@ -60,7 +60,7 @@ const countsThen = resource(
 )
 /** By the names of the collections, in their order; null for a single object. */
 export const shownCounts = computed(() => countsThen.value.value ?? counts.value.value)
-/** Of today, while the past is shown. */
+/** The present numbers of items, while the past is shown. */
 export const countsToday = computed(() => (asOf.value === undefined ? undefined : counts.value.value))
 export const collection = computed(() => place.value.collection ?? Object.keys(shownCounts.value ?? {})[0])
 export const isObject = computed(() => shownCounts.value?.[collection.value ?? ''] === null)

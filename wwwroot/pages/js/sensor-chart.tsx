@@ -36,7 +36,7 @@ const ROWS = 50
 /** Charts in the order in which people look at them. */
 const ORDER = ['temperature', 'humidity', 'pressure', 'battery', 'acceleration']
 
-/** What was read of a sensor, or of several. */
+/** The readings that the charts draw, of one sensor or of several. */
 interface Loaded {
   /** What was asked for, without the moment: while that alone is another, nothing is said. */
   readonly what: string

@@ -1,19 +1,10 @@
 // Small multiples: for each sensor of a collection with an event time its name, its value, and its curve of a day.
-import { millisecondsOf, type Query } from '../../../src/client/index.ts'
+import type { Query } from '../../../src/client/index.ts'
 import { client, health, now } from './app.ts'
 import { DAY } from './counts.ts'
 import { count, span as lasting } from './format.js'
-import {
-  groupFieldOf,
-  type Item,
-  itemCounts,
-  measureIn,
-  measuresOf,
-  names,
-  SENSORS,
-  sensors,
-  timeFieldOf,
-} from './names.ts'
+import { type Item, measured, measuresOf, numberOf, SENSORS, timeIn, timeOfReading } from './measures.ts'
+import { groupFieldOf, itemCounts, names, sensors, timeFieldOf } from './names.ts'
 import { Spark } from './spark.tsx'
 import { at, type Span } from './time.ts'
 
@@ -77,7 +68,7 @@ export async function readTiles(
   const group = groupFieldOf(sample, time)
   // All of many sensors would be too many rows.
   const shown = group !== undefined && known.length > AT_MOST ? { [group]: groupsInOrder().slice(0, AT_MOST) } : {}
-  const times = [sample, ...known].map((item) => millisecondsOf(item[time]) ?? 0)
+  const times = [sample, ...known].map((item) => timeIn(item, time) ?? 0)
   const newest = Math.min(until, Math.max(...times) || until)
   const to = until - newest > DAY ? newest + 1 : until
   let span = { from: to - DAY, to }
@@ -116,8 +107,8 @@ async function readLatest(items: Query<Item>, time: string): Promise<Tiles | und
   if (!sample || !main) return undefined
   const group = groupFieldOf(sample, time)
   const rows = readings.flatMap((item): readonly Row[] => {
-    const ms = millisecondsOf(item[time])
-    const value = measureIn(item, main.name)
+    const ms = timeIn(item, time)
+    const value = numberOf(measured(item)[main.name])
     const row = { average: value, low: value, high: value, last: value }
     return ms === undefined ? [] : [{ group: group === undefined ? '' : String(item[group]), ms, ...row }]
   })
@@ -156,10 +147,6 @@ function sensorsOf(rows: readonly Row[]): readonly Sensor[] {
   }))
 }
 
-function numberOf(value: unknown): number | undefined {
-  return typeof value === 'number' ? value : undefined
-}
-
 function least(values: readonly (number | undefined)[], choose: (...values: number[]) => number): number | undefined {
   const found = values.filter((one) => one !== undefined)
   return found.length > 0 ? choose(...found) : undefined
@@ -181,7 +168,7 @@ function inOrder(shown: readonly Sensor[], measure: string): readonly Sensor[] {
   const known = [...(sensors.value.value ?? [])].filter(([group]) => !shown.some((one) => one.group === group))
   const silent = known.map(([group, item]): Sensor => {
     // The items are those of the present.
-    const last = at.value ? {} : { value: measureIn(item, measure), ms: millisecondsOf(item.timestamp) }
+    const last = at.value ? {} : { value: numberOf(measured(item)[measure]), ms: timeOfReading(item) }
     return { group, points: [], value: undefined, low: undefined, high: undefined, ms: undefined, ...last }
   })
   return [...shown, ...silent].sort((a, b) => compareGroups(a.group, b.group))
