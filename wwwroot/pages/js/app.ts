@@ -8,7 +8,7 @@ import {
   type Recollect,
   type Updated,
 } from '../../../src/client/index.ts'
-import { removeDrafts } from './drafts.js'
+import { removeDrafts } from './drafts.ts'
 
 /** `gone`: the server cannot be reached. `refused`: it requires other credentials. */
 export type State = 'connecting' | 'live' | 'gone' | 'refused'

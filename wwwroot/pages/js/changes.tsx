@@ -1,6 +1,6 @@
 // The changes of an event: the paths of an item, each with its value before and after.
 import type { ValueChange } from '../../../src/client/index.ts'
-import { counted } from './format.js'
+import { counted } from './format.ts'
 import { nameOfPath, valueText } from './words.ts'
 
 const MOST = 50

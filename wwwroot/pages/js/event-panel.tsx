@@ -7,7 +7,7 @@ import { changesBetween } from '../../../src/json/changes.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { client, may } from './app.ts'
 import { Changes } from './changes.tsx'
-import { count, dateTime, visible } from './format.js'
+import { count, dateTime, visible } from './format.ts'
 import { go, opened } from './journal-list.ts'
 import { focusList } from './journal-rows.tsx'
 import { Value } from './json-view.tsx'
@@ -101,8 +101,8 @@ function Facts({ event: shown }: { readonly event: Event }) {
     <>
       <dl class="facts number">
         <Fact name="When" value={dateTime(Date.parse(time), { withMs: true })} />
-        <Fact name="Who" value={<Link step={{ actor }}>{visible(actor)}</Link>} />
-        <Fact name="Request" value={<Link step={{ requestId }}>{visible(requestId)}</Link>} />
+        <Fact name="Who" value={<Link to={{ actor }}>{visible(actor)}</Link>} />
+        <Fact name="Request" value={<Link to={{ requestId }}>{visible(requestId)}</Link>} />
         <Fact name="Position" value={count(position)} />
         {'revision' in shown && <Fact name="Revision" value={count(shown.revision)} />}
       </dl>
@@ -128,7 +128,7 @@ function Facts({ event: shown }: { readonly event: Event }) {
             From revision {revisionOf(other)} to revision {revisionOf(shown)}
           </h3>
           <Differences changes={differences(itemOf(other), itemOf(shown))} />
-          <Link step={{ with: undefined }}>What changed since the revision before</Link>
+          <Link to={{ with: undefined }}>What changed since the revision before</Link>
         </>
       ) : (
         shown.changes && (
@@ -203,8 +203,8 @@ function History({ event: shown }: { readonly event: Event }) {
             {one.changes && one.changes.length > 0 && <Changes changes={one.changes} />}
             {one.position !== shown.position && (
               <p class="row">
-                <Link step={{ event: one.position, with: undefined }}>Look at it</Link>
-                <Link step={{ with: one.position }}>Compare with it</Link>
+                <Link to={{ event: one.position, with: undefined }}>Look at it</Link>
+                <Link to={{ with: one.position }}>Compare with it</Link>
               </p>
             )}
           </li>

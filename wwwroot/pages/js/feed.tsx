@@ -1,7 +1,7 @@
 // The latest changes: a line for each request, the newest first.
 import type { JsonObject } from '../../../src/json/value.ts'
 import { changes, client, now } from './app.ts'
-import { moment } from './format.js'
+import { moment } from './format.ts'
 import { names } from './names.ts'
 import { calm, resource } from './resource.ts'
 import { asOf, at } from './time.ts'

@@ -1,7 +1,7 @@
 // How the journal is: where it ends, how far others are behind it, its files, and whether all of it is intact.
 import { signal } from '@preact/signals'
 import { changes, client, health, may, readHealth } from './app.ts'
-import { bytes, count, counted, span, visible } from './format.js'
+import { bytes, count, counted, span, visible } from './format.ts'
 import { calm, resource } from './resource.ts'
 
 /** The parts of `/health` beside those that the client describes; `detail` and `damage` are for admins. */

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { client } from './app.ts'
 import { Dialog, set } from './controls.tsx'
 import { say } from './dom.ts'
-import { bytes, counted, short } from './format.js'
+import { bytes, counted, short } from './format.ts'
 import { go } from './query.ts'
 import { collection, isObject, pathOf, shownCounts, touched } from './rows.ts'
 

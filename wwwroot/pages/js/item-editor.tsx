@@ -6,7 +6,7 @@ import { Problem } from '../../../src/client/index.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { client } from './app.ts'
 import { Button, Choices, messageOf } from './controls.tsx'
-import { draftOf } from './drafts.js'
+import { draftOf } from './drafts.ts'
 import { idField, pathOf, touched } from './rows.ts'
 
 /** A text area with more takes seconds to be laid out. */

@@ -2,8 +2,9 @@
 import { computed, effect, signal } from '@preact/signals'
 import type { EventPageFilter } from '../../../src/client/index.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
-import { address } from './address.js'
+import { address, type Changes } from './address.ts'
 import { changes, client, epoch, head, health, role } from './app.ts'
+import { followLinks } from './link.tsx'
 import { calm, isPassing, pause } from './resource.ts'
 import { asOf, speed } from './time.ts'
 import type { Event } from './words.ts'
@@ -86,13 +87,13 @@ function openedOfAddress(): { readonly event: number; readonly base: number | un
 }
 
 /** Changes to the address: filters, and the event that is open. */
-export type Step = Readonly<Record<string, string | number | undefined>>
-
 /** Shows something else; Back leads to what was before. */
-export function go(step: Step): void {
+export function go(step: Changes): void {
   address.set(step, { isStep: true })
   showAddress()
 }
+
+followLinks(go)
 
 export function showAddress(): void {
   const next = filterOfAddress()

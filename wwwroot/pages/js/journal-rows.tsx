@@ -4,9 +4,10 @@ import { computed, effect, signal } from '@preact/signals'
 import { defaultRangeExtractor } from '@tanstack/virtual-core'
 import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
+import type { Changes } from './address.ts'
 import { now } from './app.ts'
-import { counted, moment, short, visible } from './format.js'
-import { beginnings, filter, isAtTop, list, opened, type Step, wantNewer, wantOlder } from './journal-list.ts'
+import { counted, moment, short, visible } from './format.ts'
+import { beginnings, filter, isAtTop, list, opened, wantNewer, wantOlder } from './journal-list.ts'
 import { Link } from './link.tsx'
 import { names } from './names.ts'
 import { Actions } from './undo.tsx'
@@ -207,7 +208,7 @@ function Cells({ row, tabPart }: CellProperties) {
     return (
       <div class="what quiet">
         {Number.isFinite(skipped) ? counted(skipped, 'more event') : 'More events'} of this request:{' '}
-        <Link step={ofRequest(request)} {...part('main')}>
+        <Link to={ofRequest(request)} {...part('main')}>
           show them all
         </Link>
       </div>
@@ -226,19 +227,14 @@ function Cells({ row, tabPart }: CellProperties) {
       </div>
       <div class={`sign ${isDeletion ? 'bad-text' : ''}`}>
         {isSameType && (
-          <Link
-            step={{ type: last.type }}
-            title={`Only ${last.type}`}
-            aria-label={`Only ${last.type}`}
-            {...part('type')}
-          >
+          <Link to={{ type: last.type }} title={`Only ${last.type}`} aria-label={`Only ${last.type}`} {...part('type')}>
             {SIGNS[last.type]}
           </Link>
         )}
       </div>
       <div class="what break">
         {place && (
-          <Link step={{ collection: place.collection, id: place.id }} title={`Only ${place.text}`} {...part('place')}>
+          <Link to={{ collection: place.collection, id: place.id }} title={`Only ${place.text}`} {...part('place')}>
             {place.text}
           </Link>
         )}
@@ -247,7 +243,7 @@ function Cells({ row, tabPart }: CellProperties) {
       </div>
       <div class="actor break">
         {!event && (
-          <Link step={{ actor }} title={`Only by ${visible(actor)}`} {...part('actor')}>
+          <Link to={{ actor }} title={`Only by ${visible(actor)}`} {...part('actor')}>
             {short(actor, 40)}
           </Link>
         )}
@@ -255,7 +251,7 @@ function Cells({ row, tabPart }: CellProperties) {
       <div class="request">
         {!event && (
           <Link
-            step={ofRequest(request)}
+            to={ofRequest(request)}
             title={`Only request ${visible(requestId)}`}
             class="mono quiet"
             {...part('request')}
@@ -302,13 +298,13 @@ function Main({ row, line, ...part }: { readonly row: Row; readonly line: Line; 
     )
   }
   return (
-    <Link step={{ event: event.position, with: undefined }} class="main" {...part}>
+    <Link to={{ event: event.position, with: undefined }} class="main" {...part}>
       {text}
     </Link>
   )
 }
 
-function ofRequest({ requestId, events, ms }: RequestEvents): Step {
+function ofRequest({ requestId, events, ms }: RequestEvents): Changes {
   const first = Date.parse((events.at(-1) as Event).time)
   const since = new Date(first - AROUND_MS).toISOString()
   return { requestId, since, until: new Date(ms + AROUND_MS).toISOString() }

@@ -1,7 +1,7 @@
 // A JSON value as a tree. Long arrays and texts are shown in part, until one asks for more; what is closed is rendered
 // when it is opened, so that a tree of any size is there at once.
 import { useState } from 'preact/hooks'
-import { counted, kindOf, short, visible } from './format.js'
+import { counted, kindOf, short, visible } from './format.ts'
 
 const MEMBERS = 100
 const CHARACTERS = 2000

@@ -1,33 +1,30 @@
-// A link to another state of the page: a filter, an event. It can be opened in a tab of its own.
-import type { ComponentChildren } from 'preact'
-import { go, type Step } from './journal-list.ts'
+// Links to other states of a page: a filter, an item, an event. They can be opened in a tab of their own.
+import type { ComponentProps } from 'preact'
+import { address, type Changes } from './address.ts'
 
-interface Properties {
-  readonly step: Step
-  readonly children: ComponentChildren
-  readonly class?: string
-  readonly title?: string
-  readonly tabIndex?: number
-  readonly 'aria-label'?: string
-  readonly 'data-part'?: string
+type LinkProperties = Omit<ComponentProps<'a'>, 'href' | 'onClick'> & {
+  readonly to: object
+  /** Called before the page shows it. */
+  readonly onOpen?: () => void
 }
 
-export function Link({ step, children, ...properties }: Properties) {
-  const search = new URLSearchParams(location.search)
-  for (const [name, value] of Object.entries(step)) {
-    if (value === undefined || value === '') search.delete(name)
-    else search.set(name, String(value))
+let follow = (to: Changes): void => address.set(to, { isStep: true })
+
+/** Sets how the page shows another state without being loaded anew. */
+export function followLinks(go: (to: Changes) => void): void {
+  follow = go
+}
+
+/** With a modifier key the browser opens the address. */
+export function Link({ to, onOpen, children, ...rest }: LinkProperties) {
+  const open = (event: MouseEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return
+    event.preventDefault()
+    onOpen?.()
+    follow(to as Changes)
   }
   return (
-    <a
-      {...properties}
-      href={`?${search}`}
-      onClick={(event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return
-        event.preventDefault()
-        go(step)
-      }}
-    >
+    <a {...(rest as object)} href={address.search(to as Changes)} onClick={open}>
       {children}
     </a>
   )

@@ -1,7 +1,7 @@
 // The query: one field for a search or the API's own parameters, which become chips, and what the server says about it.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Button } from './controls.tsx'
-import { counted, visible } from './format.js'
+import { counted, visible } from './format.ts'
 import {
   filterName,
   go,

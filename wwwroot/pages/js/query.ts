@@ -1,7 +1,8 @@
 // What the page shows: a collection, the API's own query (docs/api.md, "Query") as a list of parameters, and an item.
 import { signal } from '@preact/signals'
 import { splitList } from '../../../src/json/paths.ts'
-import { address } from './address.js'
+import { address } from './address.ts'
+import { followLinks } from './link.tsx'
 
 export type Parameter = readonly [name: string, value: string]
 export type Parameters = readonly Parameter[]
@@ -63,15 +64,7 @@ export function go(changes: Place): void {
   place.value = placeInAddress()
 }
 
-/** The address of a place, as a search part. */
-export function searchOf(changes: Place): string {
-  const parameters = new URLSearchParams(location.search)
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === undefined) parameters.delete(name)
-    else parameters.set(name, value)
-  }
-  return `?${parameters}`
-}
+followLinks(go)
 
 /** Text without a `=` is searched for in all values. */
 export function parse(text: string): Parameters {

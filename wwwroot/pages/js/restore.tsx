@@ -4,7 +4,7 @@ import type { Restored } from '../../../src/client/index.ts'
 import { client, now } from './app.ts'
 import { Choices, Dialog, messageOf } from './controls.tsx'
 import { say } from './dom.ts'
-import { counted, moment, visible } from './format.js'
+import { counted, moment, visible } from './format.ts'
 import { timeOf } from './time.ts'
 import { VERBS } from './words.ts'
 

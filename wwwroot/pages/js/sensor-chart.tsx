@@ -2,7 +2,7 @@
 import { computed, effect, signal } from '@preact/signals'
 import { health, may, now, state } from './app.ts'
 import { DAY } from './counts.ts'
-import { count, counted, dateTime, moment, short, time, visible } from './format.js'
+import { count, counted, dateTime, moment, short, time, visible } from './format.ts'
 import {
   type Item,
   limitsOf,

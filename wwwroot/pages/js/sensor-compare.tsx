@@ -1,6 +1,6 @@
 // What is drawn beside the chosen sensor: other sensors, and the time before.
 import { signal } from '@preact/signals'
-import { short } from './format.js'
+import { short } from './format.ts'
 import { type Item, macOf, nameOf } from './measures.ts'
 import { sensors } from './sensor-list.ts'
 import { chosen, go, MOST_OTHERS, view } from './sensor-view.ts'

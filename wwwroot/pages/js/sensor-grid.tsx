@@ -9,7 +9,7 @@ import {
 } from '@tanstack/virtual-core'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { flash } from './dom.ts'
-import { age, span as lasting, short } from './format.js'
+import { age, span as lasting, short } from './format.ts'
 import {
   hasLowBattery,
   type Item,

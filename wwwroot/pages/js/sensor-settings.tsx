@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { isObject, type JsonObject, type JsonValue } from '../../../src/json/value.ts'
 import { base, client } from './app.ts'
 import { say } from './dom.ts'
-import { visible } from './format.js'
+import { visible } from './format.ts'
 import { type Item, limitsOf, measuresOf, nameOf, SENSORS, unitOf } from './measures.ts'
 
 type Settings = Readonly<Record<string, Item>>

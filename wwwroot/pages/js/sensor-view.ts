@@ -1,6 +1,6 @@
 // Which sensor the page shows, over which time, and beside what. All of it is in the address.
 import { computed, signal } from '@preact/signals'
-import { address } from './address.js'
+import { address } from './address.ts'
 import { DAY } from './counts.ts'
 import { type Item, macOf, mainValue, measured, nameOf, numberOf, timeOfReading } from './measures.ts'
 import { calm } from './resource.ts'

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { client, head, now } from './app.ts'
 import { type Counts, counts, DAY, zoom, zoomBy } from './counts.ts'
 import { calmly } from './dom.ts'
-import { counted, moment } from './format.js'
+import { counted, moment } from './format.ts'
 import { barsPath } from './spark.tsx'
 import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step } from './time.ts'
 

@@ -2,7 +2,7 @@
 import type { Query } from '../../../src/client/index.ts'
 import { client, health, now } from './app.ts'
 import { DAY } from './counts.ts'
-import { count, span as lasting } from './format.js'
+import { count, span as lasting } from './format.ts'
 import { type Item, measured, measuresOf, numberOf, SENSORS, timeIn, timeOfReading } from './measures.ts'
 import { groupFieldOf, itemCounts, names, sensors, timeFieldOf } from './names.ts'
 import { Spark } from './spark.tsx'

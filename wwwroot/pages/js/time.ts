@@ -1,7 +1,7 @@
 // Which moment a page shows, now or one of the past, and how it plays.
 import { batch, computed, signal } from '@preact/signals'
 import { Problem } from '../../../src/client/index.ts'
-import { address } from './address.js'
+import { address } from './address.ts'
 import { client, head, now } from './app.ts'
 import { calmly } from './dom.ts'
 

@@ -1,7 +1,7 @@
 // Words for what happened: the events of one request as one line.
 import type { RecordedEvent, ValueChange } from '../../../src/client/index.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
-import { counted, short, visible } from './format.js'
+import { counted, short, visible } from './format.ts'
 
 export type Event = RecordedEvent<JsonObject> & { readonly changes?: readonly ValueChange[] }
 

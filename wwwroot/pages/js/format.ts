@@ -4,22 +4,15 @@ const GROUPED = new Intl.NumberFormat('en-GB')
 const DATE = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short', year: 'numeric' })
 const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 
-/** @param {number} value */
-export function count(value) {
+export function count(value: number): string {
   return GROUPED.format(value)
 }
 
-/**
- * @param {number} value
- * @param {string} one
- * @param {string} [many]
- */
-export function counted(value, one, many = `${one}s`) {
+export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-/** @param {number} value bytes */
-export function bytes(value) {
+export function bytes(value: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
   let unit = 0
   let size = value
@@ -27,22 +20,14 @@ export function bytes(value) {
   return `${unit === 0 ? size : size.toFixed(size < 10 ? 2 : 1)} ${units[unit]}`
 }
 
-/**
- * In the reader's own time zone.
- * @param {number} ms
- * @param {{ withMs?: boolean }} [options]
- */
-export function dateTime(ms, { withMs = false } = {}) {
+/** In the reader's own time zone. */
+export function dateTime(ms: number, { withMs = false } = {}): string {
   const date = new Date(ms)
   if (Number.isNaN(date.getTime())) return '–'
   return `${DATE.format(date)} ${time(ms, { withMs })}`
 }
 
-/**
- * @param {number} ms
- * @param {{ withMs?: boolean }} [options]
- */
-export function time(ms, { withMs = false } = {}) {
+export function time(ms: number, { withMs = false } = {}): string {
   const date = new Date(ms)
   const clock = CLOCK.format(date)
   return withMs ? `${clock}.${String(date.getMilliseconds()).padStart(3, '0')}` : clock
@@ -52,13 +37,8 @@ const WEEKDAY = new Intl.DateTimeFormat('en-GB', { weekday: 'short' })
 const DAY = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
 const HOUR = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 
-/**
- * A moment as one says it beside another: the clock of today, the weekday of a week ago, otherwise the date.
- * @param {number} ms
- * @param {number} now
- * @param {{ withSeconds?: boolean }} [options]
- */
-export function moment(ms, now, { withSeconds = false } = {}) {
+/** A moment as one says it beside another: the clock of today, the weekday of a week ago, otherwise the date. */
+export function moment(ms: number, now: number, { withSeconds = false } = {}): string {
   const date = new Date(ms)
   const clock = (withSeconds ? CLOCK : HOUR).format(date)
   const days = Math.round((new Date(now).setHours(12, 0, 0, 0) - new Date(ms).setHours(12, 0, 0, 0)) / 86_400_000)
@@ -67,16 +47,16 @@ export function moment(ms, now, { withSeconds = false } = {}) {
   return `${date.getFullYear() === new Date(now).getFullYear() ? DAY.format(date) : DATE.format(date)} ${clock}`
 }
 
-/** @param {number} ms how long ago */
-export function age(ms) {
+/** A duration up to now in milliseconds, as in `5 min ago`. */
+export function age(ms: number): string {
   const seconds = Math.round(ms / 1000)
   if (seconds < -5) return `in ${span(-seconds)}`
   if (seconds < 2) return 'now'
   return `${span(seconds)} ago`
 }
 
-/** @param {number} seconds */
-export function span(seconds) {
+/** A duration in the largest unit that says enough, as in `38 h`. */
+export function span(seconds: number): string {
   if (seconds < 90) return `${Math.round(seconds)} s`
   if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
   if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
@@ -86,40 +66,28 @@ export function span(seconds) {
 // Controls, marks that turn the direction of text, and what has no width: they would be seen by what they do.
 const UNSEEN = /[\p{Cc}\p{Cs}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu
 
-/**
- * Text as it can be looked at: what is invisible in it, or turns its direction, is written as an escape.
- * @param {string} text
- */
-export function visible(text) {
+/** Text as it can be looked at: what is invisible in it, or turns its direction, is written as an escape. */
+export function visible(text: string): string {
   return text.replace(UNSEEN, (sign) =>
     sign === '\n' ? '⏎' : sign === '\t' ? '⇥' : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 }
 
-/**
- * A value on one line.
- * @param {unknown} value
- * @param {number} [most] characters
- */
-export function short(value, most = 200) {
+/** A value on one line. */
+export function short(value: unknown, most = 200): string {
   if (value === undefined) return ''
   if (typeof value === 'string') return visible(cut(value, most))
   if (typeof value !== 'object' || value === null) return String(value)
   return visible(cut(beginning(value, most), most))
 }
 
-/**
- * A value's JSON, which may break off after more than so many characters: a value may be long, and little of it is shown.
- * @param {unknown} value
- * @param {number} most
- */
-function beginning(value, most) {
+/** A value's JSON, which may break off after more than so many characters: a value may be long, and little of it is shown. */
+function beginning(value: unknown, most: number): string {
   let text = ''
   write(value)
   return text
 
-  /** @param {any} value */
-  function write(value) {
+  function write(value: unknown): void {
     if (typeof value === 'string') text += JSON.stringify(value.slice(0, most))
     else if (typeof value !== 'object' || value === null) text += String(value)
     else if (Array.isArray(value)) {
@@ -132,10 +100,10 @@ function beginning(value, most) {
     } else {
       text += '{'
       let comma = ''
-      for (const name of Object.keys(value)) {
+      for (const [name, member] of Object.entries(value)) {
         if (text.length > most) break
         text += `${comma}${JSON.stringify(name.slice(0, most))}:`
-        write(value[name])
+        write(member)
         comma = ','
       }
       text += '}'
@@ -143,19 +111,14 @@ function beginning(value, most) {
   }
 }
 
-/**
- * @param {string} text
- * @param {number} most
- */
-function cut(text, most) {
+function cut(text: string, most: number): string {
   if (text.length <= most) return text
   // Not in the middle of a pair.
   const end = /[\ud800-\udbff]/.test(text[most - 1] ?? '') ? most - 1 : most
   return `${text.slice(0, end)}…`
 }
 
-/** @param {unknown} value */
-export function kindOf(value) {
+export function kindOf(value: unknown): 'word' | 'number' | 'string' | 'nested' {
   if (value === null) return 'word'
   if (typeof value === 'boolean') return 'word'
   if (typeof value === 'number') return 'number'

@@ -1,40 +1,42 @@
 // Drafts: text of an editor that is not saved yet, kept in the tab's session storage, so that it survives a reload.
 
 /** Several servers may be below paths of one origin, and share its storage. */
-const KEPT = `recollect.draft ${new URL('../..', import.meta.url).pathname} `
+const KEPT = `recollect.draft ${new URL('..', import.meta.url).pathname} `
 
-/**
- * kind: how the item is to be changed; texts: what was typed, by kind; etag: of the item that was to be changed
- * @typedef {{ kind: string, texts: Record<string, string>, etag: string }} Draft
- */
+export interface Draft {
+  /** How the item is to be changed. */
+  readonly kind: string
+  /** The text of the editor by kind. */
+  readonly texts: Readonly<Record<string, string>>
+  /** The tag of the item that was to be changed. */
+  readonly etag: string
+}
 
-/** @param {readonly (string | null)[]} names what is edited */
-export function draftOf(...names) {
+/** The draft of what the names identify. */
+export function draftOf(...names: readonly (string | null)[]) {
   const name = KEPT + JSON.stringify(names)
   return {
-    /** @returns {Draft | undefined} */
-    read() {
+    read(): Draft | undefined {
       try {
         return JSON.parse(sessionStorage.getItem(name) ?? 'null') ?? undefined
       } catch {
         return undefined
       }
     },
-    /** @param {Draft} draft */
-    write(draft) {
+    write(draft: Draft): void {
       try {
         sessionStorage.setItem(name, JSON.stringify(draft))
       } catch {
         // Without room in the storage the text is in the page alone.
       }
     },
-    remove() {
+    remove(): void {
       sessionStorage.removeItem(name)
     },
   }
 }
 
 /** Removes all drafts. */
-export function removeDrafts() {
+export function removeDrafts(): void {
   for (const name of Object.keys(sessionStorage)) if (name.startsWith(KEPT)) sessionStorage.removeItem(name)
 }
