@@ -6,6 +6,13 @@ import { buildSync } from 'esbuild'
 
 const BANNER =
   '/*! Recollect, with Preact, TanStack Virtual, socket.io-client, and uPlot on the sensors page. All of it: MIT license. */'
+/** What each page shows first. It asks for this while its script loads. */
+const FIRST = {
+  home: 'api?count=true',
+  collections: 'api?count=true',
+  sensors: 'api/sensors?sort=order%2Cname%2Cmac&page=1&pageSize=60',
+  journal: 'events?limit=100&changes=true&order=desc',
+}
 const TITLES = { home: 'Home', collections: 'Collections', sensors: 'Sensors', journal: 'Journal' }
 
 /**
@@ -33,19 +40,32 @@ export function buildPages(root, directory) {
     write: false,
     logLevel: 'warning',
   })
+  const [early] = buildSync({
+    absWorkingDir: root,
+    entryPoints: [join(sources, 'js', 'early.ts')],
+    bundle: true,
+    target: 'es2022',
+    minify: true,
+    write: false,
+    logLevel: 'warning',
+  }).outputFiles
+  const earlyScript = early?.text.trim() ?? ''
   const contents = new Map(outputFiles.map(({ path, text }) => [relative(root, path), text]))
   mkdirSync(join(directory, 'assets'), { recursive: true })
   for (const [file, { entryPoint, cssBundle }] of Object.entries(metafile.outputs)) {
     if (entryPoint === undefined || cssBundle === undefined) continue
     const name = basename(entryPoint, extname(entryPoint))
     const style = (contents.get(cssBundle) ?? '').trim()
+    const page = /** @type {keyof typeof TITLES} */ (name)
     /** @type {Record<string, string>} */
     const values = {
       name,
-      title: TITLES[/** @type {keyof typeof TITLES} */ (name)],
+      title: TITLES[page],
       icon: `data:image/svg+xml,${encodeURIComponent(icon)}`,
       styles: `<style>${style}</style>`,
-      'style-hash': `sha256-${createHash('sha256').update(style).digest('base64')}`,
+      'style-hash': hashOf(style),
+      early: `<script data-first="${FIRST[page].replaceAll('&', '&amp;')}">${earlyScript}</script>`,
+      'early-hash': hashOf(earlyScript),
       script: relative(directory, join(root, file)),
     }
     writeFileSync(join(root, file), contents.get(file) ?? '')
@@ -54,4 +74,12 @@ export function buildPages(root, directory) {
       template.replaceAll(/\{\{([a-z-]+)\}\}/g, (_, key) => values[key] ?? ''),
     )
   }
+}
+
+/**
+ * @param {string} text of a style or script in the page
+ * @returns {string} its name for the content security policy
+ */
+function hashOf(text) {
+  return `sha256-${createHash('sha256').update(text).digest('base64')}`
 }

@@ -16,13 +16,22 @@ import {
 } from './events.ts'
 import { type Moment, momentText } from './parameters.ts'
 import type { Server } from './query.ts'
-import { type BrowserCredentials, type Method, type ReadResponse, type RequestOptions, Requests } from './requests.ts'
+import {
+  type BrowserCredentials,
+  type Fetch,
+  type Method,
+  type ReadResponse,
+  type RequestOptions,
+  Requests,
+} from './requests.ts'
 
 export interface ConnectOptions extends Credentials {
   /** Default: `omit` if the client has credentials, otherwise `same-origin`. */
   readonly browserCredentials?: BrowserCredentials
   /** The field of an item that is its id, as the server's `DataStore.IdField`; default: `id`. */
   readonly idField?: string
+  /** Sends the requests in place of the global `fetch`. */
+  readonly fetch?: Fetch
 }
 
 export interface Health {
@@ -95,10 +104,10 @@ export class Recollect {
   /** Counts the times that credentials were set, or are about to be. */
   #changes = 0
 
-  constructor(url: string, { browserCredentials, idField = 'id', ...credentials }: ConnectOptions) {
+  constructor(url: string, { browserCredentials, idField = 'id', fetch, ...credentials }: ConnectOptions) {
     const { origin, pathname } = new URL(url)
     this.url = origin + pathname.replace(/\/+$/, '')
-    this.#requests = new Requests(this.url, credentials, browserCredentials)
+    this.#requests = new Requests(this.url, credentials, browserCredentials, fetch)
     this.#connection = new Connection(this.url, () => this.#requests.session, browserCredentials === 'include')
     this.#server = { requests: this.#requests, connection: this.#connection, idField }
   }

@@ -1,6 +1,9 @@
 import { type Credentials, type IssuedToken, type SentCredentials, Session } from './credentials.ts'
 import { problemOf } from './problem.ts'
 
+/** As the global `fetch`. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export interface RequestOptions {
@@ -36,14 +39,16 @@ export class Requests {
   /** The URL of the server, without a slash at the end. */
   readonly base: string
   readonly #browserCredentials: BrowserCredentials | undefined
+  readonly #send: Fetch
   readonly #closing = new AbortController()
   /** The requests that are not streams. A signal for all would collect a listener of each, which Node reports as a leak. */
   readonly #running = new Set<AbortController>()
 
-  constructor(base: string, credentials: Credentials, browserCredentials?: BrowserCredentials) {
+  constructor(base: string, credentials: Credentials, browserCredentials?: BrowserCredentials, fetch?: Fetch) {
     this.base = base
     this.session = this.newSession(credentials)
     this.#browserCredentials = browserCredentials
+    this.#send = fetch ?? ((url, init) => globalThis.fetch(url, init))
   }
 
   /** `path` begins with a slash and is encoded. */
@@ -140,7 +145,7 @@ export class Requests {
     const sent = new Headers({ Accept: 'application/json', ...authorization })
     if (text !== undefined) sent.set('Content-Type', 'application/json')
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent.set(name, value)
-    return fetch(this.base + path, {
+    return this.#send(this.base + path, {
       method,
       headers: sent,
       // Revalidates cached responses, so that changes are visible at once.

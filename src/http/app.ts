@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import cors from '@koa/cors'
 import Router, { type RouterMiddleware } from '@koa/router'
@@ -44,7 +45,7 @@ export function createApp(options: AppOptions): Koa {
     if (!error.expose) logEndedEarly(log, error)
   })
   app.use(observed(options))
-  app.use(securityHeaders(options.contentSecurityPolicy))
+  app.use(securityHeaders(options.contentSecurityPolicy, join(options.pages, HOME)))
   app.use(crossOrigin(gate, options.corsCredentials))
   for (const middleware of options.middleware) app.use(middleware)
   app.use(throughPipeline(options))

@@ -1,9 +1,8 @@
-import { hash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Context, Middleware } from 'koa'
 import type { HttpRequest, Reply, Resource } from './exchange.ts'
-import { CONTENT_SECURITY_POLICY } from './headers.ts'
+import { allowingScripts, CONTENT_SECURITY_POLICY } from './headers.ts'
 import { onFirstUse } from './late-modules.ts'
 import { acceptsGzip } from './media-types.ts'
 import { type Document, OpenApi, type OpenApiOptions } from './openapi/openapi.ts'
@@ -34,7 +33,8 @@ export function docResources(options: OpenApiOptions, builtPages: string): reado
           }
           const html = await page()
           reply.send('text/html; charset=utf-8', html)
-          reply.set('Content-Security-Policy', swaggerPolicy(html))
+          // The page of koa2-swagger-ui has styles of its own, which another policy may not allow.
+          reply.set('Content-Security-Policy', allowingScripts(CONTENT_SECURITY_POLICY, html))
         },
       },
     },
@@ -108,10 +108,3 @@ const headerOf = (icon: string) => `
 </header>
 <noscript><p class="note">This page needs JavaScript. Without it the description is at <a href="${DOCUMENT}">/openapi.json</a>.</p></noscript>
 `
-
-/** The default policy, which also allows the page's only inline script, by its hash. */
-function swaggerPolicy(html: string): string {
-  const script = html.slice(html.lastIndexOf('<script>') + '<script>'.length, html.lastIndexOf('</script>'))
-  const allowed = `script-src 'self' 'sha256-${hash('sha256', script, 'base64')}'`
-  return CONTENT_SECURITY_POLICY.replace("script-src 'self'", allowed)
-}

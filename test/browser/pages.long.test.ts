@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { authentication } from '../support/authentication.ts'
+import { authentication, keyOf } from '../support/authentication.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { SAMPLE, startProgram } from '../support/server.ts'
+
+const options = { skip: withoutBrowser }
+/** What each page shows first: the request for it, and an element that needs the answer. */
+const FIRST = [
+  { path: '/', request: '**/api?count=true', element: '.what-row .total:has-text("item")' },
+  { path: '/collections.html', request: '**/api?count=true', element: '#table td' },
+  { path: '/sensors.html', request: '**/api/sensors?*', element: '#tiles li' },
+  { path: '/journal.html', request: '**/events?limit=*', element: '#list .main' },
+]
 
 test('on a read-only server the pages say so and offer no write', { skip: withoutBrowser }, async (t) => {
   const mac = 'E1:09:5C:D2:77:40'
@@ -117,3 +126,36 @@ test('on a phone the sign-in dialog shows every scheme', { skip: withoutBrowser 
     assert.ok(await form.evaluate((one) => one.scrollWidth <= one.clientWidth), path)
   }
 })
+
+for (const { path, request, element } of FIRST) {
+  test(`${path} asks for its first data beside its script, and for nothing twice`, options, async (t) => {
+    const server = await startProgram(t, { data: SAMPLE })
+    const { page, errors } = await openPage(t, 'about:blank')
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(request.url().slice(server.url.length + 1)))
+    // The script comes when the first answers are there.
+    const answers = ['**/health', request].map((url) => page.waitForResponse(url))
+    await page.route('**/assets/*.js', async (route) => {
+      await Promise.all(answers)
+      await route.continue()
+    })
+    await page.goto(server.url + path)
+    await page.locator('#state[data-state=live]').waitFor()
+    const data = asked.filter((url) => !url.startsWith('socket.io'))
+    assert.deepEqual(data, [...new Set(data)])
+    assert.deepEqual(errors, [])
+  })
+
+  test(`${path} asks for no data before somebody signed in, and shows it then`, options, async (t) => {
+    const server = await startProgram(t, { data: SAMPLE, flags: authentication(['apikey']) })
+    const { page, errors } = await openPage(t, server.url + path)
+    await page.locator('#state[data-state=refused]').waitFor()
+    assert.deepEqual(errors, [])
+    await page.locator('#account').click()
+    await page.getByLabel('API key').fill(keyOf('reader'))
+    await page.locator('dialog').getByRole('button', { name: 'Sign in' }).click()
+    await page.locator('#state[data-state=live]').waitFor()
+    await page.locator(element).first().waitFor()
+    assert.deepEqual(errors, [])
+  })
+}

@@ -8,16 +8,14 @@ import {
   type Recollect,
   type Updated,
 } from '../../../src/client/index.ts'
+import { base, kept } from './base.ts'
 import { removeDrafts } from './drafts.ts'
 
 /** `gone`: the server cannot be reached. `refused`: it requires other credentials. */
 export type State = 'connecting' | 'live' | 'gone' | 'refused'
 export type Role = 'reader' | 'writer' | 'admin'
 
-/** The server's address without a slash at the end: a proxy may have put it below a path that the server does not know. */
-export const base = new URL('..', import.meta.url).href.replace(/\/$/, '')
-/** Several servers may be below paths of one origin, and share the storage of a tab. */
-const KEPT = `recollect.session ${new URL(base).pathname}`
+const KEPT = kept('session')
 const GONE_MS = 1500
 const RETRY_MS = 1000
 /** The time of a replay is asked for so often. */
@@ -26,6 +24,7 @@ const REPLAY_MS = 5000
 const NOTHING = 'recollect.position'
 const ROLES: readonly Role[] = ['reader', 'writer', 'admin']
 
+export { base }
 export let client = connectAs()
 export const state = signal<State>('connecting')
 export const health = signal<Health>()
@@ -123,7 +122,14 @@ export function know(position: number): void {
 
 /** Browsers send nothing of their own: after a 401 they would ask for a name and password themselves. */
 function connectAs(idField = 'id'): Recollect {
-  return connect(base, { ...keptCredentials(), idField, browserCredentials: 'omit' })
+  return connect(base, { ...keptCredentials(), idField, browserCredentials: 'omit', fetch: fetchOnce })
+}
+
+/** Takes an answer that was asked for early, once: after the connection it would be old. */
+async function fetchOnce(url: string, init: RequestInit): Promise<Response> {
+  const answer = early?.get(url)
+  early?.delete(url)
+  return (await answer) ?? fetch(url, init)
 }
 
 function keptCredentials(): Credentials {
@@ -182,6 +188,7 @@ function mayBeGone(): void {
 
 /** All live lists are up to date again, of which one tells the `position`. */
 async function connected(position: number): Promise<void> {
+  early?.clear()
   const before = head.value
   const wasAvailable = health.value?.status !== 'unavailable'
   if (lost || !wasAvailable) {

@@ -63,9 +63,7 @@ export const isAtTop = signal(true)
 export const problem = signal<Error>()
 
 /** The filters and the moment that are wanted, and those of the list; undefined: none. */
-const wanted = computed(() =>
-  isReady.value && role.value !== null ? JSON.stringify([filter.value, asOf.value]) : undefined,
-)
+const wanted = computed(() => (isReady.value && role.value ? JSON.stringify([filter.value, asOf.value]) : undefined))
 let known: string | undefined
 /** The UUID of the journal that was read. */
 let journal: string | undefined

@@ -31,7 +31,7 @@ export function resource<K, T>(key: () => K | undefined, read: (key: K) => Promi
 
   effect(() => {
     turn = epoch.value
-    wanted = role.value === null || !isMomentKnown.value ? undefined : key()
+    wanted = !role.value || !isMomentKnown.value ? undefined : key()
     if (wanted === undefined) {
       known = ''
       value.value = undefined
