@@ -127,8 +127,8 @@ function connectAs(idField = 'id'): Recollect {
 
 /** Takes an answer that was asked for early, once: after the connection it would be old. */
 async function fetchOnce(url: string, init: RequestInit): Promise<Response> {
-  const answer = early?.get(url)
-  early?.delete(url)
+  const answer = globalThis.early?.get(url)
+  globalThis.early?.delete(url)
   return (await answer) ?? fetch(url, init)
 }
 
@@ -188,7 +188,7 @@ function mayBeGone(): void {
 
 /** All live lists are up to date again, of which one tells the `position`. */
 async function connected(position: number): Promise<void> {
-  early?.clear()
+  globalThis.early?.clear()
   const before = head.value
   const wasAvailable = health.value?.status !== 'unavailable'
   if (lost || !wasAvailable) {

@@ -79,7 +79,7 @@ interface DialogProperties {
   readonly isReady?: boolean
   readonly isWide?: boolean
   /** If it rejects, the dialog stays open and shows the error. */
-  readonly onSubmit: () => Promise<void> | void
+  readonly onSubmit: (form: FormData) => Promise<void> | void
   readonly onClose: () => void
   readonly children: ComponentChildren
 }
@@ -101,7 +101,7 @@ export function Dialog({ title, action, isReady = true, isWide = false, ...rest 
     setSending(true)
     setProblem('')
     try {
-      await rest.onSubmit()
+      await rest.onSubmit(new FormData(event.currentTarget as HTMLFormElement))
     } catch (error) {
       setProblem(messageOf(error))
     }

@@ -2,8 +2,8 @@
 import { signal } from '@preact/signals'
 import { client, may } from './app.ts'
 import { Dialog, messageOf } from './controls.tsx'
-import { say } from './dom.ts'
 import { counted, visible } from './format.ts'
+import { say } from './messages.tsx'
 import { touched } from './rows.ts'
 
 /** Requests at a time. */

@@ -1,8 +1,6 @@
 // Small things that are done to the document itself.
 
 const FLASH_MS = 1500
-const SAID_MS = 8000
-const OFFERED_MS = 30_000
 
 const shining = new WeakMap<Element, ReturnType<typeof setTimeout>>()
 
@@ -37,46 +35,4 @@ export function calmly(work: () => void | Promise<void>, ms: number): () => void
     wanted = true
     if (!isRunning) void run()
   }
-}
-
-interface SayOptions {
-  readonly isBad?: boolean
-  readonly action?: { readonly name: string; readonly run: () => void }
-}
-
-/** Says something in a corner of the page, for a while, and to screen readers. */
-export function say(text: string, { isBad = false, action }: SayOptions = {}): void {
-  const message = document.createElement('div')
-  message.className = isBad ? 'message bad' : 'message'
-  const words = document.createElement('span')
-  words.textContent = text
-  message.append(words)
-  if (action) message.append(button(action.name, action.run))
-  const close = button('✕', () => {})
-  close.className = 'plain'
-  close.setAttribute('aria-label', 'Dismiss')
-  message.append(close)
-  messages().append(message)
-  setTimeout(() => message.remove(), action ? OFFERED_MS : SAID_MS)
-
-  function button(name: string, run: () => void): HTMLButtonElement {
-    const made = document.createElement('button')
-    made.type = 'button'
-    made.textContent = name
-    made.addEventListener('click', () => {
-      message.remove()
-      run()
-    })
-    return made
-  }
-}
-
-function messages(): HTMLElement {
-  const known = document.getElementById('messages')
-  if (known) return known
-  const place = document.createElement('div')
-  place.id = 'messages'
-  place.setAttribute('role', 'status')
-  document.body.append(place)
-  return place
 }

@@ -3,9 +3,9 @@ import { signal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { isObject, type JsonObject, type JsonValue } from '../../../src/json/value.ts'
 import { base, client } from './app.ts'
-import { say } from './dom.ts'
 import { visible } from './format.ts'
 import { type Item, limitsOf, measuresOf, nameOf, SENSORS, unitOf } from './measures.ts'
+import { say } from './messages.tsx'
 
 type Settings = Readonly<Record<string, Item>>
 

@@ -4,7 +4,9 @@ import { render } from 'preact'
 import { Problem } from '../../../src/client/index.ts'
 import { address } from './address.ts'
 import { caughtUp, epoch, health, isReplay, now, role, signOut, start, state } from './app.ts'
+import { Button, set } from './controls.tsx'
 import { counted, moment } from './format.ts'
+import { Messages } from './messages.tsx'
 import { calm } from './resource.ts'
 import { isSigningIn, SignIn } from './sign-in.tsx'
 import { Strip } from './strip.tsx'
@@ -53,7 +55,7 @@ export async function startShell(show: () => void = () => {}): Promise<void> {
     document.documentElement.classList.toggle('past', at.value !== undefined)
   })
   effect(() => {
-    if (caughtUp.value) setTimeout(forgetCaughtUp, CAUGHT_UP_MS)
+    if (caughtUp.value) setTimeout(set(caughtUp, undefined), CAUGHT_UP_MS)
   })
   await start()
   await readAddress().catch(showProblem)
@@ -67,13 +69,7 @@ export async function startShell(show: () => void = () => {}): Promise<void> {
   })
 }
 
-function forgetCaughtUp(): void {
-  caughtUp.value = undefined
-}
-
-function beginSignIn(): void {
-  isSigningIn.value = true
-}
+const beginSignIn = set(isSigningIn, true)
 
 /** Says what went wrong; without an error that all is well. */
 export function showProblem(error?: unknown): void {
@@ -112,15 +108,13 @@ function Shell() {
           )}
           {readOnly && text !== 'Read-only' && <span class="quiet"> · read-only</span>}
         </span>
-        {at.value && (
-          <button type="button" class="to-now" onClick={showNow}>
-            Back to now
-          </button>
-        )}
+        {at.value && <Button text="Back to now" class="to-now" run={showNow} />}
         {access && access.schemes.length > 0 && (
-          <button type="button" id="account" onClick={() => (access.actor === null ? beginSignIn() : void signOut())}>
-            {access.actor === null ? 'Sign in' : 'Sign out'}
-          </button>
+          <Button
+            text={access.actor === null ? 'Sign in' : 'Sign out'}
+            id="account"
+            run={access.actor === null ? beginSignIn : signOut}
+          />
         )}
         <p role="status" class="hidden-text">
           {said}
@@ -128,6 +122,7 @@ function Shell() {
       </div>
       <Strip />
       {isSigningIn.value && <SignIn />}
+      <Messages />
     </>
   )
 }
@@ -139,9 +134,7 @@ function Notes() {
       {isOut && (
         <div class="note warn row" id="refused">
           <p>This server requires you to sign in.</p>
-          <button type="button" class="primary" onClick={beginSignIn}>
-            Sign in
-          </button>
+          <Button text="Sign in" class="primary" run={beginSignIn} />
         </div>
       )}
       {problem.value && (

@@ -1,9 +1,10 @@
 // The time strip: how much changed when, over the time of the journal. Dragging it shows the past.
 import { signal } from '@preact/signals'
 import { client, head, now } from './app.ts'
+import { Button } from './controls.tsx'
 import { type Counts, counts, DAY, zoom, zoomBy } from './counts.ts'
-import { calmly } from './dom.ts'
 import { counted, moment } from './format.ts'
+import { resource } from './resource.ts'
 import { barsPath } from './spark.tsx'
 import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step } from './time.ts'
 
@@ -25,17 +26,20 @@ const observer = new ResizeObserver(([entry]) => {
 })
 /** Where the pointer is, in milliseconds since 1970. */
 const hovered = signal<number>()
-/** Who changed something in the window under the pointer, by its beginning. */
-const actors = signal<{ readonly from: number; readonly names: readonly string[] }>()
-
-const readActors = calmly(async () => {
-  const bin = binAt(hovered.peek())
-  if (!bin || actors.peek()?.from === bin.from) return
-  const { windowMs } = counts.value.peek() as Counts
-  const until = new Date(bin.from + windowMs - 1)
-  const rows = await client.eventCounts({ groupBy: ['actor'], since: new Date(bin.from), until })
-  actors.value = { from: bin.from, names: rows.map(({ actor }) => actor ?? 'others') }
-}, 150)
+/** Who changed something in the window under the pointer. */
+const actors = resource(
+  () => binAt(hovered.value)?.from,
+  async (from) => {
+    const { windowMs = 0 } = counts.value.peek() ?? {}
+    const rows = await client.eventCounts({
+      groupBy: ['actor'],
+      since: new Date(from),
+      until: new Date(from + windowMs - 1),
+    })
+    return { from, names: rows.map(({ actor }) => actor ?? 'others') }
+  },
+  150,
+)
 
 export function Strip() {
   const loaded = counts.value.value
@@ -54,7 +58,6 @@ export function Strip() {
     },
     onPointerMove: (event: PointerEvent) => {
       hovered.value = msAt(event, span)
-      readActors()
       if (event.buttons === 1) travel(event, span)
     },
     onPointerLeave: () => {
@@ -100,24 +103,8 @@ export function Strip() {
         <Hover place={place} />
       </div>
       <span class="strip-zoom">
-        <button
-          type="button"
-          class="plain"
-          aria-label="A shorter time"
-          title="A shorter time ( [ )"
-          onClick={() => zoomBy(0.5, aroundOf(span))}
-        >
-          +
-        </button>
-        <button
-          type="button"
-          class="plain"
-          aria-label="A longer time"
-          title="A longer time ( ] )"
-          onClick={() => zoomBy(2, aroundOf(span))}
-        >
-          −
-        </button>
+        <Button text="+" label="A shorter time" title="A shorter time ( [ )" class="plain" run={ACTIONS['[']} />
+        <Button text="−" label="A longer time" title="A longer time ( ] )" class="plain" run={ACTIONS[']']} />
       </span>
       <span id="strip-keys" hidden>
         Arrow keys: one change. With Shift: one hour. Page Up and Page Down: one day. Square brackets: a shorter or
@@ -137,18 +124,13 @@ function Player({ loaded }: { readonly loaded: Counts | undefined }) {
   const played = playedOf(loaded)
   const what = played.to - played.from < DAY * 0.99 ? 'this time' : 'the last day'
   return (
-    <button
-      type="button"
-      class="play"
-      disabled={!loaded?.bins.length}
-      onClick={() => (isPlaying ? pausePlaying() : void play(played).catch(pausePlaying))}
-    >
+    <Button class="play" disabled={!loaded?.bins.length} run={playOrPause}>
       <span aria-hidden="true">{isPlaying ? '❚❚' : '▶'}</span>
       <span class="play-name">
         {isPlaying ? 'Pause' : `Replay ${what} `}
         {!isPlaying && <span class="quiet">in 20 seconds</span>}
       </span>
-    </button>
+    </Button>
   )
 }
 
@@ -164,26 +146,17 @@ function playedOf(loaded: Counts | undefined): Span {
 
 function Bars({ span, windowMs, bins }: Counts) {
   const most = Math.max(1, ...bins.map(({ count }) => count))
-  const size = { ...span, width: windowMs, most, size: HEIGHT }
+  const path = (number: 'count' | 'deleted'): string =>
+    barsPath(
+      bins.map((bin) => ({ x: bin.from, count: bin[number] })),
+      { ...span, width: windowMs, most, size: HEIGHT },
+      WIDTH,
+    )
   return (
     <>
       <path class="quiet" d={quietPath({ span, windowMs, bins })} />
-      <path
-        class="changes"
-        d={barsPath(
-          bins.map(({ from, count }) => ({ x: from, count })),
-          size,
-          WIDTH,
-        )}
-      />
-      <path
-        class="deletions"
-        d={barsPath(
-          bins.map(({ from, deleted }) => ({ x: from, count: deleted })),
-          size,
-          WIDTH,
-        )}
-      />
+      <path class="changes" d={path('count')} />
+      <path class="deletions" d={path('deleted')} />
     </>
   )
 }
@@ -206,7 +179,7 @@ function Hover({ place }: { readonly place: (ms: number) => string }) {
   const ms = hovered.value
   if (ms === undefined) return null
   const bin = binAt(ms)
-  const names = bin && actors.value?.from === bin.from ? actors.value.names : []
+  const names = bin && actors.value.value?.from === bin.from ? actors.value.value.names : []
   const deleted = bin?.deleted ? `${bin.deleted} of them deletions` : ''
   const parts = [moment(bin?.from ?? ms, now()), counted(bin?.count ?? 0, 'change'), deleted, ...names.slice(0, 3)]
   return (
@@ -245,45 +218,45 @@ function aroundOf(span: Span): number {
   return Math.min(span.to, Math.max(span.from, ms))
 }
 
-function onKey(event: KeyboardEvent): void {
-  if (event.ctrlKey || event.metaKey || event.altKey) return
-  const action = actionOf(event)
-  if (!action) return
-  event.preventDefault()
-  if (event.key !== ' ') pausePlaying()
-  void action()
+/** By key; with Shift the arrows move by an hour. */
+const ACTIONS = {
+  ArrowLeft: move(-1),
+  ArrowDown: move(-1),
+  ArrowRight: move(1),
+  ArrowUp: move(1),
+  PageUp: () => showTime(here() + DAY),
+  PageDown: () => showTime(here() - DAY),
+  Home: () => showPosition(0),
+  End: showNow,
+  Escape: showNow,
+  '[': () => zoomBy(0.5, aroundOf(spanShown())),
+  ']': () => zoomBy(2, aroundOf(spanShown())),
+  ' ': playOrPause,
 }
 
-function actionOf({ key, shiftKey }: KeyboardEvent): (() => unknown) | undefined {
-  const here = at.peek()?.ms ?? now()
-  const move = (direction: number) => () => (shiftKey ? showTime(here + direction * HOUR) : step(direction))
-  const zoomIn = (times: number) => () =>
-    zoomBy(times, aroundOf(counts.value.peek()?.span ?? { from: here - DAY, to: here }))
-  switch (key) {
-    case 'ArrowLeft':
-    case 'ArrowDown':
-      return move(-1)
-    case 'ArrowRight':
-    case 'ArrowUp':
-      return move(1)
-    case 'PageUp':
-      return () => showTime(here + DAY)
-    case 'PageDown':
-      return () => showTime(here - DAY)
-    case 'Home':
-      return () => showPosition(0)
-    case 'End':
-    case 'Escape':
-      return showNow
-    case '[':
-      return zoomIn(0.5)
-    case ']':
-      return zoomIn(2)
-    case ' ':
-      return () => (speed.peek() === undefined ? play(playedOf(counts.value.peek())) : pausePlaying())
-    default:
-      return undefined
-  }
+function here(): number {
+  return at.peek()?.ms ?? now()
+}
+
+function spanShown(): Span {
+  return counts.value.peek()?.span ?? { from: here() - DAY, to: here() }
+}
+
+function move(direction: number) {
+  return (event?: KeyboardEvent): void => (event?.shiftKey ? showTime(here() + direction * HOUR) : step(direction))
+}
+
+function playOrPause(): void {
+  if (speed.peek() === undefined) void play(playedOf(counts.value.peek())).catch(pausePlaying)
+  else pausePlaying()
+}
+
+function onKey(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey) return
+  if (!Object.hasOwn(ACTIONS, event.key)) return
+  event.preventDefault()
+  if (event.key !== ' ') pausePlaying()
+  ACTIONS[event.key as keyof typeof ACTIONS](event)
 }
 
 /** Times at which the strip is labelled: at whole hours or days of the reader's clock. */
