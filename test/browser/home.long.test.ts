@@ -5,6 +5,7 @@ import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, SAMPLE, spawnServer, startProgram, storeBuilt } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
 
 const options = { skip: withoutBrowser }
 const HOUR = 3_600_000
@@ -163,17 +164,23 @@ test('a moment of the past is reached by the keyboard, and shows what differs fr
   await rowOf(page, 'posts').getByText('3 items').waitFor()
   await strip(page).focus()
   await page.keyboard.press('ArrowLeft')
-  await rowOf(page, 'posts').locator('.total', { hasText: '2 items now 3' }).waitFor()
+  await rowOf(page, 'posts')
+    .locator('.what-row', { hasText: /2 items\s*now 3,/ })
+    .waitFor()
   assert.equal(at(page), '5')
   await page.locator('.rows > .differs').waitFor()
   assert.equal(await page.locator('.rows > .differs').count(), 1)
   await page.keyboard.press('ArrowLeft')
   await page.keyboard.press('ArrowLeft')
   await page.keyboard.press('ArrowLeft')
-  await rowOf(page, 'notes').locator('.total', { hasText: 'not yet now 1' }).waitFor()
+  await rowOf(page, 'notes')
+    .locator('.what-row', { hasText: /did not exist\s*now 1,/ })
+    .waitFor()
   assert.match(String(await strip(page).getAttribute('aria-valuetext')), /^\d\d:\d\d:\d\d, position 2 of 6$/)
   await page.keyboard.press('Shift+ArrowLeft')
-  await rowOf(page, 'posts').locator('.total', { hasText: 'not yet now 3' }).waitFor()
+  await rowOf(page, 'posts')
+    .locator('.what-row', { hasText: /did not exist\s*now 3,/ })
+    .waitFor()
   assert.equal(at(page), '0')
   await page.keyboard.press('End')
   await rowOf(page, 'posts').locator('.total:text-is("3 items")').waitFor()
@@ -211,9 +218,9 @@ test('the strip is dragged, zoomed, and says what is under the pointer', options
 
 test('an address that names no moment says so and shows the present', options, async (t) => {
   const server = await startProgram(t, { data: { posts: [{ id: 1 }] } })
-  for (const text of ['yesterday', '77', '2026-13-01']) {
+  for (const text of ['yesterday', '77', '-5', '2026-13-01', '2999-01-01T00:00:00Z']) {
     const { page } = await openPage(t, `${server.url}/?at=${text}`)
-    await page.getByRole('alert').getByText(`at=${text} in the address is no moment`).waitFor()
+    await page.getByRole('alert').getByText(`at=${text} in the address is not a moment`).waitFor()
     await live(page)
     await rowOf(page, 'posts').getByText('1 item').waitFor()
   }
@@ -261,20 +268,30 @@ test('a server that refuses long pages is quoted in place of the changes', optio
   await rowOf(page, 'posts').getByText('1 item').waitFor()
 })
 
-test('a replay says how fast it is, and follows its own time', options, async (t) => {
+test('a replay says how fast it is and what it shows, and when it has ended', options, async (t) => {
+  let ms = Date.parse('2026-11-20T10:00:00Z')
   const data = { posts: [{ id: 1, title: 'a' }] }
-  const written = await startProgram(t, { data })
-  await written.fetch('/api/posts/1', json('PATCH', { title: 'b' }))
-  const { directory } = written
+  const written = await startHere(t, { data, now: () => new Date(ms) })
+  for (const title of ['b', 'c']) {
+    await written.fetch('/api/posts/1', json('PATCH', { title }))
+    ms += HOUR
+  }
   await written.stop()
-  const replay = spawnServer(t, directory, { isBare: true, flags: ['replay', 'db.json', '--from', '2', '--port', '0'] })
-  const url = await replay.listening()
-  assert.ok(url, replay.stderr())
-  const { page, errors } = await openPage(t, url)
-  await page.locator('#state', { hasText: 'Replay 1×' }).waitFor()
-  await page.locator('.feed li').getByText('posts/1 title a → b').waitFor()
-  assert.equal(await page.getByRole('button', { name: 'Undo' }).count(), 0)
-  assert.deepEqual(errors, [])
+  const openReplay = async (from: number) => {
+    const flags = ['replay', 'db.json', '--from', String(from), '--port', '0']
+    const replay = spawnServer(t, written.directory, { isBare: true, flags })
+    const url = await replay.listening()
+    assert.ok(url, replay.stderr())
+    return openPage(t, url, { timezoneId: 'UTC' })
+  }
+  const running = await openReplay(3)
+  await running.page.locator('#state', { hasText: /^Replay 1× · .*10:0\d/ }).waitFor()
+  await running.page.locator('.feed li').getByText('posts/1 title a → b').waitFor()
+  assert.equal(await running.page.getByRole('button', { name: 'Undo' }).count(), 0)
+  const ended = await openReplay(4)
+  await ended.page.locator('#state', { hasText: /^Replay ended · .*11:00/ }).waitFor()
+  await ended.page.locator('.feed li').getByText('posts/1 title b → c').waitFor()
+  assert.deepEqual([running.errors, ended.errors], [[], []])
 })
 
 test('an address of the page as it was before leads to the collections', options, async (t) => {

@@ -175,7 +175,7 @@ test('all controls can be reached with the keyboard alone', options, async (t) =
     'Recollect, home',
     'Journal',
     'Moment',
-    'A shorter time',
+    'Zoom in',
     'Query',
     'New item',
     'Select F4:A5:74:89:16:57',

@@ -1,5 +1,5 @@
 // The connection of a page to its server, as signals: who one is, whether all is live, and where the journal ends.
-import { batch, computed, signal } from '@preact/signals'
+import { batch, computed, signal, untracked } from '@preact/signals'
 import {
   type Credentials,
   connect,
@@ -51,8 +51,11 @@ let replayed: { readonly ms: number; readonly readAt: number } | undefined
 export function now(): number {
   const { replay } = health.peek() ?? {}
   if (!replay || !replayed) return Date.now()
-  const isOver = head.peek() >= replay.until
-  return isOver ? replayed.ms : replayed.ms + (Date.now() - replayed.readAt) * replay.speed
+  return untracked(isReplayOver) ? replayed.ms : replayed.ms + (Date.now() - replayed.readAt) * replay.speed
+}
+
+export function isReplayOver(): boolean {
+  return head.value >= (health.value?.replay?.until ?? Number.POSITIVE_INFINITY)
 }
 
 export function may(wanted: Role): boolean {

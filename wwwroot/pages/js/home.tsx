@@ -66,6 +66,7 @@ function Home() {
   const shown = countsThen.value.value ?? itemCounts.value.value
   const today = at.value ? itemCounts.value.value : undefined
   const all = Object.keys({ ...shown, ...today })
+  if (role.value === null) return null
   return (
     <div class="home">
       <section class="card what-is" aria-labelledby="what-title">
@@ -73,13 +74,13 @@ function Home() {
           <h1 id="what-title">{at.value ? 'What was' : 'What is'}</h1>
           <span class="quiet number">{shown && counted(Object.keys(shown).length, 'collection')}</span>
         </div>
-        {role.value !== null && all.length === 0 && shown && <Empty />}
+        {all.length === 0 && shown && <Empty />}
         <ul class="rows">
           {all.map((name) => (
             <Row key={name} name={name} total={shown?.[name]} today={today?.[name]} isPast={today !== undefined} />
           ))}
         </ul>
-        {role.value !== null && head.value < FEW_EVENTS && !isDismissed.value && all.length > 0 && <Offer />}
+        {head.value < FEW_EVENTS && !isDismissed.value && all.length > 0 && <Offer />}
       </section>
       <Feed />
     </div>
@@ -101,7 +102,8 @@ function Row({
   const isOpen = hasTime && !closed.value.has(name)
   const bins = activity.value.value?.byCollection?.get(name) ?? []
   const later = isPast ? changesAfter(bins) : 0
-  const differs = isPast && (today !== total || later > 0)
+  const isOther = isPast && today !== total
+  const differs = isOther || later > 0
   const search = new URLSearchParams({ collection: name, ...(at.value && { at: String(at.value.position) }) })
   const toggle = (): void => {
     const next = new Set(closed.value)
@@ -127,13 +129,13 @@ function Row({
         <a class="break" href={`collections.html?${search}`}>
           {name === '' ? '""' : name}
         </a>
-        <span class="total number">
-          {total === undefined ? (isPast ? 'not yet' : '') : total === null ? 'object' : counted(total, 'item')}
-          {isPast && today !== total && (
-            <span class="today"> now {today === undefined ? 'gone' : today === null ? 'object' : count(today)}</span>
-          )}
+        <span class={`total number${isOther ? ' other' : ''}`}>
+          {total === undefined ? (isPast ? 'did not exist' : '') : total === null ? 'object' : counted(total, 'item')}
         </span>
-        <span class="since number quiet">{later > 0 ? `${counted(later, 'change')} since` : sinceYesterday(bins)}</span>
+        <span class="since number quiet">
+          {isOther && `now ${today === undefined ? 'gone' : today === null ? 'object' : count(today)}, `}
+          {later > 0 ? `${counted(later, 'change')} since` : sinceYesterday(bins)}
+        </span>
         <Activity bins={bins} />
       </div>
       {isOpen && <CurvesOf name={name} />}
@@ -169,8 +171,8 @@ function sinceYesterday(bins: readonly Bin[]): string {
   if (day.some(({ removed }) => removed > 0)) return ''
   const change = day.reduce((sum, { created, deleted }) => sum + created - deleted, 0)
   const changes = day.reduce((sum, bin) => sum + bin.count, 0)
-  if (change === 0) return changes === 0 ? 'no change in a day' : `${counted(changes, 'change')} in a day`
-  return `${change > 0 ? '+' : '−'}${count(Math.abs(change))} in a day`
+  if (change === 0) return changes === 0 ? 'no change in 24 h' : `${counted(changes, 'change')} in 24 h`
+  return `${change > 0 ? '+' : '−'}${count(Math.abs(change))} in 24 h`
 }
 
 function Activity({ bins }: { readonly bins: readonly Bin[] }) {

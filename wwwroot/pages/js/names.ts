@@ -8,7 +8,7 @@ import type { Names } from './words.ts'
 /** Fields by which readings are commonly told apart; otherwise it is the first text in them. */
 const GROUPS = ['mac', 'sensor', 'sensorId', 'device', 'deviceId', 'station', 'name']
 const MOST_SENSORS = 60
-const LIVE_MS = 1000
+const LIVE_MS = 3000
 const calmChanges = calm(changes, LIVE_MS)
 const MAC = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i
 

@@ -3,7 +3,7 @@ import { computed, effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { Problem } from '../../../src/client/index.ts'
 import { address } from './address.ts'
-import { caughtUp, epoch, health, isReplay, now, role, signOut, start, state } from './app.ts'
+import { caughtUp, epoch, health, isReplay, isReplayOver, now, role, signOut, start, state } from './app.ts'
 import { Button, set } from './controls.tsx'
 import { counted, moment } from './format.ts'
 import { Messages } from './messages.tsx'
@@ -27,9 +27,13 @@ const pill = computed((): { readonly kind: string; readonly text: string } => {
   if (state.value === 'refused') return { kind: 'refused', text: role.value === null ? 'Not signed in' : 'Not allowed' }
   if (state.value === 'gone') return { kind: 'gone', text: 'Reconnecting…' }
   if (state.value === 'connecting') return { kind: 'connecting', text: 'Connecting…' }
-  if (speed.value !== undefined) return { kind: 'past', text: `Replay ${speed.value}×` }
-  if (at.value) return { kind: 'past', text: `Viewing ${moment(at.value.ms, now(), { withSeconds: true })}` }
-  if (isReplay.value) return { kind: 'live', text: `Replay ${health.value?.replay?.speed}×` }
+  const moments = at.value && moment(at.value.ms, now(), { withSeconds: speed.value === undefined })
+  if (speed.value !== undefined) return { kind: 'past', text: `Replay ${speed.value}× · ${moments ?? ''}` }
+  if (at.value) return { kind: 'past', text: `Viewing ${moments}` }
+  if (isReplay.value) {
+    const what = isReplayOver() ? 'Replay ended' : `Replay ${health.value?.replay?.speed}×`
+    return { kind: 'live', text: `${what} · ${moment(now(), Date.now())}` }
+  }
   if (caughtUp.value) return { kind: 'live', text: `Live, ${counted(caughtUp.value, 'change')} caught up` }
   if (health.value?.readOnly) return { kind: 'live', text: 'Read-only' }
   return { kind: 'live', text: health.value?.journal.writable === false ? 'Live, takes no writes' : 'Live' }
@@ -120,7 +124,7 @@ function Shell() {
           {said}
         </p>
       </div>
-      <Strip />
+      {role.value !== null && <Strip />}
       {isSigningIn.value && <SignIn />}
       <Messages />
     </>

@@ -73,7 +73,7 @@ export function barsPath(
     .map(({ x, count }) => {
       const left = Math.max(0, (x - from) * scale)
       const wide = Math.max(1.5, width * scale * 0.86)
-      const high = Math.max(2, Math.sqrt(count / most) * size)
+      const high = Math.max(3, Math.sqrt(Math.min(1, count / most)) * size)
       return `M${left.toFixed(1)} ${size}v${(-high).toFixed(1)}h${wide.toFixed(1)}V${size}z`
     })
     .join('')

@@ -10,6 +10,8 @@ import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, spe
 
 const HOUR = DAY / 24
 const TICKS = [1 / 12, 1 / 4, 1, 3, 6, 12, 24, 48, 168, 672, 2184, 8760].map((hours) => hours * HOUR)
+/** A bar of more than so many times the median is as high as the strip. */
+const MOST_TIMES = 12
 /** Fewer windows without a change are no quiet time. */
 const QUIET_WINDOWS = 4
 /** The size of the drawing, which is stretched to the strip. */
@@ -97,18 +99,18 @@ export function Strip() {
             {label}
           </span>
         ))}
-        {loaded?.bins.length === 0 && <span class="strip-none">Nothing changed in this time</span>}
-        {shown && shown.ms >= span.from && <span class="strip-later" style={{ left: place(shown.ms) }} />}
+        {loaded?.bins.length === 0 && <span class="strip-none">Nothing changed in this period</span>}
+        {shown && <span class="strip-later" style={{ left: place(shown.ms) }} />}
         <span class="strip-hand" style={{ left: place(shown?.ms ?? span.to) }} />
         <Hover place={place} />
       </div>
       <span class="strip-zoom">
-        <Button text="+" label="A shorter time" title="A shorter time ( [ )" class="plain" run={ACTIONS['[']} />
-        <Button text="−" label="A longer time" title="A longer time ( ] )" class="plain" run={ACTIONS[']']} />
+        <Button text="+" label="Zoom in" title="Zoom in ( [ )" class="plain" run={ACTIONS['[']} />
+        <Button text="−" label="Zoom out" title="Zoom out ( ] )" class="plain" run={ACTIONS[']']} />
       </span>
       <span id="strip-keys" hidden>
-        Arrow keys: one change. With Shift: one hour. Page Up and Page Down: one day. Square brackets: a shorter or
-        longer time. End: now.
+        Arrow keys: one change. With Shift: one hour. Page Up and Page Down: one day. Square brackets: zoom in and out.
+        End: now.
       </span>
     </div>
   )
@@ -122,7 +124,7 @@ function observe(element: Element | null): void {
 function Player({ loaded }: { readonly loaded: Counts | undefined }) {
   const isPlaying = speed.value !== undefined
   const played = playedOf(loaded)
-  const what = played.to - played.from < DAY * 0.99 ? 'this time' : 'the last day'
+  const what = played.to - played.from < DAY * 0.99 ? 'this period' : 'the last day'
   return (
     <Button class="play" disabled={!loaded?.bins.length} run={playOrPause}>
       <span aria-hidden="true">{isPlaying ? '❚❚' : '▶'}</span>
@@ -145,7 +147,8 @@ function playedOf(loaded: Counts | undefined): Span {
 }
 
 function Bars({ span, windowMs, bins }: Counts) {
-  const most = Math.max(1, ...bins.map(({ count }) => count))
+  const sorted = bins.map(({ count }) => count).sort((a, b) => a - b)
+  const most = Math.min(sorted.at(-1) ?? 1, MOST_TIMES * (sorted[sorted.length >> 1] ?? 1))
   const path = (number: 'count' | 'deleted'): string =>
     barsPath(
       bins.map((bin) => ({ x: bin.from, count: bin[number] })),
@@ -263,13 +266,15 @@ function onKey(event: KeyboardEvent): void {
 function ticksOf({ from, to }: Span): readonly { readonly ms: number; readonly text: string }[] {
   const length = TICKS.find((one) => (to - from) / one <= width.value / TICK_WIDTH) ?? (TICKS.at(-1) as number)
   const isDays = length >= DAY
+  // A label stands to the right of its line.
+  const room = ((to - from) * TICK_WIDTH) / width.value / 2
   const start = new Date(from)
   start.setHours(0, 0, 0, 0)
   const ticks: { ms: number; text: string }[] = []
   for (let n = 0; ticks.length < 24; n++) {
     // Days are counted by the calendar, as some have 23 hours.
     const ms = isDays ? new Date(start).setDate(start.getDate() + (n * length) / DAY) : start.getTime() + n * length
-    if (ms > to) break
+    if (ms > to - room) break
     if (ms < from) continue
     const date = new Date(ms)
     const isMidnight = date.getHours() === 0 && date.getMinutes() === 0

@@ -30,7 +30,10 @@ export const isMomentKnown = signal(address.get('at') === undefined)
 export const addressProblem = signal<string>()
 
 const SECONDS = 20
-const FRAME_MS = 100
+const FRAME_MS = 250
+/** Moments that one drags over are read so often. */
+const FIND_MS = 100
+const INSTANT = /^\d{4}-\d\d-\d\d(T|$)/
 const MINUTE = 60_000
 /** Shorter times are played by the positions of their events: of an import all have the same millisecond. */
 const LEAST_MS = 2000
@@ -61,7 +64,7 @@ const findWanted = calmly(async () => {
   if (wanted !== own) return
   wanted = undefined
   show(moment)
-}, 30)
+}, FIND_MS)
 
 function find(one: typeof wanted): void {
   wanted = one
@@ -105,15 +108,15 @@ export async function readAddress(): Promise<void> {
   if (text === undefined) return showNow()
   try {
     const isPosition = /^\d+$/.test(text)
+    if (isPosition ? Number(text) > head.value : !INSTANT.test(text)) throw new RangeError()
     const ms = isPosition ? await timeOf(Number(text)) : Date.parse(text)
-    if (Number.isNaN(ms)) throw new RangeError()
-    if (isPosition && Number(text) > head.value) throw new RangeError()
+    if (!(ms <= now())) throw new RangeError()
     show({ position: isPosition ? Number(text) : await positionAt(ms), ms })
     isMomentKnown.value = true
   } catch (error) {
     if (!(error instanceof RangeError) && !(error instanceof Problem && error.status === 400)) throw error
     const right = `a position up to ${head.value}, or a time such as ${new Date(now() - 3.6e6).toISOString()}`
-    addressProblem.value = `at=${text} in the address is no moment: it has to be ${right}. This is the present.`
+    addressProblem.value = `at=${text} in the address is not a moment of the past: use ${right}. This is the present.`
     showNow()
     isMomentKnown.value = true
   }
