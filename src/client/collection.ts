@@ -1,10 +1,10 @@
 import type { JsonObject } from '../json/value.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { LiveList } from './live-list.ts'
-import { type Moment, momentText, type Where } from './parameters.ts'
+import { type Moment, searchOf, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query, type Server } from './query.ts'
-import { journalPosition, pathSegment, type ReadResponse, type RequestOptions } from './requests.ts'
+import { journalPosition, pathSegment, type ReadOptions, type ReadResponse } from './requests.ts'
 import {
   type Deleted,
   type DeleteOptions,
@@ -12,7 +12,6 @@ import {
   InnerValue,
   type Patch,
   type PatchOperation,
-  sendWrite,
   type WriteOptions,
   type Written,
   write,
@@ -74,20 +73,19 @@ export class Collection<T extends object> extends Query<T> {
 
   /** Creates the valid items in one write. Returns a result for each item, in order. */
   async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
-    const response = await this.#post(items, options, { Prefer: 'handling=lenient' })
+    const response = await this.#post(items, options, 'handling=lenient')
     const { results } = response.json() as { results: readonly SentResult[] }
     return { results: results.map(batchResult), position: journalPosition(response) }
   }
 
   /** Creates the collection if it does not exist. */
   async createEmpty(options: CreateOptions = {}): Promise<Pick<Written, 'position'>> {
-    const { position } = await write(this.server.requests, 'PUT', this.#path, undefined, options)
-    return { position }
+    return { position: journalPosition(await write(this.server.requests, 'PUT', this.#path, undefined, options)) }
   }
 
   /** Deletes the collection with all its items. Requires the role admin. */
   drop(options: DeleteOptions = {}): Promise<Deleted> {
-    return deleteItems(this.server.requests, this.collection, new URLSearchParams({ all: 'true' }), options)
+    return deleteItems(this.server.requests, this.collection, [['all', 'true']], options)
   }
 
   item(id: ItemId): Item<T> {
@@ -99,8 +97,8 @@ export class Collection<T extends object> extends Query<T> {
     return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
   }
 
-  #post(body: unknown, options: CreateOptions, headers?: RequestOptions['headers']): Promise<ReadResponse> {
-    return sendWrite(this.server.requests, 'POST', this.#path, body, options, headers)
+  #post(body: unknown, options: CreateOptions, prefer?: string): Promise<ReadResponse> {
+    return write(this.server.requests, 'POST', this.#path, body, options, prefer)
   }
 
   get #path(): string {
@@ -121,23 +119,25 @@ export class Item<T extends object> {
   readonly collection: string
   readonly id: ItemId
   protected readonly server: Server
-  readonly #asOf: string | undefined
 
-  constructor(server: Server, collection: string, id: ItemId, asOf?: string) {
+  constructor(server: Server, collection: string, id: ItemId) {
     this.server = server
     this.collection = collection
     this.id = id
-    this.#asOf = asOf
   }
 
   /** The item at an earlier moment, read-only. */
   asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
-    return new Item<T>(this.server, this.collection, this.id, momentText(at))
+    const { id, collection } = this
+    return { id, collection, get: (options) => this.#read(at, options) }
   }
 
-  async get(options: { readonly signal?: AbortSignal } = {}): Promise<Read<T>> {
-    const search = this.#asOf === undefined ? '' : `?asOf=${encodeURIComponent(this.#asOf)}`
-    const response = await this.server.requests.send('GET', this.path + search, options)
+  get(options: ReadOptions = {}): Promise<Read<T>> {
+    return this.#read(undefined, options)
+  }
+
+  async #read(asOf: Moment | undefined, options?: ReadOptions): Promise<Read<T>> {
+    const response = await this.server.requests.send('GET', this.path + searchOf({ asOf }), options)
     return {
       item: response.json() as T,
       position: journalPosition(response),
@@ -147,22 +147,22 @@ export class Item<T extends object> {
 
   /** Replaces the item. If it does not exist, it is created (setting `Api.UpsertOnPut`), or the response is 404. */
   async replace(item: T, options: WriteOptions = {}): Promise<Written> {
-    return write(this.server.requests, 'PUT', this.path, item, options)
+    return written(await write(this.server.requests, 'PUT', this.path, item, options))
   }
 
   /** The same, unless the item has the same event time or a later one. The server ignores that where the collection has no `Time`. */
   async replaceIfNewer(item: T, options: WriteOptions = {}): Promise<Written & { readonly isApplied: boolean }> {
-    const response = await sendWrite(this.server.requests, 'PUT', this.path, item, options, { Prefer: 'only-if-newer' })
+    const response = await write(this.server.requests, 'PUT', this.path, item, options, 'only-if-newer')
     return { ...written(response), isApplied: response.status !== 200 }
   }
 
   /** Applies a merge patch (RFC 7396) or a JSON Patch (RFC 6902). */
   async patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
-    return write(this.server.requests, 'PATCH', this.path, patch, options)
+    return written(await write(this.server.requests, 'PATCH', this.path, patch, options))
   }
 
   async delete(options: WriteOptions = {}): Promise<Written> {
-    return write(this.server.requests, 'DELETE', this.path, undefined, options)
+    return written(await write(this.server.requests, 'DELETE', this.path, undefined, options))
   }
 
   /** A value inside the item: segments are names of members, and of an array the `id` of an element, or its index where no element has one. */
@@ -200,12 +200,8 @@ const OBJECT_ID = ''
 
 /** A single object, which need not exist. It is read and written like an item. */
 export class SingleObject<T extends object> extends Item<T> {
-  constructor(server: Server, name: string, asOf?: string) {
-    super(server, name, OBJECT_ID, asOf)
-  }
-
-  override asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
-    return new SingleObject<T>(this.server, this.collection, momentText(at))
+  constructor(server: Server, name: string) {
+    super(server, name, OBJECT_ID)
   }
 
   /** A list that contains the object while it exists. Call `close()` to end it. */
@@ -219,9 +215,8 @@ export class SingleObject<T extends object> extends Item<T> {
       replay: undefined,
       idOf: () => OBJECT_ID,
       readAll: async (position, signal) => {
-        const then = new SingleObject<JsonObject>(this.server, this.collection, String(position))
         try {
-          return [(await then.get({ signal })).item]
+          return [(await this.asOf(position).get({ signal })).item as JsonObject]
         } catch (error) {
           if (error instanceof Problem && error.status === 404) return []
           throw error

@@ -1,6 +1,6 @@
-import { type Moment, momentText } from './parameters.ts'
-import { Problem } from './problem.ts'
-import { journalPosition, type Requests, searchPart } from './requests.ts'
+import { queryOf, searchOf } from './parameters.ts'
+import { Problem, rethrown } from './problem.ts'
+import { journalPosition, pause, type Requests } from './requests.ts'
 
 interface EventBase {
   readonly position: number
@@ -97,7 +97,7 @@ export async function eventPageOf<T>(
   requests: Requests,
   { signal, ...filter }: EventPageFilter,
 ): Promise<EventPage<T>> {
-  const response = await requests.send('GET', `/events${searchPart(parametersOf(filter))}`, { signal })
+  const response = await requests.send('GET', `/events${searchOf({ ...filter })}`, { signal })
   const next = /<[^>]*[?&]from=(\d+)[^>]*>; rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
   return {
     events: response.json() as EventPage<T>['events'],
@@ -110,8 +110,8 @@ export async function eventCountsOf(
   requests: Requests,
   { signal, groupBy = [], ...filter }: EventCountsOptions,
 ): Promise<readonly EventCount[]> {
-  const parameters = parametersOf({ ...filter, aggregate: 'count', groupBy: groupBy.join(',') || undefined })
-  const response = await requests.send('GET', `/events${searchPart(parameters)}`, { signal })
+  const search = searchOf({ ...filter, aggregate: 'count', groupBy })
+  const response = await requests.send('GET', `/events${search}`, { signal })
   return response.json() as readonly EventCount[]
 }
 
@@ -123,34 +123,28 @@ export async function* eventsOf<T>(
   requests: Requests,
   { follow = false, signal, ...filter }: EventsFilter,
 ): AsyncGenerator<RecordedEvent<T>, void> {
-  const left = new AbortController()
-  const ended = AbortSignal.any([left.signal, requests.closed, ...(signal ? [signal] : [])])
-  try {
-    if (follow) yield* followed<T>(requests, filter, ended)
-    else {
-      const response = await request(requests, parametersOf({ ...filter }), 'application/x-ndjson', ended)
-      for await (const line of linesOf(response)) yield JSON.parse(line) as RecordedEvent<T>
-    }
-  } finally {
-    // Leaving the loop early aborts the request.
-    left.abort()
-  }
+  if (follow) return yield* followed<T>(requests, filter, signal)
+  const options = { headers: { Accept: 'application/x-ndjson' }, signal }
+  const response = await requests.stream('GET', `/events${searchOf({ ...filter })}`, options)
+  for await (const line of linesOf(response)) yield JSON.parse(line) as RecordedEvent<T>
 }
 
-type Filter = Omit<EventsFilter, 'follow' | 'signal'>
+/** How lines of a stream begin. The first one is a comment with the UUID of the journal. */
+const [JOURNAL, ID, DATA] = [': journal ', 'id: ', 'data: ']
 
 /** Requests the stream again whenever it ends, from behind the last position that it told of. */
 async function* followed<T>(
   requests: Requests,
-  { limit, ...filter }: Filter,
-  signal: AbortSignal,
+  { limit, ...filter }: Omit<EventsFilter, 'follow' | 'signal'>,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<RecordedEvent<T>, void> {
-  const parameters = parametersOf({ ...filter })
+  const parameters = new URLSearchParams(queryOf({ ...filter, limit }))
+  const options = { headers: { Accept: 'text/event-stream' }, signal }
+  const ended = AbortSignal.any(signal ? [signal, requests.closed] : [requests.closed])
   let left = limit
   for (;;) {
     try {
-      if (left !== undefined) parameters.set('limit', String(left))
-      const response = await request(requests, parameters, 'text/event-stream', signal)
+      const response = await requests.stream('GET', `/events?${parameters}`, options)
       if (parameters.get('from') === 'now') parameters.set('from', String(journalPosition(response) + 1))
       let id = Number.NaN
       for await (const line of linesOf(response)) {
@@ -161,36 +155,22 @@ async function* followed<T>(
           yield event
           parameters.set('from', String(event.position + 1))
           if (left !== undefined && --left === 0) return
+          if (left !== undefined) parameters.set('limit', String(left))
         }
         // All matching events up to the id were sent, so the server need not search there again.
         else if (line === '' && !Number.isNaN(id)) parameters.set('from', String(id + 1))
       }
     } catch (error) {
-      const isLasting = error instanceof Problem && error.status < 500 && error.status !== 429
-      if (isLasting || signal.aborted) throw error
+      if (isLasting(error) || ended.aborted) throw error
     }
-    await pause(RETRY_MS, signal)
+    await pause(RETRY_MS, ended)
   }
 }
-/** How lines of a stream begin. The first one is a comment with the UUID of the journal. */
-const [JOURNAL, ID, DATA] = [': journal ', 'id: ', 'data: ']
 
-/** @throws {RangeError} for an invalid date */
-function parametersOf(filter: Readonly<Record<string, Moment | boolean | undefined>>): URLSearchParams {
-  const parameters = new URLSearchParams()
-  for (const [name, value] of Object.entries(filter)) {
-    if (value !== undefined) parameters.set(name, momentText(typeof value === 'boolean' ? String(value) : value))
-  }
-  return parameters
-}
-
-function request(
-  requests: Requests,
-  parameters: URLSearchParams,
-  accept: string,
-  signal: AbortSignal,
-): Promise<Response> {
-  return requests.stream('GET', `/events${searchPart(parameters)}`, { headers: { Accept: accept }, signal })
+/** Whether a stream that is requested again fails again: the filter is wrong, or the journal is damaged there. */
+function isLasting(error: unknown): boolean {
+  if (!(error instanceof Problem)) return false
+  return error.firstUnreadable !== undefined || (error.status < 500 && error.status !== 429)
 }
 
 /** The lines that have ended. */
@@ -201,7 +181,7 @@ export async function* linesOf({ body }: Response): AsyncGenerator<string, void>
   let rest = ''
   try {
     for (;;) {
-      const { done, value } = await reader.read()
+      const { done, value } = await reader.read().catch(rethrown)
       if (done) return
       const lines = (rest + decoder.decode(value, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
@@ -210,20 +190,4 @@ export async function* linesOf({ body }: Response): AsyncGenerator<string, void>
   } finally {
     await reader.cancel().catch(() => {})
   }
-}
-
-/** Rejects with the signal's reason when the signal aborts. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      clearTimeout(timer)
-      reject(signal.reason)
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', end)
-      resolve()
-    }, ms)
-    if (signal.aborted) end()
-    else signal.addEventListener('abort', end, { once: true })
-  })
 }

@@ -25,7 +25,7 @@ export type {
 } from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
-export { Problem } from './problem.ts'
+export { Problem, Unreachable } from './problem.ts'
 export type { Aggregate, AggregateOptions, AggregateRow } from './query.ts'
 export { type Exported, type ExportFormat, type Page, Query } from './query.ts'
 export {

@@ -3,8 +3,8 @@ import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
 import { type Connection, type Listener, Listeners, type ListSubscriber } from './connection.ts'
-import { pause } from './events.ts'
 import { Problem, problem } from './problem.ts'
+import { pause } from './requests.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
 
 /** The pause before a result that could not be found, read or followed is requested again. */

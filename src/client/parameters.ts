@@ -1,5 +1,3 @@
-import { problem } from './problem.ts'
-
 export type FilterValue = string | number | boolean | null | Date
 
 /**
@@ -83,67 +81,48 @@ export type Where<T> =
         readonly [P in Filterable<T> as `${P[0]}_exists`]?: OneOrMore<boolean>
       }
 
-/** Query parameters that are not filters: a field with such a name is sent with `_eq`. */
-const RESERVED = [
-  'q',
-  'sort',
-  'fields',
-  'asOf',
-  'page',
-  'pageSize',
-  'per_page',
-  'skip',
-  'take',
-  'offset',
-  'limit',
-  'aggregate',
-  'groupBy',
-  'window',
-  'tz',
-  'fill',
-  'distinct',
-  'newestBy',
-  'all',
-  'dryRun',
-  '_',
-  '_dc',
-  '_t',
-]
+/** Parameters that are not filters, also those of json-server: a field with such a name is sent with `_eq`. */
+const RESERVED =
+  /^(q|sort|fields|asOf|page|pageSize|skip|take|offset|limit|aggregate|groupBy|window|tz|fill|distinct|newestBy|all|dryRun|_|_dc|_t|_?per_page|_(sort|order|page|limit|start|end|embed|expand|dependent))$/
 
-/** The names that a server understands as json-server's parameters and operators, or as values of an array (`a[]`, `a[0]`). */
-const UNDERSTOOD =
-  /^_(sort|order|page|per_page|limit|start|end|embed|expand|dependent)$|.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$|.\[\d*\]$/
+/** Ends of names that the server understands as an operator of json-server, or as a value of an array (`a[]`, `a[0]`). */
+const UNDERSTOOD = /.(:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)|\[\d*\])$/
 
-export function filterParameters(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
-  return Object.entries(where).flatMap(([name, value]) => {
-    const parameter = RESERVED.includes(name) || UNDERSTOOD.test(name) ? `${name}_eq` : name
-    const values = ((Array.isArray(value) ? value : [value]) as readonly unknown[]).filter((one) => one !== undefined)
+/** Names and values of filters. A value that is undefined does not filter. */
+export type Filters = readonly (readonly [name: string, value: string | undefined])[]
+
+export function filtersOf(where: Readonly<Record<string, unknown>>): Filters {
+  return Object.entries(where).flatMap(([name, value]): Filters => {
+    const parameter = RESERVED.test(name) || UNDERSTOOD.test(name) ? `${name}_eq` : name
+    if (!Array.isArray(value)) return [[parameter, textOf(value)]]
+    const values = value.filter((one) => one !== undefined)
     // The server knows no filter that nothing matches; without the filter, everything would match.
-    if (Array.isArray(value) && values.length === 0 && !name.endsWith('_ne')) {
-      throw new TypeError(`No item matches ${name}: [].`)
-    }
-    return values.map((one) => [parameter, valueText(one)] as const)
+    if (values.length === 0 && !name.endsWith('_ne')) throw new TypeError(`No item matches ${name}: [].`)
+    return values.map((one) => [parameter, textOf(one)])
   })
-}
-
-function valueText(value: unknown): string {
-  if (value instanceof Date) return value.toISOString()
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 /** A position or an instant. */
 export type Moment = number | string | Date
 
-export function momentText(at: Moment): string {
-  return at instanceof Date ? at.toISOString() : String(at)
+/** A list becomes a text with commas. Throws a `RangeError` for an invalid `Date`. */
+export function textOf(value: unknown): string | undefined {
+  if (value === undefined) return undefined
+  return value instanceof Date ? value.toISOString() : String(value)
 }
 
-/** The server's limit, with some room: it would close the connection for longer messages. */
-const SUBSCRIPTION_BYTES = 14 * 1024
+/** The query of an address: filters, then the other parameters that are neither undefined nor an empty list. */
+export function queryOf(others: Readonly<Record<string, unknown>>, filters: Filters = []): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of [...filters, ...Object.entries(others)]) {
+    const text = Array.isArray(value) && value.length === 0 ? undefined : textOf(value)
+    if (text !== undefined) parameters.append(name, text)
+  }
+  return String(parameters)
+}
 
-/** The filters of a query as `subscribe` accepts them. */
-export function subscriptionQuery(filters: URLSearchParams): string {
-  const text = filters.toString()
-  if (text.length <= SUBSCRIPTION_BYTES) return text
-  throw problem('Invalid', 400, `The filters are longer than ${SUBSCRIPTION_BYTES} bytes.`)
+/** The same behind a question mark, or nothing. */
+export function searchOf(others: Readonly<Record<string, unknown>>, filters?: Filters): string {
+  const query = queryOf(others, filters)
+  return query === '' ? '' : `?${query}`
 }

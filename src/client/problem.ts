@@ -10,8 +10,13 @@ export class Problem extends Error {
   readonly errors: readonly { readonly pointer: string; readonly message: string }[]
   /** The Retry-After header in seconds. */
   readonly retryAfter: number | undefined
+  /** Where the journal is damaged, if the events that were asked for cannot be read. */
+  readonly firstUnreadable: number | undefined
+  /** Where reading can continue behind the damage; undefined at the end of the journal. */
+  readonly nextReadable: number | undefined
 
-  constructor({ status, type, title, detail, errors }: ProblemDocument, retryAfter?: number) {
+  constructor(document: ProblemDocument, retryAfter?: number) {
+    const { status, type, title, detail, errors, firstUnreadable, nextReadable } = document
     // HTTP/2 has no reason phrase, which leaves the title empty.
     super(detail || title || `status ${status}`)
     this.name = 'Problem'
@@ -20,6 +25,8 @@ export class Problem extends Error {
     this.detail = detail ?? ''
     this.errors = errors ?? []
     this.retryAfter = retryAfter
+    this.firstUnreadable = firstUnreadable
+    this.nextReadable = nextReadable
   }
 
   /** The last part of `type`: `NotFound`, `PreconditionFailed`, `Unprocessable`… */
@@ -28,17 +35,35 @@ export class Problem extends Error {
   }
 }
 
+/**
+ * The server could not be reached, or the connection was lost before the end of the response. `cause` is the error of
+ * `fetch`.
+ */
+export class Unreachable extends TypeError {
+  constructor(cause: TypeError) {
+    super('The server cannot be reached.', { cause })
+    this.name = 'Unreachable'
+  }
+}
+
+/** Rethrows an error of `fetch` or of a response body. Only those of the network are a `TypeError`. */
+export function rethrown(error: unknown): never {
+  throw error instanceof TypeError ? new Unreachable(error) : error
+}
+
 interface ProblemDocument {
   readonly status: number
   readonly type?: string
   readonly title?: string
   readonly detail?: string
   readonly errors?: Problem['errors']
+  readonly firstUnreadable?: number
+  readonly nextReadable?: number
 }
 
 /** Creates a Problem from a response. Without a problem document, as from a proxy, the status describes it. */
 export async function problemOf(response: Response): Promise<Problem> {
-  const text = await response.text()
+  const text = await response.text().catch(rethrown)
   const isProblem = response.headers.get('Content-Type')?.startsWith('application/problem+json')
   const document = isProblem ? (JSON.parse(text) as ProblemDocument) : { title: response.statusText }
   const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN)

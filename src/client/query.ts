@@ -5,15 +5,17 @@ import type { Connection } from './connection.ts'
 import { LiveList, type LiveListOptions } from './live-list.ts'
 import {
   type Field,
-  filterParameters,
+  type Filters,
+  filtersOf,
   type Moment,
-  momentText,
-  subscriptionQuery,
+  queryOf,
+  searchOf,
+  textOf,
   type ValueAt,
   type Where,
 } from './parameters.ts'
-import { Problem } from './problem.ts'
-import { journalPosition, pathSegment, type RequestOptions, type Requests, searchPart } from './requests.ts'
+import { Problem, problem } from './problem.ts'
+import { journalPosition, pathSegment, type ReadOptions, type Requests } from './requests.ts'
 import { type Deleted, type DeleteOptions, deleteItems } from './writes.ts'
 
 /** A page of matching items. */
@@ -28,26 +30,19 @@ export interface Page<T> {
 
 /** The immutable parts of a query. */
 interface QueryParts {
-  readonly where: readonly (readonly [string, string])[]
-  /** Names of filters whose value is undefined, which select nothing. */
-  readonly unset: readonly string[]
+  readonly where: Filters
   readonly sort: readonly string[]
   readonly fields: readonly string[]
-  /** Names and values of the parameters `_embed` and `_expand`. */
-  readonly related: readonly (readonly ['_embed' | '_expand', string])[]
-  readonly page: { readonly number: number; readonly size: number } | undefined
+  /** The parameters `_embed` and `_expand`. */
+  readonly related: Filters
+  readonly paging: { readonly page: number; readonly pageSize: number } | undefined
   readonly asOf: string | undefined
 }
 
-const EVERYTHING: QueryParts = {
-  where: [],
-  unset: [],
-  sort: [],
-  fields: [],
-  related: [],
-  page: undefined,
-  asOf: undefined,
-}
+const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], related: [], paging: undefined, asOf: undefined }
+
+/** Parameters of a request besides the parts of its query, or in place of them. */
+type Others = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
 
 export interface Server {
   readonly requests: Requests
@@ -68,6 +63,8 @@ export interface Exported {
 
 /** Page size of `all`. */
 const PAGE_SIZE = 5000
+/** Filters of a subscription: the server's limit, with some room, as it closes the connection for longer messages. */
+const SUBSCRIPTION_BYTES = 14 * 1024
 
 /** An immutable query of a collection: every method returns a new one. */
 export class Query<T extends object> {
@@ -83,11 +80,7 @@ export class Query<T extends object> {
 
   /** Only items that match all filters. Filters on the same field are alternatives. */
   where(filters: Where<T>): Query<T> {
-    const unset = Object.entries(filters).flatMap(([name, value]) => (value === undefined ? [name] : []))
-    return this.#with({
-      where: [...this.#parts.where, ...filterParameters(filters)],
-      unset: [...this.#parts.unset, ...unset],
-    })
+    return this.#with({ where: [...this.#parts.where, ...filtersOf(filters)] })
   }
 
   /** Only items with the text in any value, ignoring case. */
@@ -116,17 +109,17 @@ export class Query<T extends object> {
   }
 
   /** Pages count from 1. */
-  page(number: number, size = 512): Query<T> {
-    return this.#with({ page: { number, size } })
+  page(page: number, pageSize = 512): Query<T> {
+    return this.#with({ paging: { page, pageSize } })
   }
 
   /** The state right after an event's position, or at an instant. */
   asOf(at: Moment): Query<T> {
-    return this.#with({ asOf: momentText(at) })
+    return this.#with({ asOf: textOf(at) })
   }
 
-  async get(options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
-    return this.#read(this.#paging(), options)
+  async get(options: ReadOptions = {}): Promise<Page<T>> {
+    return this.#read({}, options)
   }
 
   /** One row for each group of the matching items, with a column for each aggregate. */
@@ -134,38 +127,32 @@ export class Query<T extends object> {
     aggregates: readonly Name[],
     { signal, groupBy = [], ...windows }: AggregateOptions<Group> = {},
   ): Promise<Page<AggregateRow<T, Name, Group>>> {
-    const groups = groupBy.length > 0 ? { groupBy: groupBy.join(',') } : {}
-    const parameters = { aggregate: aggregates.join(','), ...this.#paging(), ...groups, ...windows }
-    const page = await this.#read(parameters, { signal })
+    const page = await this.#read({ aggregate: aggregates, groupBy, ...windows }, { signal })
     return page as unknown as Page<AggregateRow<T, Name, Group>>
   }
 
   /** The distinct values of a field, in order. */
-  async distinct(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<readonly JsonValue[]> {
-    return (await this.#read({ ...this.#paging(), distinct: field }, options)).items as unknown as readonly JsonValue[]
+  async distinct(field: Field<T>, options: ReadOptions = {}): Promise<readonly JsonValue[]> {
+    return (await this.#read({ distinct: field }, options)).items as unknown as readonly JsonValue[]
   }
 
   /** The newest item for each value of a field, by event time. */
-  newestBy(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
-    return this.#read({ ...this.#paging(), newestBy: field }, options)
+  newestBy(field: Field<T>, options: ReadOptions = {}): Promise<Page<T>> {
+    return this.#read({ newestBy: field }, options)
   }
 
   /** All matching items, read page by page. All pages reflect the same position. */
-  async *all(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<T, void> {
+  async *all(options: ReadOptions = {}): AsyncGenerator<T, void> {
     let pageSize: number | undefined = PAGE_SIZE
     let asOf = this.#parts.asOf
     let read = 0
     for (let page = 1; ; page++) {
-      const paging: Readonly<Record<string, string | number | undefined>> = { page, pageSize, asOf }
-      let answer: Page<T>
-      try {
-        answer = await this.#read(paging, options)
-      } catch (error) {
+      const answer = await this.#read({ page, pageSize, asOf }, options).catch((error: unknown) => {
+        if (!(error instanceof Problem) || error.status !== 400 || page > 1) throw error
         // The server's `Limits.PageSize` may be lower.
-        if (!(error instanceof Problem) || error.status !== 400 || page > 1 || pageSize === undefined) throw error
         pageSize = undefined
-        answer = await this.#read({ ...paging, pageSize }, options)
-      }
+        return this.#read({ page, pageSize, asOf }, options)
+      })
       yield* answer.items
       read += answer.items.length
       if (answer.items.length === 0 || read >= answer.total) return
@@ -174,23 +161,23 @@ export class Query<T extends object> {
   }
 
   /** The whole result as text, of a single position. CSV has a header row, NDJSON one item per line. */
-  async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
-    if (this.#parts.page) throw new TypeError('The whole result has no pages.')
+  async export(format: ExportFormat, options: ReadOptions = {}): Promise<Exported> {
+    if (this.#parts.paging) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
-    const response = await this.server.requests.stream('GET', this.#address({ all: 'true' }), { ...options, headers })
+    const response = await this.server.requests.stream('GET', this.#address({ all: true }), { ...options, headers })
     return { body: response.body as ReadableStream<Uint8Array>, position: journalPosition(response) }
   }
 
   /** Deletes the items that match the filters. */
   async deleteAll(options: DeleteOptions = {}): Promise<Deleted> {
-    const { where, unset, sort, fields, related, page, asOf } = this.#parts
-    if (sort.length + fields.length + related.length > 0 || page || asOf !== undefined) {
+    const { where, sort, fields, related, paging, asOf } = this.#parts
+    if (sort.length + fields.length + related.length > 0 || paging || asOf !== undefined) {
       throw new TypeError('What is deleted is selected by filters alone.')
     }
     // Left out, it would delete more than was meant.
-    if (unset.length > 0) throw new TypeError(`The filter ${unset[0]} is undefined.`)
+    for (const [name, value] of where) if (value === undefined) throw new TypeError(`The filter ${name} is undefined.`)
     if (where.length === 0) throw new TypeError('Without filters the whole collection is deleted: that is drop().')
-    return deleteItems(this.server.requests, this.collection, this.#filters(), options)
+    return deleteItems(this.server.requests, this.collection, where, options)
   }
 
   /**
@@ -206,7 +193,7 @@ export class Query<T extends object> {
    * it continues live.
    */
   replay({ from, speed = 1 }: { readonly from: Moment; readonly speed?: number }): LiveList<T> {
-    return this.#list({ from: typeof from === 'number' ? from : momentText(from), speed })
+    return this.#list({ from: from instanceof Date ? from.toISOString() : from, speed })
   }
 
   /**
@@ -218,25 +205,29 @@ export class Query<T extends object> {
   }
 
   #list(replay: LiveListOptions['replay'], key?: string): LiveList<T> {
-    const { asOf, fields, page, related, sort } = this.#parts
+    const { where, asOf, fields, paging, related, sort } = this.#parts
     if (related.length > 0) throw new TypeError('A live list has no embedded items.')
     if (asOf !== undefined) throw new TypeError('The past does not change: a live list has no asOf.')
     const [order, paths] = [sort.map(parseSort), fields.map(parsePath)]
     if ([...paths, ...order.map(({ path }) => path)].some(([name]) => name === '$received')) {
       throw new TypeError('Changes do not have it: a live list has no $received.')
     }
+    const query = queryOf({}, where)
+    if (query.length > SUBSCRIPTION_BYTES) {
+      throw problem('Invalid', 400, `The filters are longer than ${SUBSCRIPTION_BYTES} bytes.`)
+    }
     const selection = fields.length > 0 ? selectionOf(paths) : undefined
     return new LiveList<T>(this.server.connection, {
       collection: this.collection,
-      query: subscriptionQuery(this.#filters()),
+      query,
       key,
       sort: order,
-      window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
+      window: paging && { from: (paging.page - 1) * paging.pageSize, to: paging.page * paging.pageSize },
       select: selection && ((item) => select(item, selection)),
       replay,
       idOf: (item) => item[this.server.idField] as string | number,
       readAll: async (position, signal) => {
-        const all = new Query<JsonObject>(this.server, this.collection, { ...EVERYTHING, where: this.#parts.where })
+        const all = new Query<JsonObject>(this.server, this.collection, { ...EVERYTHING, where })
         const items: JsonObject[] = []
         for await (const item of all.asOf(position).all({ signal })) items.push(item)
         return items
@@ -249,20 +240,8 @@ export class Query<T extends object> {
     return [this.server, JSON.stringify([this.collection, this.#parts])]
   }
 
-  #paging(): Readonly<Record<string, number>> {
-    const { page } = this.#parts
-    return page ? { page: page.number, pageSize: page.size } : {}
-  }
-
-  #filters(): URLSearchParams {
-    return new URLSearchParams(this.#parts.where.map(([name, value]): [string, string] => [name, value]))
-  }
-
-  async #read(
-    paging: Readonly<Record<string, string | number | undefined>>,
-    options: RequestOptions,
-  ): Promise<Page<T>> {
-    const response = await this.server.requests.send('GET', this.#address(paging), options)
+  async #read(others: Others, options: ReadOptions): Promise<Page<T>> {
+    const response = await this.server.requests.send('GET', this.#address(others), options)
     const body = response.json() as T[] | { readonly results: T[] }
     return {
       // With Api.UseResultObject a page is an object.
@@ -273,13 +252,10 @@ export class Query<T extends object> {
     }
   }
 
-  #address(paging: Readonly<Record<string, string | number | undefined>>): string {
-    const { sort, fields, related, asOf } = this.#parts
-    const parameters = this.#filters()
-    for (const [name, value] of related) parameters.append(name, value)
-    const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
-    for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
-    return `/api/${pathSegment(this.collection)}${searchPart(parameters)}`
+  #address(others: Others): string {
+    const { where, related, sort, fields, asOf, paging } = this.#parts
+    const search = searchOf({ sort, fields, asOf, ...paging, ...others }, [...where, ...related])
+    return `/api/${pathSegment(this.collection)}${search}`
   }
 
   #relating(name: '_embed' | '_expand', values: readonly string[]): Query<T> {

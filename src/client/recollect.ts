@@ -14,7 +14,7 @@ import {
   linesOf,
   type RecordedEvent,
 } from './events.ts'
-import { type Moment, momentText } from './parameters.ts'
+import { type Moment, searchOf } from './parameters.ts'
 import type { Server } from './query.ts'
 import {
   type BrowserCredentials,
@@ -123,14 +123,12 @@ export class Recollect {
 
   /** The names of collections and single objects, now or at an earlier moment. */
   async collections({ asOf }: { readonly asOf?: Moment } = {}): Promise<readonly string[]> {
-    const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentText(asOf))}`
-    return (await this.#requests.send('GET', `/api${search}`)).json() as string[]
+    return (await this.#requests.send('GET', `/api${searchOf({ asOf })}`)).json() as string[]
   }
 
   /** The number of items of each collection by its name, now or at an earlier moment; null for a single object. */
   async counts({ asOf }: { readonly asOf?: Moment } = {}): Promise<Readonly<Record<string, number | null>>> {
-    const search = asOf === undefined ? '' : `&asOf=${encodeURIComponent(momentText(asOf))}`
-    const response = await this.#requests.send('GET', `/api?count=true${search}`)
+    const response = await this.#requests.send('GET', `/api${searchOf({ count: true, asOf })}`)
     return response.json() as Record<string, number | null>
   }
 
@@ -215,8 +213,7 @@ export class Recollect {
   }
 
   /** Restores an item, a collection or everything by appending events (docs/api.md, "Restoring"). */
-  async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
-    const body = { ...request, to: typeof to === 'number' ? to : momentText(to) }
+  async restore(body: RestoreRequest): Promise<Restored> {
     return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Restored
   }
 
@@ -231,8 +228,8 @@ export class Recollect {
     data: Readonly<Record<string, object>>,
     { dryRun = false }: { readonly dryRun?: boolean } = {},
   ): Promise<Replaced> {
-    const response = await this.#requests.send('POST', dryRun ? '/api?dryRun=true' : '/api', { body: data })
-    return response.json() as Replaced
+    const search = searchOf({ dryRun: dryRun || undefined })
+    return (await this.#requests.send('POST', `/api${search}`, { body: data })).json() as Replaced
   }
 
   /** Closes the connection and every live list, and aborts pending requests. */

@@ -1,5 +1,5 @@
 import { type Credentials, type IssuedToken, type SentCredentials, Session } from './credentials.ts'
-import { problemOf } from './problem.ts'
+import { problemOf, rethrown } from './problem.ts'
 
 /** As the global `fetch`. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -18,6 +18,8 @@ export interface RequestOptions {
   /** Further statuses that are not thrown as a Problem. */
   readonly accept?: readonly number[]
 }
+
+export type ReadOptions = Pick<RequestOptions, 'signal'>
 
 /** A response whose body has been read. */
 export interface ReadResponse {
@@ -62,7 +64,7 @@ export class Requests {
     try {
       const response = await this.#fetch(method, path, options, running.signal)
       const { status, headers } = response
-      const text = await response.text()
+      const text = await response.text().catch(rethrown)
       return { status, headers, text: () => text, json: () => JSON.parse(text) }
     } finally {
       this.#running.delete(running)
@@ -102,11 +104,10 @@ export class Requests {
   async #fetch(method: Method, path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
     const { accept = [], isOpen = false } = options
     const access = isOpen ? undefined : await this.#access(signal)
-    let response = await this.#attempt(method, path, options, signal, access?.sent ?? {})
-    const renewed = access && response.status === 401 ? await this.#renewed(access, signal) : undefined
-    if (renewed) {
+    let response = await this.#attempt(method, path, options, signal, access?.sent)
+    if (response.status === 401 && access && (await this.#hasOthers(access, signal))) {
       await response.body?.cancel()
-      response = await this.#attempt(method, path, options, signal, renewed)
+      response = await this.#attempt(method, path, options, signal, (await this.#access(signal)).sent)
     }
     if (response.ok || accept.includes(response.status)) return response
     throw await problemOf(response)
@@ -125,12 +126,10 @@ export class Requests {
     }
   }
 
-  /** Other credentials of the same session than those that were rejected. After a logout there are none. */
-  async #renewed({ session, sent }: Access, signal: AbortSignal): Promise<SentCredentials | undefined> {
-    if (session !== this.session || !(await unlessAborted(session.rejected(sent), signal))) return undefined
-    if (session !== this.session) return undefined
-    const renewed = await unlessAborted(session.current(), signal)
-    return session === this.session ? renewed : undefined
+  /** Whether the session has other credentials than those that were rejected. After a logout there are none. */
+  async #hasOthers({ session, sent }: Access, signal: AbortSignal): Promise<boolean> {
+    if (session !== this.session || !(await unlessAborted(session.rejected(sent), signal))) return false
+    return session === this.session
   }
 
   #attempt(
@@ -138,7 +137,7 @@ export class Requests {
     path: string,
     { body, text = JSON.stringify(body), headers = {}, isOpen = false }: RequestOptions,
     signal: AbortSignal,
-    credentials: SentCredentials,
+    credentials: SentCredentials = {},
   ): Promise<Response> {
     const authorization = authorizationHeaders(credentials)
     const omitsBrowserCredentials = isOpen || Object.keys(authorization).length > 0
@@ -154,7 +153,7 @@ export class Requests {
       credentials: this.#browserCredentials ?? (omitsBrowserCredentials ? 'omit' : 'same-origin'),
       signal,
       ...(text !== undefined && { body: text }),
-    })
+    }).catch(rethrown)
   }
 
   /** Aborts pending requests. */
@@ -178,14 +177,17 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
   })
 }
 
-export function journalPosition({ headers }: Pick<ReadResponse, 'headers'>): number {
-  return Number(headers.get('Journal-Position') ?? 0)
+/** Rejects with the signal's reason when the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms)
+  })
+  return unlessAborted(over, signal).finally(() => clearTimeout(timer))
 }
 
-/** The search part of an address. Older browsers have no `URLSearchParams.size`. */
-export function searchPart(parameters: URLSearchParams): string {
-  const text = String(parameters)
-  return text === '' ? '' : `?${text}`
+export function journalPosition({ headers }: Pick<ReadResponse, 'headers'>): number {
+  return Number(headers.get('Journal-Position') ?? 0)
 }
 
 /** Encodes a segment of a path. `.` and `..` cannot be addressed, since URL parsers remove them. */
@@ -202,21 +204,10 @@ export function pathSegment(text: string): string {
 /** Whether a browser sends credentials of its own: cookies of a proxy, a stored password. */
 export type BrowserCredentials = 'omit' | 'same-origin' | 'include'
 
-function authorizationHeaders({
-  token,
-  apiKey,
-  username,
-  password,
-}: SentCredentials): Readonly<Record<string, string>> {
+function authorizationHeaders({ token, apiKey, username, password }: SentCredentials): Record<string, string> {
   if (apiKey !== undefined) return { 'X-API-KEY': apiKey }
   if (token !== undefined) return { Authorization: `Bearer ${token}` }
-  if (username !== undefined && password !== undefined) {
-    return { Authorization: `Basic ${base64(`${username}:${password}`)}` }
-  }
-  return {}
-}
-
-/** Encodes the UTF-8 of a text. */
-function base64(text: string): string {
-  return btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''))
+  if (username === undefined || password === undefined) return {}
+  const bytes = new TextEncoder().encode(`${username}:${password}`)
+  return { Authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` }
 }

@@ -1,11 +1,11 @@
+import { type Filters, searchOf, textOf } from './parameters.ts'
 import {
   journalPosition,
   type Method,
   pathSegment,
+  type ReadOptions,
   type ReadResponse,
-  type RequestOptions,
   type Requests,
-  searchPart,
 } from './requests.ts'
 
 export interface Written {
@@ -40,33 +40,24 @@ export interface PatchOperation {
   readonly value?: unknown
 }
 
-/** Writes what is at a path. A patch that is an array is a JSON Patch. */
-export async function write(
-  requests: Requests,
-  method: Method,
-  path: string,
-  body: unknown,
-  options: WriteOptions,
-): Promise<Written> {
-  const patchType = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json'
-  const headers = method === 'PATCH' ? { 'Content-Type': patchType } : {}
-  return written(await sendWrite(requests, method, path, body, options, headers))
-}
-
-export function sendWrite(
+/** Writes what is at a path. A patch that is an array is a JSON Patch. `prefer` is the header `Prefer`. */
+export function write(
   requests: Requests,
   method: Method,
   path: string,
   body: unknown,
   { ifMatch, ifUnchangedSince, idempotencyKey, signal }: WriteOptions,
-  headers: RequestOptions['headers'] = {},
+  prefer?: string,
 ): Promise<ReadResponse> {
-  const conditions = {
+  const patchType = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json'
+  const headers = {
+    'Content-Type': method === 'PATCH' ? patchType : undefined,
     'If-Match': ifMatch,
-    'If-Unchanged-Since': ifUnchangedSince === undefined ? undefined : String(ifUnchangedSince),
+    'If-Unchanged-Since': textOf(ifUnchangedSince),
     'Idempotency-Key': idempotencyKey,
+    Prefer: prefer,
   }
-  return requests.send(method, path, { body, headers: { ...conditions, ...headers }, signal })
+  return requests.send(method, path, { body, headers, signal })
 }
 
 export function written(response: ReadResponse): Written {
@@ -101,12 +92,11 @@ export interface Deleted {
 export async function deleteItems(
   requests: Requests,
   collection: string,
-  filters: URLSearchParams,
-  { dryRun, atomic, ...options }: DeleteOptions,
+  filters: Filters,
+  { dryRun = false, atomic = false, ...options }: DeleteOptions,
 ): Promise<Deleted> {
-  if (dryRun) filters.set('dryRun', 'true')
-  const path = `/api/${pathSegment(collection)}${searchPart(filters)}`
-  const response = await sendWrite(requests, 'DELETE', path, undefined, options, atomic ? { Prefer: 'atomic' } : {})
+  const path = `/api/${pathSegment(collection)}${searchOf({ dryRun: dryRun || undefined }, filters)}`
+  const response = await write(requests, 'DELETE', path, undefined, options, atomic ? 'atomic' : undefined)
   return { ...(response.json() as Omit<Deleted, 'position'>), position: journalPosition(response) }
 }
 
@@ -120,19 +110,19 @@ export class InnerValue<V> {
     this.#path = path
   }
 
-  async get(options: { readonly signal?: AbortSignal } = {}) {
+  async get(options: ReadOptions = {}) {
     const response = await this.#requests.send('GET', this.#path, options)
     const etag = response.headers.get('ETag') ?? ''
     return { value: response.json() as V, position: journalPosition(response), etag }
   }
 
   /** Puts another value in its place. `etag` of the answer and `ifMatch` are of this value; that of the item matches, too. */
-  replace(value: V, options: WriteOptions = {}): Promise<Written> {
-    return write(this.#requests, 'PUT', this.#path, value, options)
+  async replace(value: V, options: WriteOptions = {}): Promise<Written> {
+    return written(await write(this.#requests, 'PUT', this.#path, value, options))
   }
 
   /** A merge patch (RFC 7396), by which anything but an object replaces the value, or the operations of a JSON Patch (RFC 6902), whose pointers begin at this value. */
-  patch(patch: Patch<V> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
-    return write(this.#requests, 'PATCH', this.#path, patch, options)
+  async patch(patch: Patch<V> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
+    return written(await write(this.#requests, 'PATCH', this.#path, patch, options))
   }
 }

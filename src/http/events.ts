@@ -319,14 +319,21 @@ async function* stream(
     const { head } = journal
     const upTo = Math.min(head, last ?? head)
     const found = find(options, { ...wanted, from }, upTo, { ...asker, most: left })
-    for await (const { text, count } of parts(found, form, journal.id)) {
-      mark.reach(CHUNK_BYTES * text.length)
-      yield text
-      // A client that reads without delay does not keep the event loop.
-      await setImmediate()
-      saidAt = performance.now()
-      left -= count
-      if (left === 0 || (follows && !gate.isValid(principal))) return
+    try {
+      for await (const { text, count } of parts(found, form, journal.id)) {
+        mark.reach(CHUNK_BYTES * text.length)
+        yield text
+        // A client that reads without delay does not keep the event loop.
+        await setImmediate()
+        saidAt = performance.now()
+        left -= count
+        if (left === 0 || (follows && !gate.isValid(principal))) return
+      }
+    } catch (error) {
+      // A client that continues there learns where the journal is damaged, also if no event before it matches.
+      const last = error instanceof JournalDamage ? error.damage.position - 1 : 0
+      if (form.heartbeat !== undefined && last >= from) yield form.heartbeat(last)
+      throw error
     }
     if (!follows) return
     from = Math.max(from, head + 1)

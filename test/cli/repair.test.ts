@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { fetch, until } from '../support/deadline.ts'
+import { connect } from '../../src/client/index.ts'
+import { each, fetch, until } from '../support/deadline.ts'
 import { stateOf, temporaryDirectory } from '../support/directory.ts'
 import { json, ofOneServer, plainSegments, type RunningProgram, runToEnd, startProgram } from '../support/server.ts'
 import { edit, recollect, segmentOf, startWritten, write } from './recollect.ts'
@@ -96,6 +97,18 @@ test(
     for (const accept of ['application/x-ndjson', 'text/event-stream']) {
       const stream = await server.fetch('/events', { headers: { Accept: accept } })
       assert.equal(await lastBeforeCut(stream), position - 1, accept)
+    }
+    const client = connect(server.url)
+    for (const [filter, last] of [
+      [{}, position - 1],
+      [{ type: 'IdsReset' }, 0],
+    ] as const) {
+      let found = 0
+      const following = async (): Promise<void> => {
+        for await (const event of each('an event', client.events({ ...filter, follow: true }))) found = event.position
+      }
+      await assert.rejects(following, { status: 503, code: 'Unavailable', nextReadable: next })
+      assert.equal(found, last)
     }
     const [, link = ''] = /<(.*)>; rel="next"/.exec(before.headers.get('link') ?? '') ?? []
     for (const [path, accept] of [

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { connect, Problem, type Recollect } from '../../src/client/index.ts'
+import { connect, Problem, type Recollect, Unreachable } from '../../src/client/index.ts'
 import { problemOf } from '../../src/client/problem.ts'
 import { each, until, within } from '../support/deadline.ts'
-import { type Server, startProxy, startServer } from './host.ts'
+import { lineTo, type Server, startProxy, startServer } from './host.ts'
 
 interface Reading {
   readonly id: number
@@ -288,4 +288,18 @@ test('items are read with the items that refer to them, and with those they refe
   )
   assert.throws(() => posts.live(), TypeError)
   await assert.rejects(comments.where({ body: 'a' }).deleteAll(), TypeError)
+})
+
+test('a server that cannot be reached is told from one that refuses, and from an error of the program', async (t) => {
+  const { url } = await startServer(t, { data: { a: [{ id: 1 }] } })
+  const line = await lineTo(t, url)
+  const client = connect(line.url)
+  t.after(async () => client.close())
+  await assert.rejects(client.collection('a').item(2).get(), (error) => !(error instanceof Unreachable))
+  await line.cut()
+  const isUnreachable = (error: unknown) => error instanceof Unreachable && error.cause instanceof TypeError
+  await assert.rejects(within('the answer', client.collections()), isUnreachable)
+  await assert.rejects(within('an event', client.events().next()), isUnreachable)
+  const noText = { toJSON: () => (undefined as unknown as Date).toISOString() }
+  await assert.rejects(client.collection('a').create({ noText }), (error) => !(error instanceof Unreachable))
 })

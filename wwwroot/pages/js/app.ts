@@ -6,6 +6,7 @@ import {
   type Health,
   Problem,
   type Recollect,
+  Unreachable,
   type Updated,
 } from '../../../src/client/index.ts'
 import { base, kept } from './base.ts'
@@ -217,7 +218,8 @@ async function retryHealth(isWanted: () => boolean): Promise<boolean> {
       await readHealth()
       return isWanted()
     } catch (error) {
-      if (!(error instanceof Problem)) become('gone')
+      if (error instanceof Unreachable) become('gone')
+      else if (!(error instanceof Problem)) throw error
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
     }
   }

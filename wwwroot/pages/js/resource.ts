@@ -1,6 +1,6 @@
 // Answers of the server, read again whenever something that they depend on changes, one request at a time.
 import { effect, type ReadonlySignal, signal } from '@preact/signals'
-import { Problem } from '../../../src/client/index.ts'
+import { Problem, Unreachable } from '../../../src/client/index.ts'
 import { epoch, role } from './app.ts'
 import { isMomentKnown } from './time.ts'
 
@@ -12,7 +12,7 @@ export interface Resource<T> {
 }
 
 const RETRY_MS = 1000
-/** Statuses of a busy server, and none: it cannot be reached. */
+/** Statuses of a busy server. */
 const PASSING = [429, 503]
 
 /**
@@ -67,7 +67,9 @@ export function resource<K, T>(key: () => K | undefined, read: (key: K) => Promi
 
 /** Whether the same request may succeed later. */
 export function isPassing(error: unknown): boolean {
-  return !(error instanceof Problem) || PASSING.includes(error.status)
+  if (!(error instanceof Problem)) return error instanceof Unreachable
+  // What is damaged stays so.
+  return PASSING.includes(error.status) && error.firstUnreadable === undefined
 }
 
 export function pause(ms: number): Promise<void> {

@@ -1,7 +1,7 @@
 // The frame of all pages: the way to the others, one pill that says what is shown, and the time strip.
 import { computed, effect, signal } from '@preact/signals'
 import { render } from 'preact'
-import { Problem } from '../../../src/client/index.ts'
+import { Problem, Unreachable } from '../../../src/client/index.ts'
 import { address } from './address.ts'
 import { caughtUp, epoch, health, isReplay, isReplayOver, now, role, signOut, start, state } from './app.ts'
 import { Button, set } from './controls.tsx'
@@ -79,7 +79,8 @@ const beginSignIn = set(isSigningIn, true)
 export function showProblem(error?: unknown): void {
   const isShown = error instanceof Error && error.name !== 'AbortError'
   // The pill says that the server is gone or refuses; the words of browsers for it help nobody.
-  const isKnown = error instanceof Problem ? error.status === 401 : error instanceof TypeError && state.value !== 'live'
+  const isGone = error instanceof Unreachable && state.value !== 'live'
+  const isKnown = isGone || (error instanceof Problem && error.status === 401)
   problem.value = isShown && !isKnown ? error : undefined
 }
 
