@@ -3,20 +3,28 @@ import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { LiveList } from './live-list.ts'
 import { type Moment, searchOf, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { Query, type Server } from './query.ts'
-import { journalPosition, pathSegment, type ReadOptions, type ReadResponse } from './requests.ts'
+import { type Deleted, type DeleteOptions, deleteItems, Query, type Server } from './query.ts'
 import {
-  type Deleted,
-  type DeleteOptions,
-  deleteItems,
-  InnerValue,
-  type Patch,
-  type PatchOperation,
+  type CreateOptions,
+  pathSegment,
+  type ReadOptions,
+  type ReadResponse,
+  type Requests,
   type WriteOptions,
   type Written,
-  write,
-  written,
-} from './writes.ts'
+} from './requests.ts'
+
+/** A merge patch: `null` removes a member, objects are merged, other values replace. */
+export type Patch<T> = {
+  readonly [name in keyof T]?: (T[name] extends object ? Patch<T[name]> | T[name] : T[name]) | null
+}
+
+export interface PatchOperation {
+  readonly op: 'add' | 'remove' | 'replace' | 'move' | 'copy' | 'test'
+  readonly path: string
+  readonly from?: string
+  readonly value?: unknown
+}
 
 /** An item with its metadata. */
 export interface Read<T> {
@@ -29,8 +37,6 @@ export interface Read<T> {
 export interface Created<Id = ItemId> extends Written {
   readonly id: Id
 }
-
-export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
 
 export interface CreatedAll<Id = ItemId> {
   /** In the order of the items. */
@@ -68,24 +74,27 @@ export class Collection<T extends object> extends Query<T> {
   async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll<IdOf<T>>> {
     const response = await this.#post(items, options)
     const { ids } = response.json() as { ids: readonly IdOf<T>[] }
-    return { ids, position: journalPosition(response) }
+    return { ids, position: response.position }
   }
 
   /** Creates the valid items in one write. Returns a result for each item, in order. */
   async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
     const response = await this.#post(items, options, 'handling=lenient')
-    const { results } = response.json() as { results: readonly SentResult[] }
-    return { results: results.map(batchResult), position: journalPosition(response) }
+    const { results } = response.json() as { results: readonly BatchResult[] }
+    const read = (one: BatchResult): BatchResult =>
+      one.status === 'rejected' ? { status: 'rejected', problem: new Problem(one.problem) } : one
+    return { results: results.map(read), position: response.position }
   }
 
   /** Creates the collection if it does not exist. */
   async createEmpty(options: CreateOptions = {}): Promise<Pick<Written, 'position'>> {
-    return { position: journalPosition(await write(this.server.requests, 'PUT', this.#path, undefined, options)) }
+    const { position } = await this.server.requests.write('PUT', this.path, undefined, options)
+    return { position }
   }
 
   /** Deletes the collection with all its items. Requires the role admin. */
   drop(options: DeleteOptions = {}): Promise<Deleted> {
-    return deleteItems(this.server.requests, this.collection, [['all', 'true']], options)
+    return deleteItems(this.server.requests, this.path, [['all', 'true']], options)
   }
 
   item(id: ItemId): Item<T> {
@@ -98,20 +107,13 @@ export class Collection<T extends object> extends Query<T> {
   }
 
   #post(body: unknown, options: CreateOptions, prefer?: string): Promise<ReadResponse> {
-    return write(this.server.requests, 'POST', this.#path, body, options, prefer)
-  }
-
-  get #path(): string {
-    return `/api/${pathSegment(this.collection)}`
+    return this.server.requests.write('POST', this.path, body, options, prefer)
   }
 }
 
-type SentResult =
-  | Extract<BatchResult, { status: 'created' | 'replaced' | 'duplicate' }>
-  | { readonly status: 'rejected'; readonly problem: ConstructorParameters<typeof Problem>[0] }
-
-function batchResult(sent: SentResult): BatchResult {
-  return sent.status === 'rejected' ? { status: 'rejected', problem: new Problem(sent.problem) } : sent
+/** The position and the tag of a write. */
+function written({ position, etag }: ReadResponse): Written {
+  return { position, etag }
 }
 
 /** An item, which need not exist. */
@@ -138,31 +140,27 @@ export class Item<T extends object> {
 
   async #read(asOf: Moment | undefined, options?: ReadOptions): Promise<Read<T>> {
     const response = await this.server.requests.send('GET', this.path + searchOf({ asOf }), options)
-    return {
-      item: response.json() as T,
-      position: journalPosition(response),
-      etag: response.headers.get('ETag') ?? '',
-    }
+    return { item: response.json() as T, position: response.position, etag: response.etag ?? '' }
   }
 
   /** Replaces the item. If it does not exist, it is created (setting `Api.UpsertOnPut`), or the response is 404. */
   async replace(item: T, options: WriteOptions = {}): Promise<Written> {
-    return written(await write(this.server.requests, 'PUT', this.path, item, options))
+    return written(await this.server.requests.write('PUT', this.path, item, options))
   }
 
   /** The same, unless the item has the same event time or a later one. The server ignores that where the collection has no `Time`. */
   async replaceIfNewer(item: T, options: WriteOptions = {}): Promise<Written & { readonly isApplied: boolean }> {
-    const response = await write(this.server.requests, 'PUT', this.path, item, options, 'only-if-newer')
+    const response = await this.server.requests.write('PUT', this.path, item, options, 'only-if-newer')
     return { ...written(response), isApplied: response.status !== 200 }
   }
 
   /** Applies a merge patch (RFC 7396) or a JSON Patch (RFC 6902). */
   async patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
-    return written(await write(this.server.requests, 'PATCH', this.path, patch, options))
+    return written(await this.server.requests.write('PATCH', this.path, patch, options))
   }
 
   async delete(options: WriteOptions = {}): Promise<Written> {
-    return written(await write(this.server.requests, 'DELETE', this.path, undefined, options))
+    return written(await this.server.requests.write('DELETE', this.path, undefined, options))
   }
 
   /** A value inside the item: segments are names of members, and of an array the `id` of an element, or its index where no element has one. */
@@ -227,5 +225,31 @@ export class SingleObject<T extends object> extends Item<T> {
 
   protected override get path(): string {
     return `/api/${pathSegment(this.collection)}`
+  }
+}
+
+/** A value inside an item; there need not be one. */
+export class InnerValue<V> {
+  readonly #requests: Requests
+  readonly #path: string
+
+  constructor(requests: Requests, path: string) {
+    this.#requests = requests
+    this.#path = path
+  }
+
+  async get(options: ReadOptions = {}) {
+    const response = await this.#requests.send('GET', this.#path, options)
+    return { value: response.json() as V, position: response.position, etag: response.etag ?? '' }
+  }
+
+  /** Puts another value in its place. `etag` of the answer and `ifMatch` are of this value; that of the item matches, too. */
+  async replace(value: V, options: WriteOptions = {}): Promise<Written> {
+    return written(await this.#requests.write('PUT', this.#path, value, options))
+  }
+
+  /** A merge patch (RFC 7396), by which anything but an object replaces the value, or the operations of a JSON Patch (RFC 6902), whose pointers begin at this value. */
+  async patch(patch: Patch<V> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
+    return written(await this.#requests.write('PATCH', this.#path, patch, options))
   }
 }

@@ -55,15 +55,13 @@ export class Connection {
   readonly #behind = new Set<ListSubscriber>()
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
-  #isReconnecting = false
   /** Counts the times that the credentials were asked for. */
   #attempts = 0
   #sent: SentCredentials = {}
   /** The credentials were rejected and renewed, and not accepted since. */
   #wasRejected = false
-  #refusal: Problem | undefined
   #retry: ReturnType<typeof setTimeout> | undefined
-  #state: ConnectionState = 'idle'
+  #last: StateChange = { state: 'idle' }
   readonly #onState = new Listeners<StateChange>()
   readonly #onUpdated = new Listeners<Updated>()
 
@@ -75,7 +73,7 @@ export class Connection {
   }
 
   get state(): ConnectionState {
-    return this.#state
+    return this.#last.state
   }
 
   onState(listener: Listener<StateChange>): () => void {
@@ -89,14 +87,14 @@ export class Connection {
   }
 
   add(subscriber: ListSubscriber): void {
-    if (this.#state === 'closed') {
+    if (this.state === 'closed') {
       subscriber.close()
       return
     }
     this.#open()
     this.#subscribers.add(subscriber)
     if (this.#socket?.connected) this.subscribe(subscriber)
-    else if (this.#refusal) subscriber.refused(this.#refusal)
+    else if (this.#last.error) subscriber.refused(this.#last.error)
   }
 
   remove(subscriber: ListSubscriber): void {
@@ -114,10 +112,7 @@ export class Connection {
   subscribe(subscriber: ListSubscriber): void {
     const socket = this.#socket
     if (!socket?.connected) return
-    if (this.#unanswered >= MOST_UNANSWERED) {
-      this.#queued.add(subscriber)
-      return
-    }
+    if (this.#unanswered >= MOST_UNANSWERED) return void this.#queued.add(subscriber)
     this.#unanswered++
     // Socket.IO calls back only while the connection lasts.
     socket.emit('subscribe', subscriber.subscribeMessage, (answer) => {
@@ -147,10 +142,8 @@ export class Connection {
     clearTimeout(this.#retry)
     this.#attempts++
     this.#wasRejected = false
-    this.#isReconnecting = true
     this.#socket.disconnect()
-    this.#isReconnecting = false
-    this.#setState('connecting')
+    this.#become({ state: 'connecting' })
     this.#socket.connect()
   }
 
@@ -158,13 +151,13 @@ export class Connection {
     clearTimeout(this.#retry)
     this.#attempts++
     for (const subscriber of [...this.#subscribers]) subscriber.close()
-    this.#setState('closed')
+    this.#become({ state: 'closed' })
     this.#socket?.disconnect()
     this.#socket = undefined
   }
 
   #open(): void {
-    if (this.#socket || this.#state === 'closed') return
+    if (this.#socket || this.state === 'closed') return
     const { origin, pathname } = this.#url
     const socket: Socket<ServerMessages, ClientMessages> = io(origin, {
       path: `${pathname.replace(/\/$/, '')}/socket.io/`,
@@ -177,13 +170,17 @@ export class Connection {
       auth: (answer) => void this.#identify(answer),
     })
     this.#socket = socket
-    this.#setState('connecting')
+    this.#become({ state: 'connecting' })
     socket.on('connect', () => this.#subscribeAll())
-    socket.on('disconnect', () => this.#onDisconnected())
+    socket.on('disconnect', (reason) => {
+      this.#onDisconnected()
+      // Who disconnects here says which state follows.
+      if (reason !== 'io client disconnect') this.#become({ state: 'disconnected' })
+    })
     socket.on('connect_error', ({ message }) => {
       // The server has refused the connection: Socket.IO does not try again.
       if (!socket.active && message === 'Unauthenticated') return void this.#onRejected()
-      this.#setState('disconnected')
+      this.#become({ state: 'disconnected' })
       if (!socket.active) this.#connectLater()
     })
     // The response that names a subscription comes before its changes.
@@ -221,18 +218,17 @@ export class Connection {
 
   #onNoCredentials(error: unknown): void {
     this.#socket?.disconnect()
-    if (error instanceof Problem && error.status === 401) {
-      this.#refuse(error)
-      return
+    const { status, retryAfter = 0 } = error instanceof Problem ? error : {}
+    if (status === 401) this.#refuse(error as Problem)
+    else {
+      this.#become({ state: 'disconnected' })
+      this.#connectLater(Math.max(RETRY_MS, 1000 * retryAfter))
     }
-    this.#setState('disconnected')
-    const { retryAfter = 0 } = error instanceof Problem ? error : {}
-    this.#connectLater(Math.max(RETRY_MS, 1000 * retryAfter))
   }
 
   #refuse(error: Problem): void {
     for (const subscriber of this.#subscribers) subscriber.refused(error)
-    this.#setState('refused', { error })
+    this.#become({ state: 'refused', error })
   }
 
   #subscribeAll(): void {
@@ -241,14 +237,13 @@ export class Connection {
     for (const subscriber of this.#subscribers) this.#behind.add(subscriber)
     for (const subscriber of this.#subscribers) this.subscribe(subscriber)
     if (this.#behind.size === 0) this.#onUpToDate()
-    else this.#setState('connecting')
+    else this.#become({ state: 'connecting' })
   }
 
   #onDisconnected(): void {
     this.#clear()
     this.#caughtUp ??= 0
     for (const subscriber of this.#subscribers) subscriber.disconnected()
-    if (!this.#isReconnecting) this.#setState('disconnected')
   }
 
   #clear(): void {
@@ -267,14 +262,13 @@ export class Connection {
     if (!this.#socket?.connected) return
     const caughtUp = this.#caughtUp
     this.#caughtUp = undefined
-    this.#setState('connected', caughtUp === undefined ? {} : { caughtUp })
+    this.#become({ state: 'connected', ...(caughtUp !== undefined && { caughtUp }) })
   }
 
-  #setState(state: ConnectionState, details: Omit<StateChange, 'state'> = {}): void {
-    if (this.#state === 'closed' || (this.#state === state && details.caughtUp === undefined)) return
-    this.#state = state
-    this.#refusal = details.error
-    this.#onState.call({ state, ...details })
+  #become(next: StateChange): void {
+    if (this.state === 'closed' || (this.state === next.state && next.caughtUp === undefined)) return
+    this.#last = next
+    this.#onState.call(next)
   }
 }
 
@@ -282,22 +276,18 @@ export type Listener<T> = (value: T) => void
 
 /** Calls each listener, even if another one throws. */
 export class Listeners<T> {
-  /** Entries, since a function may be added twice. */
-  readonly #listeners = new Set<{ readonly listener: Listener<T> }>()
+  readonly #listeners = new Set<Listener<T>>()
 
   /** Returns a function that removes the listener. */
   add(listener: Listener<T>): () => void {
-    const entry = { listener }
-    this.#listeners.add(entry)
-    return () => void this.#listeners.delete(entry)
-  }
-
-  clear(): void {
-    this.#listeners.clear()
+    // A function of its own, since a listener may be added twice.
+    const call: Listener<T> = (value) => listener(value)
+    this.#listeners.add(call)
+    return () => void this.#listeners.delete(call)
   }
 
   call(value: T): void {
-    for (const { listener } of [...this.#listeners]) {
+    for (const listener of [...this.#listeners]) {
       try {
         listener(value)
       } catch (error) {

@@ -1,6 +1,6 @@
 import { queryOf, searchOf } from './parameters.ts'
 import { Problem, rethrown } from './problem.ts'
-import { journalPosition, pause, type Requests } from './requests.ts'
+import { pause, positionOf, type Requests } from './requests.ts'
 
 interface EventBase {
   readonly position: number
@@ -93,28 +93,6 @@ export interface EventCount {
   readonly count: number
 }
 
-export async function eventPageOf<T>(
-  requests: Requests,
-  { signal, ...filter }: EventPageFilter,
-): Promise<EventPage<T>> {
-  const response = await requests.send('GET', `/events${searchOf({ ...filter })}`, { signal })
-  const next = /<[^>]*[?&]from=(\d+)[^>]*>; rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
-  return {
-    events: response.json() as EventPage<T>['events'],
-    next: next === undefined ? undefined : Number(next),
-    position: journalPosition(response),
-  }
-}
-
-export async function eventCountsOf(
-  requests: Requests,
-  { signal, groupBy = [], ...filter }: EventCountsOptions,
-): Promise<readonly EventCount[]> {
-  const search = searchOf({ ...filter, aggregate: 'count', groupBy })
-  const response = await requests.send('GET', `/events${search}`, { signal })
-  return response.json() as readonly EventCount[]
-}
-
 /** Delay before an interrupted stream is requested again. */
 const RETRY_MS = 1000
 
@@ -125,7 +103,7 @@ export async function* eventsOf<T>(
 ): AsyncGenerator<RecordedEvent<T>, void> {
   if (follow) return yield* followed<T>(requests, filter, signal)
   const options = { headers: { Accept: 'application/x-ndjson' }, signal }
-  const response = await requests.stream('GET', `/events${searchOf({ ...filter })}`, options)
+  const response = await requests.stream('GET', `/events${searchOf(filter)}`, options)
   for await (const line of linesOf(response)) yield JSON.parse(line) as RecordedEvent<T>
 }
 
@@ -145,7 +123,7 @@ async function* followed<T>(
   for (;;) {
     try {
       const response = await requests.stream('GET', `/events?${parameters}`, options)
-      if (parameters.get('from') === 'now') parameters.set('from', String(journalPosition(response) + 1))
+      if (parameters.get('from') === 'now') parameters.set('from', String(positionOf(response) + 1))
       let id = Number.NaN
       for await (const line of linesOf(response)) {
         if (line.startsWith(JOURNAL)) parameters.set('journal', line.slice(JOURNAL.length))

@@ -1,17 +1,7 @@
 export { millisecondsOf } from '../json/instant.ts'
 export type { Updated } from '../sockets/protocol.ts'
 export type { ListChange } from './changes.ts'
-export {
-  type BatchResult,
-  Collection,
-  type Created,
-  type CreatedAll,
-  type CreatedEach,
-  type CreateOptions,
-  Item,
-  type Read,
-  SingleObject,
-} from './collection.ts'
+export * from './collection.ts'
 export type { ConnectionState, StateChange } from './connection.ts'
 export type { Credentials } from './credentials.ts'
 export type {
@@ -26,17 +16,7 @@ export type {
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem, Unreachable } from './problem.ts'
-export type { Aggregate, AggregateOptions, AggregateRow } from './query.ts'
+export type { Aggregate, AggregateOptions, AggregateRow, Deleted, DeleteOptions } from './query.ts'
 export { type Exported, type ExportFormat, type Page, Query } from './query.ts'
-export {
-  type ConnectOptions,
-  connect,
-  type Health,
-  Recollect,
-  type Replaced,
-  type Restored,
-  type RestoreRequest,
-  type VerifyProgress,
-} from './recollect.ts'
-export type { Deleted, DeleteOptions, Patch, PatchOperation, WriteOptions, Written } from './writes.ts'
-export { InnerValue } from './writes.ts'
+export * from './recollect.ts'
+export type { CreateOptions, WriteOptions, Written } from './requests.ts'

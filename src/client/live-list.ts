@@ -10,6 +10,8 @@ import { type Entry, SortedItems } from './sorted-items.ts'
 /** The pause before a result that could not be found, read or followed is requested again. */
 const RETRY_MS = 1000
 
+const rest = (signal: AbortSignal): Promise<void> => pause(RETRY_MS, signal)
+
 /** The part of the connection that a list needs. */
 type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
 
@@ -46,7 +48,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** While it catches up: the last change of each item by its key, in the order of positions, and the number of all. */
   readonly #missed = new Map<string, Change>()
   #missedCount = 0
-  #reading: AbortController | undefined
+  /** While it reads in pages, or waits. */
+  #working: AbortController | undefined
   /** The items were read in pages, and the server has not accepted the subscription after them yet. */
   #wasReadInPages = false
 
@@ -139,11 +142,15 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   answered(answer: Subscribed): void {
     if ('error' in answer) {
       const { error, message, position, journal, eventTime } = answer
-      if (error === 'TooLarge' && position !== undefined && journal !== undefined) {
+      const isReadable = error === 'TooLarge' && position !== undefined && journal !== undefined
+      if (isReadable && !this.#wasReadInPages) {
         this.#items.eventTime = eventTime
-        this.#readInPages(position, journal)
-      } else if (error === 'Busy') this.#subscribeLater()
-      else this.#end(problem(error, STATUSES[error], message))
+        this.#subscribeAfter((signal) => this.#readInPages(position, journal, signal))
+      } else if (isReadable || error === 'Busy') {
+        // The server has no memory, or too much has changed since the items were read, which may happen again.
+        if (isReadable) this.#wasReadInPages = false
+        this.#subscribeAfter(rest)
+      } else this.#end(problem(error, STATUSES[error], message))
       return
     }
     this.#wasReadInPages = false
@@ -194,8 +201,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     // Changes arrive in order, so the list can resume after the last one.
     this.#takeMissed([...this.#missed.values()].at(-1)?.position ?? this.#position)
     this.#phase = 'waiting'
-    this.#reading?.abort()
-    this.#reading = undefined
+    this.#working?.abort()
     this.#wasReadInPages = false
   }
 
@@ -273,40 +279,26 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#onChanges.call(changes)
   }
 
-  /** Reads a result that is too large for a subscription, then subscribes. Retries if reading fails. */
-  async #readInPages(position: number, journal: string): Promise<void> {
-    const reading = new AbortController()
-    this.#reading = reading
-    const { signal } = reading
+  /** Reads a result that is too large for a subscription. */
+  async #readInPages(position: number, journal: string, signal: AbortSignal): Promise<void> {
+    const items = await this.#options.readAll(position, signal)
+    signal.throwIfAborted()
+    this.#replaceItems(items, position, journal, this.#journal !== undefined)
+    this.#wasReadInPages = true
+  }
+
+  /** Subscribes after that, or after a pause if it fails; not when the connection or the list ends meanwhile. */
+  async #subscribeAfter(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    this.#working = new AbortController()
+    const { signal } = this.#working
     try {
-      // The server refused to follow the items that were read, as too much had changed. That may happen again.
-      if (this.#wasReadInPages) await pause(RETRY_MS, signal)
-      else {
-        const items = await this.#options.readAll(position, signal)
-        if (signal.aborted) return
-        this.#replaceItems(items, position, journal, this.#journal !== undefined)
-      }
-      this.#wasReadInPages = !this.#wasReadInPages
+      await work(signal)
     } catch (error) {
       if (signal.aborted) return
       // With wrong credentials the list waits for `authenticate`, which reconnects.
       if (error instanceof Problem && error.status === 401) return this.refused(error)
       if (error instanceof Problem && error.status === 403) return this.#end(error)
-      try {
-        await pause(RETRY_MS, signal)
-      } catch {
-        return
-      }
-    }
-    this.#connection.subscribe(this)
-  }
-
-  async #subscribeLater(): Promise<void> {
-    this.#reading = new AbortController()
-    try {
-      await pause(RETRY_MS, this.#reading.signal)
-    } catch {
-      return
+      return this.#subscribeAfter(rest)
     }
     this.#connection.subscribe(this)
   }
@@ -315,12 +307,11 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     if (this.#isClosed) return
     this.#isClosed = true
     this.#error = error
-    this.#reading?.abort()
+    this.#working?.abort()
     this.#connection.remove(this)
     if (!error) this.ready.catch(() => {})
     this.#settle.reject(error ?? problem('Closed', 0, 'The list was closed.'))
     this.#onChanges.call(undefined)
-    this.#onChanges.clear()
   }
 }
 

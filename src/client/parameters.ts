@@ -112,7 +112,7 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /** The query of an address: filters, then the other parameters that are neither undefined nor an empty list. */
-export function queryOf(others: Readonly<Record<string, unknown>>, filters: Filters = []): string {
+export function queryOf(others: object, filters: Filters = []): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of [...filters, ...Object.entries(others)]) {
     const text = Array.isArray(value) && value.length === 0 ? undefined : textOf(value)
@@ -122,7 +122,7 @@ export function queryOf(others: Readonly<Record<string, unknown>>, filters: Filt
 }
 
 /** The same behind a question mark, or nothing. */
-export function searchOf(others: Readonly<Record<string, unknown>>, filters?: Filters): string {
+export function searchOf(others: object, filters?: Filters): string {
   const query = queryOf(others, filters)
   return query === '' ? '' : `?${query}`
 }

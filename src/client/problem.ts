@@ -53,12 +53,12 @@ export function rethrown(error: unknown): never {
 
 interface ProblemDocument {
   readonly status: number
-  readonly type?: string
-  readonly title?: string
-  readonly detail?: string
-  readonly errors?: Problem['errors']
-  readonly firstUnreadable?: number
-  readonly nextReadable?: number
+  readonly type?: string | undefined
+  readonly title?: string | undefined
+  readonly detail?: string | undefined
+  readonly errors?: Problem['errors'] | undefined
+  readonly firstUnreadable?: number | undefined
+  readonly nextReadable?: number | undefined
 }
 
 /** Creates a Problem from a response. Without a problem document, as from a proxy, the status describes it. */

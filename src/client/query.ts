@@ -15,8 +15,7 @@ import {
   type Where,
 } from './parameters.ts'
 import { Problem, problem } from './problem.ts'
-import { journalPosition, pathSegment, type ReadOptions, type Requests } from './requests.ts'
-import { type Deleted, type DeleteOptions, deleteItems } from './writes.ts'
+import { type CreateOptions, pathSegment, positionOf, type ReadOptions, type Requests } from './requests.ts'
 
 /** A page of matching items. */
 export interface Page<T> {
@@ -58,6 +57,27 @@ export type ExportFormat = keyof typeof FORMATS
 export interface Exported {
   readonly body: ReadableStream<Uint8Array>
   /** The position that the result reflects. */
+  readonly position: number
+}
+
+export interface DeleteOptions extends CreateOptions {
+  /** One write, however many items are deleted; otherwise many are deleted in several, between which others write. */
+  readonly atomic?: boolean
+  /** Deletes nothing and returns what would be deleted. */
+  readonly dryRun?: boolean
+}
+
+export interface Deleted {
+  /** Number of items that were, or would be, deleted. */
+  readonly deleted: number
+  readonly dryRun: boolean
+  /** Number of writes; 0 if nothing was written. */
+  readonly writes: number
+  /** Only of a whole collection: false if it stays, as others added items between several writes. */
+  readonly removed?: boolean
+  /** The ids of the first 1000 items, of several writes those of the first. */
+  readonly ids: readonly (string | number)[]
+  /** Position of the last event. */
   readonly position: number
 }
 
@@ -165,7 +185,7 @@ export class Query<T extends object> {
     if (this.#parts.paging) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }
     const response = await this.server.requests.stream('GET', this.#address({ all: true }), { ...options, headers })
-    return { body: response.body as ReadableStream<Uint8Array>, position: journalPosition(response) }
+    return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
   }
 
   /** Deletes the items that match the filters. */
@@ -177,7 +197,7 @@ export class Query<T extends object> {
     // Left out, it would delete more than was meant.
     for (const [name, value] of where) if (value === undefined) throw new TypeError(`The filter ${name} is undefined.`)
     if (where.length === 0) throw new TypeError('Without filters the whole collection is deleted: that is drop().')
-    return deleteItems(this.server.requests, this.collection, where, options)
+    return deleteItems(this.server.requests, this.path, where, options)
   }
 
   /**
@@ -247,15 +267,18 @@ export class Query<T extends object> {
       // With Api.UseResultObject a page is an object.
       items: Array.isArray(body) ? body : body.results,
       total: Number(response.headers.get('X-Total-Count')),
-      position: journalPosition(response),
-      etag: response.headers.get('ETag') ?? undefined,
+      position: response.position,
+      etag: response.etag,
     }
+  }
+
+  protected get path(): string {
+    return `/api/${pathSegment(this.collection)}`
   }
 
   #address(others: Others): string {
     const { where, related, sort, fields, asOf, paging } = this.#parts
-    const search = searchOf({ sort, fields, asOf, ...paging, ...others }, [...where, ...related])
-    return `/api/${pathSegment(this.collection)}${search}`
+    return this.path + searchOf({ sort, fields, asOf, ...paging, ...others }, [...where, ...related])
   }
 
   #relating(name: '_embed' | '_expand', values: readonly string[]): Query<T> {
@@ -266,6 +289,18 @@ export class Query<T extends object> {
   #with(parts: Partial<QueryParts>): Query<T> {
     return new Query<T>(this.server, this.collection, { ...this.#parts, ...parts })
   }
+}
+
+/** Deletes the items at a path that match the filters; with `all=true` instead, the collection. */
+export async function deleteItems(
+  requests: Requests,
+  path: string,
+  filters: Filters,
+  { dryRun = false, atomic = false, ...options }: DeleteOptions,
+): Promise<Deleted> {
+  const address = path + searchOf({ dryRun: dryRun || undefined }, filters)
+  const response = await requests.write('DELETE', address, undefined, options, atomic ? 'atomic' : undefined)
+  return { ...(response.json() as Omit<Deleted, 'position'>), position: response.position }
 }
 
 /** A column of an aggregate: `count`, or a function of a field; with ` as ` and a name, of that name. */

@@ -8,8 +8,6 @@ import {
   type EventPage,
   type EventPageFilter,
   type EventsFilter,
-  eventCountsOf,
-  eventPageOf,
   eventsOf,
   linesOf,
   type RecordedEvent,
@@ -138,13 +136,23 @@ export class Recollect {
   }
 
   /** A page of the journal's events. */
-  eventPage<T = Readonly<Record<string, unknown>>>(filter: EventPageFilter = {}): Promise<EventPage<T>> {
-    return eventPageOf<T>(this.#requests, filter)
+  async eventPage<T = Readonly<Record<string, unknown>>>({
+    signal,
+    ...filter
+  }: EventPageFilter = {}): Promise<EventPage<T>> {
+    const response = await this.#requests.send('GET', `/events${searchOf(filter)}`, { signal })
+    const next = /<[^>]*[?&]from=(\d+)[^>]*>; rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
+    return {
+      events: response.json() as EventPage<T>['events'],
+      next: next === undefined ? undefined : Number(next),
+      position: response.position,
+    }
   }
 
   /** Counts the journal's events by window of time, type, collection or actor. */
-  eventCounts(options: EventCountsOptions = {}): Promise<readonly EventCount[]> {
-    return eventCountsOf(this.#requests, options)
+  async eventCounts({ signal, ...options }: EventCountsOptions = {}): Promise<readonly EventCount[]> {
+    const search = searchOf({ ...options, aggregate: 'count' })
+    return (await this.#requests.send('GET', `/events${search}`, { signal })).json() as readonly EventCount[]
   }
 
   /**

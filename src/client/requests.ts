@@ -1,4 +1,5 @@
 import { type Credentials, type IssuedToken, type SentCredentials, Session } from './credentials.ts'
+import { textOf } from './parameters.ts'
 import { problemOf, rethrown } from './problem.ts'
 
 /** As the global `fetch`. */
@@ -20,14 +21,40 @@ export interface RequestOptions {
 }
 
 export type ReadOptions = Pick<RequestOptions, 'signal'>
+export type StreamOptions = Pick<RequestOptions, 'headers' | 'signal'>
 
 /** A response whose body has been read. */
 export interface ReadResponse {
   readonly status: number
   readonly headers: Headers
+  /** The position that the response reflects; 0 if it names none. */
+  readonly position: number
+  readonly etag: string | undefined
   text(): string
   json(): unknown
 }
+
+export interface Written {
+  /** Position of the event. */
+  readonly position: number
+  /** Tag of the item, or of the value inside it, after the write; undefined after a deletion. */
+  readonly etag: string | undefined
+}
+
+export interface WriteOptions {
+  /** Writes only if the item still has this tag; otherwise a `Problem` with status 412 is thrown. */
+  readonly ifMatch?: string
+  /**
+   * Writes only if the item has not changed since this position, such as the `position` of the page or the live list
+   * that shows it; otherwise a `Problem` with status 412 is thrown.
+   */
+  readonly ifUnchangedSince?: number
+  /** A write that is sent again with the same key is executed once. */
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal
+}
+
+export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
 
 /** The credentials of a request, and the session that they are of. */
 interface Access {
@@ -64,20 +91,36 @@ export class Requests {
     try {
       const response = await this.#fetch(method, path, options, running.signal)
       const { status, headers } = response
+      const etag = headers.get('ETag') ?? undefined
       const text = await response.text().catch(rethrown)
-      return { status, headers, text: () => text, json: () => JSON.parse(text) }
+      return { status, headers, position: positionOf(response), etag, text: () => text, json: () => JSON.parse(text) }
     } finally {
       this.#running.delete(running)
       signal?.removeEventListener('abort', abort)
     }
   }
 
-  /** The caller reads the response body as it arrives. */
-  stream(
-    method: 'GET' | 'POST',
+  /** Writes what is at a path. A patch that is an array is a JSON Patch. `prefer` is the header `Prefer`. */
+  write(
+    method: Method,
     path: string,
-    options: Pick<RequestOptions, 'headers' | 'signal'> = {},
-  ): Promise<Response> {
+    body: unknown,
+    { ifMatch, ifUnchangedSince, idempotencyKey, signal }: WriteOptions,
+    prefer?: string,
+  ): Promise<ReadResponse> {
+    const patchType = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json'
+    const headers = {
+      'Content-Type': method === 'PATCH' ? patchType : undefined,
+      'If-Match': ifMatch,
+      'If-Unchanged-Since': textOf(ifUnchangedSince),
+      'Idempotency-Key': idempotencyKey,
+      Prefer: prefer,
+    }
+    return this.send(method, path, { body, headers, signal })
+  }
+
+  /** The caller reads the response body as it arrives. */
+  stream(method: 'GET' | 'POST', path: string, options: StreamOptions = {}): Promise<Response> {
     const { signal } = options
     return this.#fetch(method, path, options, signal ? AbortSignal.any([signal, this.closed]) : this.closed)
   }
@@ -186,16 +229,14 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return unlessAborted(over, signal).finally(() => clearTimeout(timer))
 }
 
-export function journalPosition({ headers }: Pick<ReadResponse, 'headers'>): number {
+export function positionOf({ headers }: Response): number {
   return Number(headers.get('Journal-Position') ?? 0)
 }
 
 /** Encodes a segment of a path. `.` and `..` cannot be addressed, since URL parsers remove them. */
 export function pathSegment(text: string): string {
   if (text === '.' || text === '..') {
-    throw new TypeError(
-      `${JSON.stringify(text)} cannot be sent in an address: ask with where({id: ${JSON.stringify(text)}})`,
-    )
+    throw new TypeError(`"${text}" cannot be sent in an address: ask with where({id: "${text}"})`)
   }
   if (text === '') throw new TypeError('a collection and an id have a name that is not empty')
   return encodeURIComponent(text)

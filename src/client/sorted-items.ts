@@ -7,7 +7,6 @@ type ItemId = string | number
 
 export interface Entry<T> {
   readonly key: string
-  readonly id: ItemId
   /** The item with the selected fields. */
   readonly item: T
   /** Its sort keys, then those of the id, as items that compare as equal are ordered by id. */
@@ -63,14 +62,8 @@ export class SortedItems<T> {
 
   put(id: ItemId, item: JsonObject): void {
     const entry = this.#entryOf(id, item)
-    const before = this.#byKey.get(entry.key)
+    this.remove(entry.key)
     this.#byKey.set(entry.key, entry)
-    const index = before && this.#indexOf(before)
-    if (index !== undefined && before && this.#compare(before, entry) === 0) {
-      this.#entries[index] = entry
-      return
-    }
-    if (index !== undefined) this.#entries.splice(index, 1)
     this.#entries.splice(this.#indexOf(entry), 0, entry)
   }
 
@@ -83,7 +76,7 @@ export class SortedItems<T> {
 
   #entryOf(id: ItemId, item: JsonObject): Entry<T> {
     const key = String(id)
-    return { key, id, item: this.#shown(item), keys: [...sortKeys(item, this.#sort), orderKey(id), key] }
+    return { key, item: this.#shown(item), keys: [...sortKeys(item, this.#sort), orderKey(id), key] }
   }
 
   /** The index of an entry, or the one to insert it at. */
