@@ -27,7 +27,7 @@ export class Changes<T> {
   }
 
   /** The changes from the items before to those after. An unchanged item is the same object. */
-  static between<T>(before: readonly Entry<T>[], after: readonly Entry<T>[], wasReset: boolean): Changes<T> {
+  static between<T>(before: readonly Entry<T>[], after: readonly Entry<T>[], wasReset = false): Changes<T> {
     const changes = new Changes<T>(wasReset)
     const gone = new Map(before.map(({ key, item }) => [key, item]))
     for (const { key, item } of after) {

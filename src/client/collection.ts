@@ -2,7 +2,7 @@ import type { JsonObject } from '../json/value.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { LiveList } from './live-list.ts'
 import { type Moment, searchOf, type Where } from './parameters.ts'
-import { Problem } from './problem.ts'
+import { hasStatus, Problem } from './problem.ts'
 import { type Deleted, type DeleteOptions, deleteItems, Query, type Server } from './query.ts'
 import {
   type CreateOptions,
@@ -208,15 +208,12 @@ export class SingleObject<T extends object> extends Item<T> {
       collection: this.collection,
       query: '',
       sort: [],
-      window: undefined,
-      select: undefined,
-      replay: undefined,
       idOf: () => OBJECT_ID,
       readAll: async (position, signal) => {
         try {
           return [(await this.asOf(position).get({ signal })).item as JsonObject]
         } catch (error) {
-          if (error instanceof Problem && error.status === 404) return []
+          if (hasStatus(error, 404)) return []
           throw error
         }
       },

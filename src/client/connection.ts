@@ -1,7 +1,7 @@
 import { io, type Socket } from 'socket.io-client'
 import type { Change, ClientMessages, ServerMessages, Subscribe, Subscribed, Updated } from '../sockets/protocol.ts'
 import type { SentCredentials, Session } from './credentials.ts'
-import { Problem, problem } from './problem.ts'
+import { hasStatus, type Problem, problem, retryDelayMs } from './problem.ts'
 
 /**
  * `idle`: not needed yet. `connecting`: until every live list is up to date. `disconnected`: will reconnect by itself.
@@ -35,9 +35,8 @@ export interface ListSubscriber {
   close(): void
 }
 
-/** Delay before reconnecting where Socket.IO does not: after the server has rejected the connection, or without a token. */
-const RETRY_MS = 1000
-const LONGEST_RETRY_MS = 5000
+/** The first and the longest delay before Socket.IO reconnects. */
+const [DELAY_MS, LONGEST_DELAY_MS] = [250, 5000]
 /** Subscriptions that wait for a response at a time: the server disconnects a client that queues 256. */
 const MOST_UNANSWERED = 64
 
@@ -165,8 +164,8 @@ export class Connection {
       withCredentials: this.#sendsBrowserCredentials,
       transports: ['websocket', 'polling'],
       tryAllTransports: true,
-      reconnectionDelay: RETRY_MS / 4,
-      reconnectionDelayMax: LONGEST_RETRY_MS,
+      reconnectionDelay: DELAY_MS,
+      reconnectionDelayMax: LONGEST_DELAY_MS,
       auth: (answer) => void this.#identify(answer),
     })
     this.#socket = socket
@@ -218,11 +217,10 @@ export class Connection {
 
   #onNoCredentials(error: unknown): void {
     this.#socket?.disconnect()
-    const { status, retryAfter = 0 } = error instanceof Problem ? error : {}
-    if (status === 401) this.#refuse(error as Problem)
+    if (hasStatus(error, 401)) this.#refuse(error)
     else {
       this.#become({ state: 'disconnected' })
-      this.#connectLater(Math.max(RETRY_MS, 1000 * retryAfter))
+      this.#connectLater(error)
     }
   }
 
@@ -253,9 +251,10 @@ export class Connection {
     this.#unanswered = 0
   }
 
-  #connectLater(ms = RETRY_MS): void {
+  /** Socket.IO does not connect again after the server has rejected the connection, or without a token. */
+  #connectLater(error?: unknown): void {
     clearTimeout(this.#retry)
-    this.#retry = setTimeout(() => this.#socket?.connect(), ms)
+    this.#retry = setTimeout(() => this.#socket?.connect(), retryDelayMs(error))
   }
 
   #onUpToDate(): void {

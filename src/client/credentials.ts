@@ -1,4 +1,4 @@
-import { Problem, problem } from './problem.ts'
+import { hasStatus, problem, retryDelayMs } from './problem.ts'
 
 /** Credentials for one of the schemes that the server accepts; empty if it needs none. */
 export interface Credentials {
@@ -21,8 +21,6 @@ export interface IssuedToken {
 
 /** A token is renewed when this share of its lifetime has passed. */
 const RENEWED_AT = 0.9
-/** Delay before a failed renewal is tried again. */
-const RETRY_MS = 1000
 
 /** Credentials, and until when they are used. The times are by `performance.now()`. */
 interface Held {
@@ -63,7 +61,8 @@ export class Session {
     if (now >= held.renewAtMs) {
       // A token that is still valid is used until there is another one.
       this.#renew().catch((error: unknown) => {
-        held.renewAtMs = performance.now() + pauseAfter(error)
+        // The server counts wrong passwords, and locks out an address with too many.
+        held.renewAtMs = hasStatus(error, 401) ? Number.POSITIVE_INFINITY : performance.now() + retryDelayMs(error)
       })
     }
     return held.sent
@@ -87,7 +86,7 @@ export class Session {
       return (await this.current()).password === undefined
     } catch (error) {
       // The next call says why there is none. A wrong password is not sent again, as the server counts them.
-      return !(error instanceof Problem && error.status === 401)
+      return !hasStatus(error, 401)
     }
   }
 
@@ -110,7 +109,7 @@ export class Session {
     try {
       return expiring(await this.#login(username, password))
     } catch (error) {
-      if (!(error instanceof Problem) || (error.status !== 404 && error.status !== 405)) throw error
+      if (!hasStatus(error, 404, 405)) throw error
       if (NO_TOKENS.includes(error.code)) return lasting({ username, password })
       // That of a proxy says nothing about what was requested.
       throw problem('Unavailable', 503, `POST /token did not reach the server: its response is ${error.status}.`)
@@ -137,11 +136,4 @@ function expiring({ token, expiresInSeconds }: IssuedToken): Held {
   const now = performance.now()
   const lifetimeMs = 1000 * expiresInSeconds
   return { sent: { token }, renewAtMs: now + RENEWED_AT * lifetimeMs, endsAtMs: now + lifetimeMs }
-}
-
-function pauseAfter(error: unknown): number {
-  if (!(error instanceof Problem)) return RETRY_MS
-  // The server counts wrong passwords, and locks out an address with too many.
-  if (error.status === 401) return Number.POSITIVE_INFINITY
-  return Math.max(RETRY_MS, 1000 * (error.retryAfter ?? 0))
 }

@@ -1,34 +1,22 @@
+import type { DomainEvent } from '../events/event.ts'
+import type { Change } from '../json/changes.ts'
 import { queryOf, searchOf } from './parameters.ts'
 import { Problem, rethrown } from './problem.ts'
 import { pause, positionOf, type Requests } from './requests.ts'
 
-interface EventBase {
+/** An event of the journal (docs/api.md, "Events"). */
+export type RecordedEvent<T = Readonly<Record<string, unknown>>> = Recorded & WithItem<DomainEvent, T>
+
+interface Recorded {
   readonly position: number
   /** UUID of the journal that counts the positions. */
   readonly journal: string
-  readonly collection: string
   readonly time: string
   readonly actor: string
   readonly requestId: string
 }
 
-interface ItemEventBase extends EventBase {
-  readonly id: string | number
-  readonly revision: number
-  /** Position of the item's previous event, 0 if there is none. */
-  readonly prior: number
-}
-
-/** An event of the journal (docs/api.md, "Events"). */
-export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
-  | (ItemEventBase & {
-      readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'
-      readonly item: T
-    })
-  | (ItemEventBase & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
-  | (EventBase & { readonly type: 'CollectionCreated' | 'CollectionRemoved' })
-  | (EventBase & { readonly type: 'CollectionOrdered'; readonly ids: readonly (string | number)[] })
-  | (EventBase & { readonly type: 'IdsReset'; readonly nextId: number })
+type WithItem<Event, T> = Event extends { readonly item: unknown } ? Omit<Event, 'item'> & { readonly item: T } : Event
 
 export interface EventsFilter {
   /** The first position; `'now'`: behind the last one. Rejects if the journal is shorter: it is another one, or was set back. */
@@ -49,16 +37,6 @@ export interface EventsFilter {
   readonly signal?: AbortSignal
 }
 
-/** A change of a value inside an item. */
-export interface ValueChange {
-  /** JSON Pointer (RFC 6901); empty for the item itself. */
-  readonly path: string
-  /** Absent if there was no value. */
-  readonly before?: unknown
-  /** Absent if there is no value any more. */
-  readonly after?: unknown
-}
-
 export interface EventPageFilter extends Omit<EventsFilter, 'follow'> {
   /** Default: `asc`, the oldest first. */
   readonly order?: 'asc' | 'desc'
@@ -67,7 +45,8 @@ export interface EventPageFilter extends Omit<EventsFilter, 'follow'> {
 }
 
 export interface EventPage<T> {
-  readonly events: readonly (RecordedEvent<T> & { readonly changes?: readonly ValueChange[] })[]
+  /** `changes` is null where the journal is damaged. */
+  readonly events: readonly (RecordedEvent<T> & { readonly changes?: readonly Change[] | null })[]
   /** Where the next page begins; undefined at the end. */
   readonly next: number | undefined
   /** The last position of the journal. */
@@ -92,9 +71,6 @@ export interface EventCount {
   readonly window?: string
   readonly count: number
 }
-
-/** Delay before an interrupted stream is requested again. */
-const RETRY_MS = 1000
 
 /** The matching events, oldest first, each exactly once. */
 export async function* eventsOf<T>(
@@ -121,6 +97,7 @@ async function* followed<T>(
   const ended = AbortSignal.any(signal ? [signal, requests.closed] : [requests.closed])
   let left = limit
   for (;;) {
+    let failure: unknown
     try {
       const response = await requests.stream('GET', `/events?${parameters}`, options)
       if (parameters.get('from') === 'now') parameters.set('from', String(positionOf(response) + 1))
@@ -140,8 +117,9 @@ async function* followed<T>(
       }
     } catch (error) {
       if (isLasting(error) || ended.aborted) throw error
+      failure = error
     }
-    await pause(RETRY_MS, ended)
+    await pause(ended, failure)
   }
 }
 

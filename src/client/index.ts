@@ -1,3 +1,4 @@
+export type { Change as ValueChange } from '../json/changes.ts'
 export { millisecondsOf } from '../json/instant.ts'
 export type { Updated } from '../sockets/protocol.ts'
 export type { ListChange } from './changes.ts'
@@ -11,7 +12,6 @@ export type {
   EventPageFilter,
   EventsFilter,
   RecordedEvent,
-  ValueChange,
 } from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'

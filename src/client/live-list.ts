@@ -3,14 +3,9 @@ import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
 import { type Connection, type Listener, Listeners, type ListSubscriber } from './connection.ts'
-import { Problem, problem } from './problem.ts'
+import { hasStatus, type Problem, problem } from './problem.ts'
 import { pause } from './requests.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
-
-/** The pause before a result that could not be found, read or followed is requested again. */
-const RETRY_MS = 1000
-
-const rest = (signal: AbortSignal): Promise<void> => pause(RETRY_MS, signal)
 
 /** The part of the connection that a list needs. */
 type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
@@ -110,7 +105,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
    * into one. Ends when the list is closed.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<ListChange<T>, void> {
-    let pending = this.#journal === undefined ? undefined : Changes.between([], this.#visible(), false)
+    let pending = this.#journal === undefined ? undefined : Changes.between([], this.#visible())
     let wake = (): void => {}
     const remove = this.#onChanges.add((changes) => {
       if (changes) pending = (pending ?? new Changes<T>()).addAll(changes)
@@ -149,7 +144,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       } else if (isReadable || error === 'Busy') {
         // The server has no memory, or too much has changed since the items were read, which may happen again.
         if (isReadable) this.#wasReadInPages = false
-        this.#subscribeAfter(rest)
+        this.#subscribeAfter(pause)
       } else this.#end(problem(error, STATUSES[error], message))
       return
     }
@@ -234,24 +229,18 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   }
 
   #apply(all: readonly Change[]): void {
-    const sent = all.filter(({ id }) => this.#isWanted(id))
-    if (sent.length === 0) return
-    const applyAll = (): void => {
-      for (const { kind, id, item } of sent) {
-        if (kind === 'leave') this.#items.remove(String(id))
-        else this.#items.put(id, item as JsonObject)
-      }
-    }
-    if (this.#options.window) {
-      this.#show(this.#differences(applyAll))
-      return
-    }
-    const keys = sent.map(({ id }) => String(id))
-    const before = keys.map((key) => this.#items.get(key)?.item)
-    applyAll()
+    const { window } = this.#options
+    const shown = window && this.#visible()
     const changes = new Changes<T>()
-    for (const [index, key] of keys.entries()) changes.add(key, before[index], this.#items.get(key)?.item)
-    this.#show(changes)
+    for (const { kind, id, item } of all) {
+      if (!this.#isWanted(id)) continue
+      const key = String(id)
+      const before = this.#items.get(key)
+      if (kind === 'leave') this.#items.remove(key)
+      else this.#items.put(id, item as JsonObject)
+      changes.add(key, before, this.#items.get(key))
+    }
+    this.#show(shown ? Changes.between(shown, this.#visible()) : changes)
   }
 
   /** Returns how many items have changed. */
@@ -261,16 +250,12 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#journal = journal
     this.#position = position
     const wanted = items.filter((item) => this.#isWanted(this.#options.idOf(item)))
-    const changes = this.#differences(() => this.#items.replace(wanted), wasReset || isOther)
+    const before = this.#visible()
+    this.#items.replace(wanted)
+    const changes = Changes.between(before, this.#visible(), wasReset || isOther)
     this.#show(changes, isFirst)
     this.#settle.resolve()
     return isFirst ? 0 : changes.size
-  }
-
-  #differences(change: () => void, wasReset = false): Changes<T> {
-    const before = this.#visible()
-    change()
-    return Changes.between(before, this.#visible(), wasReset)
   }
 
   #show(changes: Changes<T>, isFirst = false): void {
@@ -296,9 +281,9 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     } catch (error) {
       if (signal.aborted) return
       // With wrong credentials the list waits for `authenticate`, which reconnects.
-      if (error instanceof Problem && error.status === 401) return this.refused(error)
-      if (error instanceof Problem && error.status === 403) return this.#end(error)
-      return this.#subscribeAfter(rest)
+      if (hasStatus(error, 401)) return this.refused(error)
+      if (hasStatus(error, 403)) return this.#end(error)
+      return this.#subscribeAfter((later) => pause(later, error))
     }
     this.#connection.subscribe(this)
   }
@@ -322,11 +307,11 @@ export interface LiveListOptions {
   readonly key?: string | undefined
   readonly sort: readonly Sort[]
   /** The places to show, the second exclusive. */
-  readonly window: { readonly from: number; readonly to: number } | undefined
+  readonly window?: { readonly from: number; readonly to: number } | undefined
   /** Selects fields of an item. */
-  readonly select: ((item: JsonObject) => JsonObject) | undefined
+  readonly select?: ((item: JsonObject) => JsonObject) | undefined
   /** Begins in the past and advances at this speed up to the present. */
-  readonly replay: { readonly from: number | string; readonly speed: number } | undefined
+  readonly replay?: { readonly from: number | string; readonly speed: number } | undefined
   /** The id by which changes name an item. */
   readonly idOf: (item: JsonObject) => string | number
   /** Reads all matching items at a position, for results larger than a subscription begins with. */

@@ -74,3 +74,13 @@ export async function problemOf(response: Response): Promise<Problem> {
 export function problem(code: string, status: number, detail: string): Problem {
   return new Problem({ status, type: `urn:recollect:problem:${code}`, detail })
 }
+
+/** Whether the server responded with one of these statuses. */
+export function hasStatus(error: unknown, ...statuses: readonly number[]): error is Problem {
+  return error instanceof Problem && statuses.includes(error.status)
+}
+
+/** The delay before what failed is tried again: a second, or what the server asks for. */
+export function retryDelayMs(error?: unknown): number {
+  return 1000 * Math.max(1, error instanceof Problem ? (error.retryAfter ?? 0) : 0)
+}

@@ -14,7 +14,7 @@ import {
   type ValueAt,
   type Where,
 } from './parameters.ts'
-import { Problem, problem } from './problem.ts'
+import { hasStatus, problem } from './problem.ts'
 import { type CreateOptions, pathSegment, positionOf, type ReadOptions, type Requests } from './requests.ts'
 
 /** A page of matching items. */
@@ -168,7 +168,7 @@ export class Query<T extends object> {
     let read = 0
     for (let page = 1; ; page++) {
       const answer = await this.#read({ page, pageSize, asOf }, options).catch((error: unknown) => {
-        if (!(error instanceof Problem) || error.status !== 400 || page > 1) throw error
+        if (!hasStatus(error, 400) || page > 1) throw error
         // The server's `Limits.PageSize` may be lower.
         pageSize = undefined
         return this.#read({ page, pageSize, asOf }, options)

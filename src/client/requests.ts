@@ -1,6 +1,6 @@
 import { type Credentials, type IssuedToken, type SentCredentials, Session } from './credentials.ts'
 import { textOf } from './parameters.ts'
-import { problemOf, rethrown } from './problem.ts'
+import { problemOf, rethrown, retryDelayMs } from './problem.ts'
 
 /** As the global `fetch`. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -220,11 +220,11 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
   })
 }
 
-/** Rejects with the signal's reason when the signal aborts. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Waits before what failed with the error is tried again. Rejects with the signal's reason when the signal aborts. */
+export function pause(signal: AbortSignal, error?: unknown): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const over = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms)
+    timer = setTimeout(resolve, retryDelayMs(error))
   })
   return unlessAborted(over, signal).finally(() => clearTimeout(timer))
 }

@@ -33,8 +33,8 @@ export class SortedItems<T> {
     return this.#entries.length
   }
 
-  get(key: string): Entry<T> | undefined {
-    return this.#byKey.get(key)
+  get(key: string): T | undefined {
+    return this.#byKey.get(key)?.item
   }
 
   slice(from?: number, to?: number): readonly Entry<T>[] {

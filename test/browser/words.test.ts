@@ -10,7 +10,7 @@ function event(type: Event['type'], collection: string, more: object = {}): Even
   return { position, journal: 'j', type, collection, time, actor: 'ada', requestId: 'one', ...more } as Event
 }
 
-const patched = (changes: readonly object[], id: number | string = 1): Event =>
+const patched = (changes: readonly object[] | null, id: number | string = 1): Event =>
   event('ItemPatched', 'posts', { id, revision: 2, prior: 1, item: { id }, changes })
 
 const words = (events: readonly Event[], names?: Names, skipped?: ReadonlyMap<number, number>) => {
@@ -56,6 +56,9 @@ test('a change is told by its path and the values before and after', () => {
   ]
   assert.deepEqual(words([patched(withTime)]), ['posts/1 n and 1 more', '1', '2'])
   assert.deepEqual(words([patched([])]), ['posts/1 changed, without a difference'])
+  // The journal is damaged where the version before is.
+  assert.deepEqual(words([patched(null)]), ['posts/1 changed'])
+  assert.deepEqual(words([patched(null)], NAMES), ['posts/1 changed'])
 })
 
 test('long texts are shown from where they differ', () => {

@@ -3,7 +3,8 @@ import type { RecordedEvent, ValueChange } from '../../../src/client/index.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { counted, short, visible } from './format.ts'
 
-export type Event = RecordedEvent<JsonObject> & { readonly changes?: readonly ValueChange[] }
+/** `changes` is null where the journal is damaged. */
+export type Event = RecordedEvent<JsonObject> & { readonly changes?: readonly ValueChange[] | null }
 
 /** The events of one request, the newest first. */
 export interface RequestEvents {
@@ -115,7 +116,7 @@ function eventLine(event: Event): Line {
   const { type, collection } = event
   const place = placeOf(collection, 'id' in event ? event.id : undefined)
   const isDeletion = DELETES.test(type)
-  const { changes = [] } = event
+  const changes = event.changes ?? []
   // A time says less than what changed with it.
   const change = changes.find(({ after }) => typeof after !== 'string' || !TIME.test(after)) ?? changes[0]
   if (!change || change.path === '') {
@@ -167,7 +168,8 @@ function readingsLine(events: readonly Event[], names: Names): Line | undefined 
 
 /** The values that an event changed; those of a new item as if they had been added to it. */
 function changesOf(event: Event & { readonly item: JsonObject }): readonly ValueChange[] {
-  const { changes = [], item } = event
+  const { item } = event
+  const changes = event.changes ?? []
   if (changes[0]?.path !== '') return changes
   const data = item.data ?? item
   if (typeof data !== 'object' || Array.isArray(data)) return []
