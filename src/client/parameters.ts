@@ -81,19 +81,23 @@ export type Where<T> =
         readonly [P in Filterable<T> as `${P[0]}_exists`]?: OneOrMore<boolean>
       }
 
-/** Parameters that are not filters, also those of json-server: a field with such a name is sent with `_eq`. */
-const RESERVED =
-  /^(q|sort|fields|asOf|page|pageSize|skip|take|offset|limit|aggregate|groupBy|window|tz|fill|distinct|newestBy|all|dryRun|_|_dc|_t|_?per_page|_(sort|order|page|limit|start|end|embed|expand|dependent))$/
-
-/** Ends of names that the server understands as an operator of json-server, or as a value of an array (`a[]`, `a[0]`). */
-const UNDERSTOOD = /.(:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)|\[\d*\])$/
+/** Names that the server understands as something else than a field: a field of such a name is sent with `_eq`. */
+const RESERVED = [
+  /^(q|sort|fields|asOf|page|pageSize|per_page|skip|take|offset|limit|all|dryRun)$/,
+  /^(aggregate|groupBy|window|tz|fill|distinct|newestBy)$/,
+  // Parameters and operators of json-server, and what clients add against caches.
+  /^(callback|_(|dc|t|delay|sort|order|page|per_page|limit|start|end|embed|expand|dependent|where))$/,
+  /.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$/,
+  // The values of an array: `a[]`, `a[0]`.
+  /.\[\d*\]$/,
+]
 
 /** Names and values of filters. A value that is undefined does not filter. */
 export type Filters = readonly (readonly [name: string, value: string | undefined])[]
 
 export function filtersOf(where: Readonly<Record<string, unknown>>): Filters {
   return Object.entries(where).flatMap(([name, value]): Filters => {
-    const parameter = RESERVED.test(name) || UNDERSTOOD.test(name) ? `${name}_eq` : name
+    const parameter = RESERVED.some((pattern) => pattern.test(name)) ? `${name}_eq` : name
     if (!Array.isArray(value)) return [[parameter, textOf(value)]]
     const values = value.filter((one) => one !== undefined)
     // The server knows no filter that nothing matches; without the filter, everything would match.

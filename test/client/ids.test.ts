@@ -72,6 +72,8 @@ test('a field named like a parameter is queried as a field', async (t) => {
         q: 'y',
         data: { limit: 5 },
         _t: 3,
+        _delay: 4,
+        _where: '{}',
         'temp[0]': 7,
         when: '2026-01-01T00:00:00Z',
         no: null,
@@ -93,6 +95,8 @@ test('a field named like a parameter is queried as a field', async (t) => {
     { page: 1, sort: undefined },
     { page_in: ['1', 7] },
     { _t: 3 },
+    { _delay: 4 },
+    { _where: '{}' },
     { 'temp[0]': [7, 8] },
     { 'temp[0]_lt': 8 },
   ]) {
