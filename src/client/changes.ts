@@ -12,14 +12,9 @@ export interface ListChange<T> {
   readonly wasReset: boolean
 }
 
-interface BeforeAndAfter<T> {
-  readonly before: T | undefined
-  readonly after: T | undefined
-}
-
 /** Net changes of items between two moments, by key. An item that came and went in between does not appear. */
 export class Changes<T> {
-  readonly #byKey = new Map<string, BeforeAndAfter<T>>()
+  readonly #byKey = new Map<string, { readonly before: T | undefined; readonly after: T | undefined }>()
   #wasReset: boolean
 
   constructor(wasReset = false) {

@@ -41,7 +41,7 @@ export class Problem extends Error {
  */
 export class Unreachable extends TypeError {
   constructor(cause: TypeError) {
-    super('The server cannot be reached.', { cause })
+    super('The connection to the server failed.', { cause })
     this.name = 'Unreachable'
   }
 }

@@ -56,12 +56,6 @@ export interface WriteOptions {
 
 export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
 
-/** The credentials of a request, and the session that they are of. */
-interface Access {
-  readonly session: Session
-  readonly sent: SentCredentials
-}
-
 /** Sends HTTP requests. Throws a `Problem` for error responses. */
 export class Requests {
   session: Session
@@ -148,16 +142,20 @@ export class Requests {
     const { accept = [], isOpen = false } = options
     const access = isOpen ? undefined : await this.#access(signal)
     let response = await this.#attempt(method, path, options, signal, access?.sent)
-    if (response.status === 401 && access && (await this.#hasOthers(access, signal))) {
-      await response.body?.cancel()
-      response = await this.#attempt(method, path, options, signal, (await this.#access(signal)).sent)
+    // After a logout there are no other credentials.
+    const isCurrent = (): boolean => access?.session === this.session
+    if (access && response.status === 401 && isCurrent()) {
+      if ((await unlessAborted(access.session.rejected(access.sent), signal)) && isCurrent()) {
+        await response.body?.cancel()
+        response = await this.#attempt(method, path, options, signal, (await this.#access(signal)).sent)
+      }
     }
     if (response.ok || accept.includes(response.status)) return response
     throw await problemOf(response)
   }
 
-  /** The credentials of the session in use, which may be replaced while they are obtained. */
-  async #access(signal: AbortSignal): Promise<Access> {
+  /** The session in use, which may be replaced meanwhile, and its credentials. */
+  async #access(signal: AbortSignal): Promise<{ readonly session: Session; readonly sent: SentCredentials }> {
     for (;;) {
       const { session } = this
       try {
@@ -167,12 +165,6 @@ export class Requests {
         if (session === this.session || signal.aborted) throw error
       }
     }
-  }
-
-  /** Whether the session has other credentials than those that were rejected. After a logout there are none. */
-  async #hasOthers({ session, sent }: Access, signal: AbortSignal): Promise<boolean> {
-    if (session !== this.session || !(await unlessAborted(session.rejected(sent), signal))) return false
-    return session === this.session
   }
 
   #attempt(
