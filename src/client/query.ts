@@ -40,9 +40,6 @@ interface QueryParts {
 
 const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], related: [], paging: undefined, asOf: undefined }
 
-/** Parameters of a request besides the parts of its query, or in place of them. */
-type Others = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
-
 export interface Server {
   readonly requests: Requests
   /** Opened on first use. */
@@ -260,7 +257,8 @@ export class Query<T extends object> {
     return [this.server, JSON.stringify([this.collection, this.#parts])]
   }
 
-  async #read(others: Others, options: ReadOptions): Promise<Page<T>> {
+  /** `others` are parameters besides the parts of the query, or in place of them. */
+  async #read(others: object, options: ReadOptions): Promise<Page<T>> {
     const response = await this.server.requests.send('GET', this.#address(others), options)
     const body = response.json() as T[] | { readonly results: T[] }
     return {
@@ -276,7 +274,7 @@ export class Query<T extends object> {
     return `/api/${pathSegment(this.collection)}`
   }
 
-  #address(others: Others): string {
+  #address(others: object): string {
     const { where, related, sort, fields, asOf, paging } = this.#parts
     return this.path + searchOf({ sort, fields, asOf, ...paging, ...others }, [...where, ...related])
   }
