@@ -64,6 +64,7 @@ async function makeSwaggerPage(builtPages: string): Promise<string> {
       url: DOCUMENT,
       validatorUrl: null,
       deepLinking: true,
+      docExpansion: 'none',
       layout: 'BaseLayout',
       syntaxHighlight: { theme: 'obsidian' },
     },

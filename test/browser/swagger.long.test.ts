@@ -21,7 +21,7 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
   const { page } = opened
   const block = (method: string, path: string) =>
     page.locator(`.opblock-${method}`, { has: page.locator(`[data-path="${path}"]`) })
-  await page.locator('.opblock').first().waitFor()
+  await openTags(page)
 
   await t.test('shows every documented operation', async () => {
     const { paths } = (await (await server.fetch('/openapi.json')).json()) as { paths: Record<string, object> }
@@ -121,7 +121,7 @@ test('the description page has no accessibility flaw and fits any window, in lig
       colorScheme,
       isMobile: width < 500,
     })
-    await page.locator('.opblock').first().waitFor()
+    await openTags(page)
     assert.equal(await page.locator('html.dark-mode').count(), colorScheme === 'dark' ? 1 : 0, look)
     assert.equal(await contentWidth(page), width, look)
     await openEachKind(page)
@@ -130,6 +130,13 @@ test('the description page has no accessibility flaw and fits any window, in lig
     assert.deepEqual(errors, [], look)
   }
 })
+
+/** At first only the groups of operations are shown. */
+async function openTags(page: Page): Promise<void> {
+  await page.locator('.opblock-tag').first().waitFor()
+  const closed = page.locator('.opblock-tag[data-is-open="false"]')
+  for (let left = await closed.count(); left > 0; left--) await closed.first().click()
+}
 
 /** The width of the page in pixels; more than the window's makes it scroll sideways. */
 async function contentWidth(page: Page): Promise<number> {
@@ -163,6 +170,7 @@ test('the description page sends the credentials that were entered, in a dialog 
     await page.getByLabel('Value:').last().fill(keyOf('reader'))
     await page.getByRole('button', { name: 'apply credentials' }).last().click()
     await page.getByRole('button', { name: 'Close' }).first().click()
+    await openTags(page)
     const get = page.locator('.opblock-get').first()
     await get.locator('.opblock-summary-control').click()
     await get.getByRole('button', { name: 'Try it out' }).click()
@@ -176,7 +184,7 @@ test('the description page leads back to the start page, below any path', { skip
   const server = await startProgram(t, { data: DATA })
   const url = await startReverseProxy(t, server.url, { prefix: '/inner', strips: true })
   const { page, errors } = await openPage(t, `${url}/swagger/`)
-  await page.locator('.opblock').first().waitFor()
+  await openTags(page)
   assert.equal(await page.title(), `Recollect · ${new URL(url).host}/inner`)
   await page.getByRole('link', { name: 'Recollect' }).click()
   await page.waitForURL(`${url}/`)
@@ -188,7 +196,7 @@ test('the description page of a read-only server shows no operation that writes'
 }, async (t) => {
   const server = await startProgram(t, { data: DATA, flags: ['--read-only'] })
   const { page, errors } = await openPage(t, `${server.url}/swagger/`)
-  await page.locator('.opblock').first().waitFor()
+  await openTags(page)
   assert.equal(await page.locator('.opblock-put, .opblock-patch, .opblock-delete').count(), 0)
   assert.deepEqual(errors, [])
 })
@@ -198,7 +206,7 @@ test('the description page loads at most 440 KB before its operations are shown'
 }, async (t) => {
   const server = await startProgram(t, { data: SAMPLE })
   const { page } = await openPage(t, `${server.url}/swagger/`)
-  await page.locator('.opblock').first().waitFor()
+  await openTags(page)
   const bytes = await page.evaluate(
     'performance.getEntries().reduce((sum, { transferSize = 0 }) => sum + transferSize, 0)',
   )
