@@ -14,7 +14,7 @@ import { itemCounts, sensors, timeFieldOf } from './names.ts'
 import { calm, type Resource, resource } from './resource.ts'
 import { startShell } from './shell.tsx'
 import { barsPath } from './spark.tsx'
-import { readTiles, TileList, type Tiles } from './tiles.tsx'
+import { AT_MOST, readTiles, TileList, type Tiles } from './tiles.tsx'
 import { asOf, at } from './time.ts'
 
 const CURVES_MS = 5000
@@ -146,7 +146,16 @@ function Row({
 function CurvesOf({ name }: { readonly name: string }) {
   const { today, past } = curvesOf(name)
   if (today.error.value) return <p class="quiet part">{today.error.value.message}</p>
-  return <TileList past={past.value.value} today={today.value.value} />
+  if ((at.value ? past : today).value.value) return <TileList past={past.value.value} today={today.value.value} />
+  // The room that they will take.
+  const sensors = Math.min(AT_MOST, itemCounts.value.value?.[SENSORS] ?? 0)
+  return (
+    <ul class="multiples" aria-hidden="true">
+      {[...Array(sensors).keys()].map((sensor) => (
+        <li key={sensor} class="multiple" />
+      ))}
+    </ul>
+  )
 }
 
 /** Whether it has an event time, and is not that of the newest readings, if others have all of them. */

@@ -94,14 +94,7 @@ export function Strip() {
           </defs>
           {loaded && <Bars {...loaded} />}
         </svg>
-        {ticksOf(span).map(({ ms, text: label }) => (
-          <span class="strip-tick" style={{ left: place(ms) }} key={ms} aria-hidden="true">
-            {label}
-          </span>
-        ))}
-        {loaded?.bins.length === 0 && <span class="strip-none">Nothing changed in this period</span>}
-        {shown && <span class="strip-later" style={{ left: place(shown.ms) }} />}
-        <span class="strip-hand" style={{ left: place(shown?.ms ?? span.to) }} />
+        {loaded && <Marks {...loaded} place={place} />}
         <Hover place={place} />
       </div>
       <span class="strip-zoom">
@@ -144,6 +137,23 @@ function playedOf(loaded: Counts | undefined): Span {
   const to = isCurrent ? span.to : last
   const first = bins.find(({ from }) => from + windowMs > to - DAY)?.from ?? span.from
   return { from: Math.max(to - DAY, first), to }
+}
+
+/** The labels, the moment that is shown, and what is later than that. */
+function Marks({ span, bins, place }: Counts & { readonly place: (ms: number) => string }) {
+  const shown = at.value
+  return (
+    <>
+      {ticksOf(span).map(({ ms, text }) => (
+        <span class="strip-tick" style={{ left: place(ms) }} key={ms} aria-hidden="true">
+          {text}
+        </span>
+      ))}
+      {bins.length === 0 && <span class="strip-none">Nothing changed in this period</span>}
+      {shown && <span class="strip-later" style={{ left: place(shown.ms) }} />}
+      <span class="strip-hand" style={{ left: place(shown?.ms ?? span.to) }} />
+    </>
+  )
 }
 
 function Bars({ span, windowMs, bins }: Counts) {

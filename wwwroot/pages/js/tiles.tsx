@@ -36,7 +36,7 @@ const LATEST = 500
 const LEAST_WINDOWS = 4
 /** Longer without a reading than so many windows: silent. */
 const SILENT_WINDOWS = 3
-const AT_MOST = 24
+export const AT_MOST = 24
 /** The curves of so few sensors are half as coarse. */
 const FEW = 12
 const NATURAL = new Intl.Collator('en', { numeric: true })
