@@ -5,24 +5,24 @@ import { pointer } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { client } from './app.ts'
 import { messageOf } from './controls.tsx'
-import { idField, pathOfColumn, touched, valueAt } from './rows.ts'
+import { idOf, touched, valueAt } from './rows.ts'
 
 interface Properties {
   readonly collection: string
   readonly item: JsonObject
-  readonly column: string
+  readonly name: string
+  readonly path: readonly string[]
   /** That the item was read at. */
   readonly position: number
   /** Closes the editor. */
   readonly onDone: () => void
 }
 
-export function CellEditor({ collection, item, column, position, onDone }: Properties) {
+export function CellEditor({ collection, item, name, path, position, onDone }: Properties) {
   const input = useRef<HTMLInputElement>(null)
   // The item may change while one types.
   const [start] = useState({ item, position })
   const [problem, setProblem] = useState('')
-  const path = pathOfColumn(column)
   const before = valueAt(start.item, path)
   const text = typeof before === 'string' ? before : (JSON.stringify(before) ?? '')
   useLayoutEffect(() => input.current?.select(), [])
@@ -31,8 +31,8 @@ export function CellEditor({ collection, item, column, position, onDone }: Prope
     if (typed === text) return onDone()
     try {
       const patch = patchOf(start.item, path, typedValue(typed, before))
-      const id = start.item[idField()] as string | number
-      await client.collection(collection).item(id).patch(patch, { ifUnchangedSince: start.position })
+      const own = client.collection(collection).item(idOf(item))
+      await own.patch(patch, { ifUnchangedSince: start.position })
       touched.value++
       onDone()
     } catch (error) {
@@ -51,7 +51,7 @@ export function CellEditor({ collection, item, column, position, onDone }: Prope
         ref={input}
         defaultValue={text}
         spellcheck={false}
-        aria-label={column}
+        aria-label={name}
         aria-invalid={problem !== ''}
         aria-describedby="cell-problem"
         onKeyDown={onKeyDown}

@@ -15,7 +15,7 @@ import { count, counted, short, visible } from './format.ts'
 import { ImportDialog, importFile } from './import.tsx'
 import { beginItem, ItemPanel, isPanelOpen } from './item-panel.tsx'
 import { Link } from './link.tsx'
-import { go, pagingOf, parse, place, rowName, withoutPaging, withParameters, write } from './query.ts'
+import { ask, go, pagingOf, query, rowName } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
 import {
   chooseColumns,
@@ -25,13 +25,13 @@ import {
   fields,
   idField,
   isObject,
-  isReady,
+  type Rows,
   rows,
   shownCounts,
   shownRows,
 } from './rows.ts'
 import { showProblem, startShell, subject } from './shell.tsx'
-import { mayWrite, selected, Table } from './table.tsx'
+import { mayWrite, selectedIds, Table } from './table.tsx'
 import { asOf } from './time.ts'
 
 const SIZES = [20, 50, 100, 500, 2000, 10_000]
@@ -131,7 +131,7 @@ function Items() {
           {visible(name)}
         </h2>
         <span class="row push">
-          {selected.value.size > 0 && <DeleteSelected name={name} />}
+          {selectedIds.value.length > 0 && <DeleteSelected name={name} />}
           <Export />
           <Columns name={name} />
           {mayWrite.value && <Writes name={name} />}
@@ -145,13 +145,10 @@ function Items() {
 }
 
 function DeleteSelected({ name }: { readonly name: string }) {
-  const remove = async (): Promise<void> => {
-    const position = shownRows.value?.position ?? 0
-    if (await deleteItems(name, [...selected.value.values()], position)) selected.value = new Map()
-  }
+  const ids = selectedIds.value
   return (
-    <Button class="danger" run={remove}>
-      Delete {counted(selected.value.size, 'item')}
+    <Button class="danger" run={() => deleteItems(name, ids, shownRows.value?.position ?? 0)}>
+      Delete {counted(ids.length, 'item')}
     </Button>
   )
 }
@@ -183,18 +180,17 @@ function Writes({ name }: { readonly name: string }) {
 }
 
 function Columns({ name }: { readonly name: string }) {
-  if (rowName(shownRows.value?.parameters ?? []) !== 'item') return null
+  if (rowName(query.value) !== 'item') return null
+  const shown = columns.value.map((column) => column.name)
   const choose = (column: string): void => {
-    const isShown = columns.value.includes(column)
-    chooseColumns(name, isShown ? columns.value.filter((one) => one !== column) : [...columns.value, column])
+    chooseColumns(name, shown.includes(column) ? shown.filter((one) => one !== column) : [...shown, column])
   }
   const names = fields.value.filter((one) => one !== idField()).sort(NATURAL.compare)
   return (
     <Menu label="Columns">
       {names.map((column) => (
         <label key={column} class="break">
-          <input type="checkbox" checked={columns.value.includes(column)} onClick={() => choose(column)} />{' '}
-          {short(column, 60)}
+          <input type="checkbox" checked={shown.includes(column)} onClick={() => choose(column)} /> {short(column, 60)}
         </label>
       ))}
       <Button text="Those by default" class="plain" run={() => chooseColumns(name, undefined)} />
@@ -204,60 +200,59 @@ function Columns({ name }: { readonly name: string }) {
 
 function Pager() {
   const loaded = shownRows.value
-  const { total = 0, items = [], parameters = [] } = loaded ?? {}
-  const { page, size, from } = pagingOf(parameters)
-  const pages = Math.max(1, Math.ceil(total / size))
-  const hidden = fields.value.filter((name) => !columns.value.includes(name))
-  // Other names for a page cannot be combined with these.
-  const turn = (to: number, newSize = size): void => {
-    const paging = [
-      ['page', String(to)],
-      ['pageSize', String(newSize)],
-    ] as const
-    go({ query: write(withParameters(withoutPaging(parse(place.value.query ?? '')), paging)) })
-  }
-  const step = (sign: string, label: string, to: number) => (
-    <Button label={label} disabled={to < 1 || to > pages || to === page} run={() => turn(to)}>
-      {sign}
-    </Button>
-  )
   return (
     <div class="row pager" id="pager">
-      {loaded && (
-        <>
-          {step('⟨⟨', 'First page', 1)}
-          {step('⟨', 'Page before', page - 1)}
-          <span class="number">
-            {items.length === 0 ? 'Nothing' : `${count(from + 1)}–${count(from + items.length)} of ${count(total)}`}
-          </span>
-          {step('⟩', 'Next page', page + 1)}
-          {step('⟩⟩', 'Last page', pages)}
-          <select
-            aria-label={`${rowName(parameters) === 'item' ? 'Items' : 'Rows'} a page`}
-            value={size}
-            onChange={(event) => turn(1, Number(event.currentTarget.value))}
-          >
-            {[...new Set([...SIZES, size])]
-              .sort((a, b) => a - b)
-              .map((one) => (
-                <option key={one} value={one}>
-                  {one} a page
-                </option>
-              ))}
-          </select>
-          {hidden.length > 0 && (
-            <p class="quiet break push" title={short(hidden.join(', '), 2000)}>
-              {counted(hidden.length, 'column')} not shown:{' '}
-              {hidden
-                .slice(0, HIDDEN_NAMES)
-                .map((one) => short(one, 30))
-                .join(', ')}
-              {hidden.length > HIDDEN_NAMES && '…'}
-            </p>
-          )}
-        </>
-      )}
+      {loaded && <Pages loaded={loaded} />}
+      <HiddenColumns />
     </div>
+  )
+}
+
+function Pages({ loaded: { total, items, query } }: { readonly loaded: Rows }) {
+  const { page, size, from } = pagingOf(query)
+  const pages = Math.max(1, Math.ceil(total / size))
+  const turn = (to: number, newSize = size): void =>
+    ask((next) => {
+      next.set('pageSize', String(newSize))
+      next.set('page', String(to))
+    })
+  const step = (sign: string, label: string, to: number) => (
+    <Button label={label} text={sign} disabled={to < 1 || to > pages || to === page} run={() => turn(to)} />
+  )
+  const sizes = [...new Set([...SIZES, size])].sort((a, b) => a - b)
+  return (
+    <>
+      {step('⟨⟨', 'First page', 1)}
+      {step('⟨', 'Page before', page - 1)}
+      <span class="number">
+        {items.length === 0 ? 'Nothing' : `${count(from + 1)}–${count(from + items.length)} of ${count(total)}`}
+      </span>
+      {step('⟩', 'Next page', page + 1)}
+      {step('⟩⟩', 'Last page', pages)}
+      <select
+        aria-label={`${rowName(query) === 'item' ? 'Items' : 'Rows'} a page`}
+        value={size}
+        onChange={(event) => turn(1, Number(event.currentTarget.value))}
+      >
+        {sizes.map((one) => (
+          <option key={one} value={one}>
+            {one} a page
+          </option>
+        ))}
+      </select>
+    </>
+  )
+}
+
+function HiddenColumns() {
+  const shown = new Set(columns.value.map(({ name }) => name))
+  const hidden = fields.value.filter((name) => !shown.has(name)).map((name) => short(name, 30))
+  if (hidden.length === 0) return null
+  return (
+    <p class="quiet break push" title={hidden.join(', ')}>
+      {counted(hidden.length, 'column')} not shown: {hidden.slice(0, HIDDEN_NAMES).join(', ')}
+      {hidden.length > HIDDEN_NAMES && '…'}
+    </p>
   )
 }
 
@@ -277,6 +272,4 @@ effect(() => {
   showProblem(rows.error.value)
 })
 render(<Collections />, document.getElementById('main') as HTMLElement)
-void startShell(() => {
-  isReady.value = true
-})
+void startShell()

@@ -1,9 +1,9 @@
 // Deleting items and collections: admins can undo it, others are asked before.
 import { signal } from '@preact/signals'
 import { client, may } from './app.ts'
-import { Dialog, messageOf } from './controls.tsx'
-import { counted, visible } from './format.ts'
+import { Dialog, messageOf, set } from './controls.tsx'
 import { say } from './messages.tsx'
+import { counted, visible } from './format.ts'
 import { touched } from './rows.ts'
 
 /** Requests at a time. */
@@ -16,35 +16,29 @@ interface Deleted {
   readonly to: number
 }
 
-const asked = signal<{ readonly what: string; readonly answer: (isWanted: boolean) => void }>()
+const asked = signal<{ readonly what: string; readonly run: () => Promise<void> }>()
 
 /** The question whether to delete, while it is asked. */
 export function DeletionDialog() {
   if (!asked.value) return null
-  const { what, answer } = asked.value
-  const close = (isWanted: boolean): void => {
-    asked.value = undefined
-    answer(isWanted)
-  }
+  const { what, run } = asked.value
+  const close = set(asked, undefined)
   return (
-    <Dialog title={`Delete ${what}?`} action="Delete" onSubmit={() => close(true)} onClose={() => close(false)}>
+    <Dialog title={`Delete ${what}?`} action="Delete" onSubmit={() => run().then(close)} onClose={close}>
       <p>Only an admin can bring it back.</p>
     </Dialog>
   )
 }
 
-function confirm(what: string): Promise<boolean> | boolean {
-  if (may('admin')) return true
-  return new Promise((answer) => {
-    asked.value = { what, answer }
-  })
-}
-
-/** Deletes items that nobody has changed since a position; a single object has an empty id. Resolves to whether one was. */
-export async function deleteItems(collection: string, ids: readonly Id[], ifUnchangedSince: number): Promise<boolean> {
+/** Deletes items that nobody has changed since a position; a single object has an empty id. Calls back if one was deleted. */
+export function deleteItems(
+  collection: string,
+  ids: readonly Id[],
+  ifUnchangedSince: number,
+  onDone = (): void => {},
+): void {
   const isObject = ids[0] === ''
   const nameOf = (count: number): string => (isObject ? visible(collection) : counted(count, 'item'))
-  if (!(await confirm(nameOf(ids.length)))) return false
   const done: Deleted[] = []
   const problems: unknown[] = []
   const deleteItem = async (id: Id): Promise<void> => {
@@ -52,14 +46,19 @@ export async function deleteItems(collection: string, ids: readonly Id[], ifUnch
     const { position } = await item.delete({ ifUnchangedSince })
     done.push({ id, to: position - 1 })
   }
-  for (let from = 0; from < ids.length; from += AT_ONCE) {
-    const part = ids.slice(from, from + AT_ONCE)
-    await Promise.all(part.map((id) => deleteItem(id).catch((error) => problems.push(error))))
+  const run = async (): Promise<void> => {
+    for (let from = 0; from < ids.length; from += AT_ONCE) {
+      const part = ids.slice(from, from + AT_ONCE)
+      await Promise.all(part.map((id) => deleteItem(id).catch((error) => problems.push(error))))
+    }
+    touched.value++
+    if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${messageOf(problems[0])}`, { isBad: true })
+    if (done.length === 0) return
+    sayDeleted(nameOf(done.length), () => bringBack(collection, done))
+    onDone()
   }
-  touched.value++
-  if (done.length > 0) sayDeleted(nameOf(done.length), () => bringBack(collection, done))
-  if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${messageOf(problems[0])}`, { isBad: true })
-  return done.length > 0
+  if (may('admin')) void run()
+  else asked.value = { what: nameOf(ids.length), run }
 }
 
 /** Deletes the collection with all its items, which takes the role admin. */

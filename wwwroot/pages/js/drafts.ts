@@ -6,8 +6,7 @@ const KEPT = `recollect.draft ${new URL('..', import.meta.url).pathname} `
 export interface Draft {
   /** How the item is to be changed. */
   readonly kind: string
-  /** The text of the editor by kind. */
-  readonly texts: Readonly<Record<string, string>>
+  readonly text: string
   /** The tag of the item that was to be changed. */
   readonly etag: string
 }

@@ -2,9 +2,8 @@
 import { signal } from '@preact/signals'
 import { base, client, health } from './app.ts'
 import { Button, Dialog, Menu, set } from './controls.tsx'
-import { bytes } from './format.ts'
 import { say } from './messages.tsx'
-import { isGrouped, type Parameters, parse, place, withoutPaging, withPaging } from './query.ts'
+import { isGrouped, query, withoutPaging, withPaging } from './query.ts'
 import { collection, pathOfQuery } from './rows.ts'
 import { showProblem } from './shell.tsx'
 
@@ -16,17 +15,18 @@ const CREDENTIALS = {
   apikey: ['X-API-KEY', 'KEY'],
 } as const
 
-/** Bytes that have arrived of a download. */
-const downloaded = signal<number>()
-const text = signal<string>()
+const isDownloading = signal(false)
+/** Text that the browser does not let the page copy. */
+const uncopied = signal<string>()
 
 export function Export() {
   const choice = (name: string, run: () => Promise<void>) => (
     <Button text={name} class="plain" run={() => run().catch(showProblem)} />
   )
+  const close = set(uncopied, undefined)
   return (
     <>
-      <Menu label={downloaded.value === undefined ? 'Export' : bytes(downloaded.value)}>
+      <Menu label={isDownloading.value ? 'Downloading…' : 'Export'}>
         {choice('Download CSV', () => download('csv'))}
         {choice('Download NDJSON', () => download('ndjson'))}
         {choice('Copy as curl', () => copy(commandOf()))}
@@ -36,16 +36,16 @@ export function Export() {
           await copy(response.text())
         })}
       </Menu>
-      {text.value !== undefined && (
-        <Dialog title="Copy this text" action="Done" onSubmit={set(text, undefined)} onClose={set(text, undefined)}>
-          <textarea class="mono" readOnly rows={8} value={text.value} aria-label="Text" />
+      {uncopied.value !== undefined && (
+        <Dialog title="Copy this text" action="Done" onSubmit={close} onClose={close}>
+          <textarea class="mono" readOnly rows={8} value={uncopied.value} aria-label="Text" />
         </Dialog>
       )}
     </>
   )
 }
 
-const pathOfPage = (): string => pathOfQuery(collection.value ?? '', withPaging(parse(place.value.query ?? '')))
+const pathOfPage = (): string => pathOfQuery(collection.value ?? '', withPaging(query.value))
 
 function credentials(): readonly (readonly [string, string])[] {
   const [scheme] = health.value?.access.schemes ?? []
@@ -57,42 +57,36 @@ function commandOf(): string {
 }
 
 function scriptOf(): string {
-  const headers = JSON.stringify(Object.fromEntries(credentials()))
-  const options = headers === '{}' ? '' : `, { headers: ${headers} }`
-  return `const response = await fetch(${JSON.stringify(base + pathOfPage())}${options})\nconst items = await response.json()`
+  const options = JSON.stringify({ headers: Object.fromEntries(credentials()) })
+  const address = JSON.stringify(base + pathOfPage())
+  return `const response = await fetch(${address}, ${options})\nconst items = await response.json()`
 }
 
 /** The clipboard needs HTTPS, unless the server is on this machine. */
-async function copy(copied: string): Promise<void> {
+async function copy(text: string): Promise<void> {
   try {
-    await navigator.clipboard.writeText(copied)
+    await navigator.clipboard.writeText(text)
     say('Copied.')
   } catch {
-    text.value = copied
+    uncopied.value = text
   }
 }
 
-/** All pages of the result. The browser collects what arrives, and may put it on disk. */
+/** All pages of the result. */
 async function download(format: keyof typeof TYPES): Promise<void> {
   const name = collection.value ?? ''
-  const parameters = parse(place.value.query ?? '')
-  const all: Parameters = isGrouped(parameters) ? parameters : [...withoutPaging(parameters), ['all', 'true']]
-  downloaded.value = 0
+  const all = withoutPaging(query.value)
+  if (!isGrouped(all)) all.set('all', 'true')
+  isDownloading.value = true
   try {
     const response = await client.stream(pathOfQuery(name, all), { headers: { Accept: TYPES[format] } })
-    const counting = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
-      transform(part, out) {
-        downloaded.value = (downloaded.value ?? 0) + part.length
-        out.enqueue(part)
-      },
-    })
-    const file = await new Response(response.body?.pipeThrough(counting)).blob()
     const link = document.createElement('a')
-    link.href = URL.createObjectURL(file)
+    // The browser may put it on disk while it arrives.
+    link.href = URL.createObjectURL(await response.blob())
     link.download = `${name}.${format}`
     link.click()
     URL.revokeObjectURL(link.href)
   } finally {
-    downloaded.value = undefined
+    isDownloading.value = false
   }
 }

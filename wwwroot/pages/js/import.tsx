@@ -1,4 +1,4 @@
-// Importing a file: what is in it is shown first, then it is sent as one batch.
+// Importing a file: its beginning is shown first, then it is sent as one batch.
 import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import { client } from './app.ts'
@@ -8,18 +8,23 @@ import { say } from './messages.tsx'
 import { go } from './query.ts'
 import { collection, isObject, pathOf, shownCounts, touched } from './rows.ts'
 
-const PREVIEW = 6
-const PREVIEW_CHARACTERS = 200
+const SHOWN_LINES = 6
+const SHOWN_CHARACTERS = 200
 const MOST_BYTES = 64 * 1024 * 1024
 const MOST_REJECTED = 100
+/** By the endings of file names; other files are JSON. */
+const TYPES: Readonly<Record<string, string>> = {
+  csv: 'text/csv',
+  ndjson: 'application/x-ndjson',
+  jsonl: 'application/x-ndjson',
+}
 
 interface Batch {
   readonly name: string
   readonly text: string
   readonly type: string
-  /** The number of items; of CSV, in which a text may have several lines, the most that it can be. */
-  readonly total: number
-  readonly first: readonly string[]
+  /** How many items there are; of CSV, in which a text may have several lines, at most. */
+  readonly size: string
 }
 
 interface Result {
@@ -42,30 +47,27 @@ export async function importFile(file: File | undefined): Promise<void> {
 }
 
 function batchOf(name: string, text: string): Batch {
-  const ofLines = /\.(csv|ndjson|jsonl)$/i.exec(name)?.[1]?.toLowerCase()
-  if (ofLines !== undefined) {
-    const lines = text.split('\n').filter((line) => line.trim() !== '')
-    const isCsv = ofLines === 'csv'
-    const type = isCsv ? 'text/csv' : 'application/x-ndjson'
-    return { name, text, type, total: lines.length - (isCsv ? 1 : 0), first: lines.slice(0, PREVIEW) }
+  const type = TYPES[name.split('.').at(-1)?.toLowerCase() ?? '']
+  if (type === undefined) {
+    const value = JSON.parse(text) as unknown
+    const items = Array.isArray(value) ? value : [value]
+    return { name, text: JSON.stringify(items), type: 'application/json', size: counted(items.length, 'item') }
   }
-  const value = JSON.parse(text) as unknown
-  const items = Array.isArray(value) ? value : [value]
-  const first = items.slice(0, PREVIEW).map((item) => JSON.stringify(item))
-  return { name, text: JSON.stringify(items), type: 'application/json', total: items.length, first }
+  const lines = text.split('\n').filter((line) => line.trim() !== '').length
+  const isCsv = type === TYPES.csv
+  return { name, text, type, size: isCsv ? `Up to ${counted(lines - 1, 'item')}` : counted(lines, 'item') }
 }
 
 export function ImportDialog() {
   return batch.value ? <Import key={batch.value.name} batch={batch.value} /> : null
 }
 
-function Import({ batch: { name, text, type, total, first } }: { readonly batch: Batch }) {
+function Import({ batch: { name, text, type, size } }: { readonly batch: Batch }) {
   const [target, setTarget] = useState((!isObject.value && collection.value) || name.replace(/\.\w+$/, ''))
   const [rejected, setRejected] = useState<readonly string[]>([])
   const close = set(batch, undefined)
   const isNew = !Object.hasOwn(shownCounts.value ?? {}, target)
   const send = async (): Promise<void> => {
-    if (rejected.length > 0) return close()
     const headers = { 'Content-Type': type, Prefer: 'handling=lenient' }
     const response = await client.request('POST', pathOf(target), { text, headers })
     const { results } = response.json() as { readonly results: readonly Result[] }
@@ -76,33 +78,30 @@ function Import({ batch: { name, text, type, total, first } }: { readonly batch:
     touched.value++
     say(`${counted(results.length - wrong.length, 'item')} imported into ${target}.`)
     go({ collection: target, query: undefined, item: undefined })
-    setRejected(wrong)
-    if (wrong.length === 0) close()
+    if (wrong.length > 0) setRejected(wrong)
+    else close()
   }
-  const isSent = rejected.length > 0
+  const linesOf = (lines: readonly string[]) => (
+    <pre class="break preview">{lines.map((line) => short(line, SHOWN_CHARACTERS)).join('\n')}</pre>
+  )
+  if (rejected.length > 0) {
+    return (
+      <Dialog title={`Import ${name}`} action="Close" isWide onSubmit={close} onClose={close}>
+        <p>{counted(rejected.length, 'item')} rejected:</p>
+        {linesOf(rejected.slice(0, MOST_REJECTED))}
+      </Dialog>
+    )
+  }
   return (
-    <Dialog
-      title={`Import ${name}`}
-      action={isSent ? 'Close' : 'Import'}
-      isReady={total > 0}
-      isWide
-      onSubmit={send}
-      onClose={close}
-    >
-      {!isSent && (
-        <label class="field">
-          Into the collection
-          <input value={target} required onInput={(event) => setTarget(event.currentTarget.value)} />
-        </label>
-      )}
+    <Dialog title={`Import ${name}`} action="Import" isWide onSubmit={send} onClose={close}>
+      <label class="field">
+        Into the collection
+        <input value={target} required onInput={(event) => setTarget(event.currentTarget.value)} />
+      </label>
       <p>
-        {isSent
-          ? `${counted(rejected.length, 'item')} rejected:`
-          : `${type === 'text/csv' ? 'Up to ' : ''}${counted(total, 'item')} (${bytes(text.length)}) will be created${isNew ? ', and the collection, too' : ''}. The server assigns the ids.`}
+        {size} ({bytes(text.length)}) will be created{isNew && ', and the collection, too'}. The server assigns the ids.
       </p>
-      <pre class="break preview">
-        {(isSent ? rejected.slice(0, MOST_REJECTED) : first).map((line) => short(line, PREVIEW_CHARACTERS)).join('\n')}
-      </pre>
+      {linesOf(text.split('\n', SHOWN_LINES))}
     </Dialog>
   )
 }

@@ -1,6 +1,5 @@
 // An item as JSON text: as a whole, or as a patch. What is typed is kept as a draft until it is saved or cancelled, and
 // the faults that the server finds lead to their places in the text.
-import { findNodeAtLocation, type Node, parseTree } from 'jsonc-parser'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Problem } from '../../../src/client/index.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
@@ -45,26 +44,27 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
   // What was typed before a reload is about the item as it was then, as is what is typed while it changes.
   const [start] = useState(() => {
     const before = draft.read()
-    const { kinds, isWhole } = kindsOf(item)
-    return { before, kinds, isWhole, etag: before?.etag ?? etag }
+    return { before, kinds: kindsOf(item), etag: before?.etag ?? etag }
   })
-  const [texts, setTexts] = useState<Readonly<Record<string, string>>>(start.before?.texts ?? {})
-  const [kind, setKind] = useState(
-    start.kinds.find(({ name }) => name === start.before?.kind) ?? (start.kinds[0] as Kind),
-  )
+  const kindOf = (name: string | undefined) => start.kinds.find((one) => one.name === name) ?? (start.kinds[0] as Kind)
+  const [kind, setKind] = useState(kindOf(start.before?.kind))
+  const [text, setText] = useState(start.before?.text ?? kind.text)
   const [problem, setProblem] = useState<Error>()
   const [isSending, setSending] = useState(false)
   const area = useRef<HTMLTextAreaElement>(null)
   useLayoutEffect(() => area.current?.focus(), [])
-  const text = texts[kind.name] ?? kind.text
   const fault = faultOf(text)
-  const keep = (typed: string): void => {
-    const { [kind.name]: _, ...others } = texts
-    const next = typed === kind.text ? others : { ...others, [kind.name]: typed }
-    setTexts(next)
+  const keep = (typed: string, of: Kind): void => {
+    setText(typed)
+    setKind(of)
     setProblem(undefined)
-    if (Object.keys(next).length === 0) draft.remove()
-    else draft.write({ kind: kind.name, texts: next, etag: start.etag })
+    if (typed === of.text) draft.remove()
+    else draft.write({ kind: of.name, text: typed, etag: start.etag })
+  }
+  /** What is typed stays. */
+  const choose = (name: string): void => {
+    const next = kindOf(name)
+    keep(text === kind.text ? next.text : text, next)
   }
   const save = async (event: Event): Promise<void> => {
     event.preventDefault()
@@ -85,14 +85,14 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
     draft.remove()
     onDone()
   }
-  const goTo = (pointer: string): void => {
-    const { offset, length } = nodeAt(text, pointer) ?? { offset: 0, length: 0 }
+  const goTo = async (pointer: string): Promise<void> => {
+    const { offset, length } = await placeIn(text, pointer)
     area.current?.focus()
     area.current?.setSelectionRange(offset, offset + length)
   }
   return (
     <form class="editor" onSubmit={save}>
-      {!start.isWhole && (
+      {item && kindOf('Replace').name !== 'Replace' && (
         <p class="quiet">This item is too long to be edited as a whole here. A patch changes parts of it.</p>
       )}
       {start.before && <p class="quiet">This was typed before, and is not saved yet. Cancel discards it.</p>}
@@ -101,7 +101,7 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
           label="How to change it"
           options={start.kinds.map(({ name }) => name)}
           chosen={kind.name}
-          onChoose={(name) => setKind(start.kinds.find((one) => one.name === name) ?? kind)}
+          onChoose={choose}
         />
       )}
       <textarea
@@ -112,7 +112,7 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
         aria-label="Item as JSON"
         aria-describedby="editor-state"
         aria-invalid={fault !== undefined}
-        onInput={(event) => keep(event.currentTarget.value)}
+        onInput={(event) => keep(event.currentTarget.value, kind)}
       />
       <p id="editor-state" class="bad-text break" role="status">
         {fault}
@@ -139,11 +139,11 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
   )
 }
 
-function kindsOf(item: JsonObject | undefined): { readonly kinds: readonly Kind[]; readonly isWhole: boolean } {
-  const whole = { type: 'application/json', text: item ? JSON.stringify(item, null, 2) : '{\n  \n}' }
-  if (!item) return { kinds: [{ ...whole, name: 'Create', method: 'POST' }], isWhole: true }
-  const isWhole = whole.text.length <= EDITED_CHARACTERS
-  return { kinds: [...(isWhole ? [{ ...whole, name: 'Replace', method: 'PUT' } as const] : []), ...PATCHES], isWhole }
+function kindsOf(item: JsonObject | undefined): readonly Kind[] {
+  const type = 'application/json'
+  if (!item) return [{ name: 'Create', method: 'POST', type, text: '{\n  \n}' }]
+  const text = JSON.stringify(item, null, 2)
+  return text.length > EDITED_CHARACTERS ? PATCHES : [{ name: 'Replace', method: 'PUT', type, text }, ...PATCHES]
 }
 
 function faultOf(text: string): string | undefined {
@@ -155,14 +155,16 @@ function faultOf(text: string): string | undefined {
   }
 }
 
-/** The value that a JSON Pointer leads to, or the nearest one around it that there is. */
-function nodeAt(text: string, pointer: string): Node | undefined {
-  let node = parseTree(text)
-  for (const token of pointer.split('/').slice(1)) {
-    const name = token.replaceAll('~1', '/').replaceAll('~0', '~')
-    const next = node && findNodeAtLocation(node, [node.type === 'array' ? Number(name) : name])
-    if (!next) break
-    node = next
+/** The place of the value that a JSON Pointer leads to, or of the nearest one around it that there is. */
+async function placeIn(text: string, pointer: string): Promise<{ readonly offset: number; readonly length: number }> {
+  const { findNodeAtLocation, parseTree } = await import('jsonc-parser')
+  const root = parseTree(text)
+  const tokens = pointer.split('/').slice(1)
+  const path = tokens.map((one) => (/^\d+$/.test(one) ? Number(one) : one.replaceAll('~1', '/').replaceAll('~0', '~')))
+  while (root && path.length > 0) {
+    const node = findNodeAtLocation(root, path)
+    if (node) return node
+    path.pop()
   }
-  return node
+  return { offset: 0, length: text.length }
 }

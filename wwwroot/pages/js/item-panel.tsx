@@ -18,8 +18,8 @@ import { go, place } from './query.ts'
 import { referencesOf, referringTo } from './relations.ts'
 import { calm, resource } from './resource.ts'
 import { RestoreDialog } from './restore.tsx'
-import { collection, idField, isObject, isReady, shownCounts } from './rows.ts'
-import { mayWrite, panelFocus, returnFocus } from './table.tsx'
+import { collection, idOf, isObject } from './rows.ts'
+import { focusTable, mayWrite } from './table.tsx'
 import { asOf, showPosition } from './time.ts'
 import { VERBS } from './words.ts'
 
@@ -47,7 +47,7 @@ const restoring = signal<number>()
 const wantedKey = (): string | undefined => (isObject.value ? '' : place.value.item)
 const question = () => {
   const id = wantedKey()
-  if (id === undefined || collection.value === undefined || !isReady.value) return undefined
+  if (id === undefined || collection.value === undefined) return undefined
   return { name: collection.value, id, at: asOf.value, turn: asOf.value === undefined ? calmTurn.value : 0 }
 }
 
@@ -68,13 +68,8 @@ const history = resource(
     }),
 )
 const referring = resource(
-  () => {
-    const asked = tab.value === 'Related' ? question() : undefined
-    return (
-      asked && { ...asked, lists: Object.keys(shownCounts.value ?? {}).filter((name) => shownCounts.value?.[name]) }
-    )
-  },
-  ({ name, id, lists }) => referringTo(name, id, lists),
+  () => (tab.value === 'Related' ? question() : undefined),
+  ({ name, id }) => referringTo(name, id),
 )
 
 onUpdated(({ collection: name, itemId }) => {
@@ -110,18 +105,19 @@ export const isPanelOpen = (): boolean => wantedKey() !== undefined || editing.v
 function close(): void {
   if (editing.value === 'new' || isObject.value) editing.value = undefined
   else go({ item: undefined })
-  returnFocus()
+  focusTable()
 }
 
 export function ItemPanel() {
   const panel = useRef<HTMLElement>(null)
   const key = wantedKey() ?? ''
   const loaded = shown.value.value?.key === key ? shown.value.value : undefined
+  // The panel takes the focus from what opened it, and from an editor that is done.
+  const takesFocus = !editing.value && document.activeElement?.closest('#table, #item')
   // biome-ignore lint/correctness/useExhaustiveDependencies: another item takes the focus, too.
   useLayoutEffect(() => {
-    if (panelFocus.isWanted) panel.current?.focus()
-    panelFocus.isWanted = false
-  }, [key])
+    if (takesFocus) panel.current?.focus()
+  }, [key, editing.value])
   const isNew = editing.value === 'new'
   return (
     <section
@@ -130,7 +126,7 @@ export function ItemPanel() {
       id="item"
       aria-labelledby="item-title"
       tabIndex={-1}
-      onKeyDown={(event) => event.key === 'Escape' && !editing.value && close()}
+      onKeyDown={({ key }) => key === 'Escape' && !editing.value && restoring.value === undefined && close()}
     >
       <div class="row item-head">
         <h2 class="break" id="item-title">
@@ -160,7 +156,7 @@ export function ItemPanel() {
         <RestoreDialog
           to={restoring.value}
           collection={collection.value ?? ''}
-          id={loaded?.item && key !== '' ? (loaded.item[idField()] as string) : key}
+          id={loaded?.item && key !== '' ? idOf(loaded.item) : key}
           onClose={set(restoring, undefined)}
         />
       )}
@@ -170,8 +166,8 @@ export function ItemPanel() {
 
 function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
   const remove = (): void => {
-    const id = key === '' ? '' : ((item as JsonObject)[idField()] as string)
-    void deleteItems(collection.value ?? '', [id], position).then((isDone) => isDone && key !== '' && close())
+    const id = key === '' ? '' : idOf(item as JsonObject)
+    deleteItems(collection.value ?? '', [id], position, () => key !== '' && close())
   }
   const then = asOf.value === undefined ? undefined : today.value.value
   return (
@@ -216,20 +212,19 @@ function SinceThen({ item, now }: { readonly item: JsonObject; readonly now: Jso
 function Relations({ item }: { readonly item: JsonObject }) {
   const found = referring.value.value
   const to = referencesOf(item)
-  const key = String(item[idField()])
   if (found && to.length + found.length === 0) return <p class="quiet">It refers to no item, and none to it.</p>
   return (
     <ul class="row" aria-label="Related items">
-      {to.map(({ collection, id, field }) => (
-        <li key={`${field} ${id}`}>
+      {to.map(({ collection, id }) => (
+        <li key={`${collection}/${id}`}>
           <Link class="chip" to={{ collection, query: undefined, item: id }}>
             {collection}/{id}
           </Link>
         </li>
       ))}
-      {found?.map(({ collection, field, total }) => (
+      {found?.map(({ collection, query, total }) => (
         <li key={collection}>
-          <Link class="chip" to={{ collection, query: `${field}=${encodeURIComponent(key)}`, item: undefined }}>
+          <Link class="chip" to={{ collection, query, item: undefined }}>
             {count(total)} of {collection}
           </Link>
         </li>

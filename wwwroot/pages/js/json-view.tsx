@@ -5,40 +5,34 @@ import { counted, kindOf, short, visible } from './format.ts'
 
 const MEMBERS = 100
 const CHARACTERS = 2000
-/** Characters of a long text that each click on “more” adds. */
-const MORE_CHARACTERS = 20_000
 const NAME_CHARACTERS = 400
-/** Trees are open so deep at first, as long as there are no more members in all. */
-const OPEN_DEPTH = 2
+/** Values in the first level are open, as long as they have no more members in all. */
 const OPEN_MEMBERS = 200
-
-/** How many members may still be shown without being asked for. */
-interface Budget {
-  left: number
-}
 
 interface NodeProperties {
   readonly value: unknown
-  readonly depth: number
-  readonly budget: Budget
-  /** The name of the member, or the index of the element. */
+  /** The name of the member, or the index of the element. Undefined: it is the whole value. */
   readonly name?: string
+  /** It is open at first if it has no more members. */
+  readonly openMembers?: number
 }
 
 /** Any JSON value as a tree. What one opened stays open when the value changes. */
 export function Value({ value }: { readonly value: unknown }) {
-  const [budget] = useState<Budget>({ left: OPEN_MEMBERS })
   return (
     <div class="json">
-      <Node value={value} depth={0} budget={budget} />
+      <Node value={value} />
     </div>
   )
 }
 
-function Node({ value, depth, budget, name }: NodeProperties) {
-  const [isOpen, setOpen] = useState(() => depth === 0 || (depth < OPEN_DEPTH && budget.left > 0))
+function Node({ value, name, openMembers = 0 }: NodeProperties) {
+  const isArray = Array.isArray(value)
+  const names = typeof value === 'object' && !isArray ? Object.keys(value ?? {}) : undefined
+  const length = isArray ? value.length : (names?.length ?? 0)
+  const [isOpen, setOpen] = useState(length <= openMembers)
   const key = name !== undefined && <span class="key">{short(name, NAME_CHARACTERS)}: </span>
-  if (typeof value !== 'object' || value === null) {
+  if (typeof value !== 'object' || value === null || length === 0) {
     return (
       <span>
         {key}
@@ -46,47 +40,38 @@ function Node({ value, depth, budget, name }: NodeProperties) {
       </span>
     )
   }
-  const isArray = Array.isArray(value)
-  const names = isArray ? undefined : Object.keys(value)
-  const length = names?.length ?? (value as readonly unknown[]).length
-  if (length === 0) {
-    return (
-      <span>
-        {key}
-        <span class="nested">{isArray ? '[]' : '{}'}</span>
-      </span>
-    )
-  }
-  const members = <Members value={value} names={names} length={length} depth={depth} budget={budget} />
-  if (depth === 0) return members
+  if (name === undefined) return <Members value={value} names={names} length={length} isWhole />
   return (
     <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         {key}
-        <span class="nested">{isArray ? `[${counted(length, 'element')}]` : `{${counted(length, 'member')}}`}</span>
+        <span class="nested">{names ? `{${counted(length, 'member')}}` : `[${counted(length, 'element')}]`}</span>
       </summary>
-      {isOpen && members}
+      {isOpen && <Members value={value} names={names} length={length} />}
     </details>
   )
 }
 
-function Members({
-  value,
-  names,
-  length,
-  depth,
-  budget,
-}: NodeProperties & { readonly names: readonly string[] | undefined; readonly length: number }) {
-  const [most, setMost] = useState(() => {
-    budget.left -= Math.min(MEMBERS, length)
-    return MEMBERS
-  })
+interface MembersProperties {
+  readonly value: object
+  /** Undefined: it is an array. */
+  readonly names: readonly string[] | undefined
+  readonly length: number
+  readonly isWhole?: boolean
+}
+
+function Members({ value, names, length, isWhole = false }: MembersProperties) {
+  const [most, setMost] = useState(MEMBERS)
   const shown = Array.from({ length: Math.min(most, length) }, (_, index) => names?.[index] ?? String(index))
   return (
     <ul>
       {shown.map((name) => (
         <li key={name}>
-          <Node value={(value as Record<string, unknown>)[name]} depth={depth + 1} budget={budget} name={name} />
+          <Node
+            value={(value as Record<string, unknown>)[name]}
+            name={name}
+            openMembers={isWhole ? OPEN_MEMBERS / shown.length : 0}
+          />
         </li>
       ))}
       {length > most && (
@@ -100,15 +85,16 @@ function Members({
   )
 }
 
+/** A value without members. */
 function Scalar({ value }: { readonly value: unknown }) {
-  const [most, setMost] = useState(CHARACTERS)
-  if (typeof value !== 'string') return <span class={classOf(value)}>{String(value)}</span>
-  const left = value.length - most
+  const [isWhole, setWhole] = useState(false)
+  if (typeof value !== 'string') return <span class={classOf(value)}>{JSON.stringify(value)}</span>
+  const left = isWhole ? 0 : value.length - CHARACTERS
   return (
     <>
-      <span class="string">{left > 0 ? `"${visible(value.slice(0, most))}…` : `"${visible(value)}"`}</span>{' '}
+      <span class="string">{left > 0 ? `"${visible(value.slice(0, CHARACTERS))}…` : `"${visible(value)}"`}</span>{' '}
       {left > 0 && (
-        <button type="button" class="plain" onClick={() => setMost(most + MORE_CHARACTERS)}>
+        <button type="button" class="plain" onClick={() => setWhole(true)}>
           {counted(left, 'more character')}…
         </button>
       )}

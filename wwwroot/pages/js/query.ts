@@ -1,11 +1,8 @@
-// What the page shows: a collection, the API's own query (docs/api.md, "Query") as a list of parameters, and an item.
-import { signal } from '@preact/signals'
+// What the page shows: a collection, a query of the API (docs/api.md, "Query"), and an item.
+import { computed, signal } from '@preact/signals'
 import { splitList } from '../../../src/json/paths.ts'
 import { address } from './address.ts'
 import { followLinks } from './link.tsx'
-
-export type Parameter = readonly [name: string, value: string]
-export type Parameters = readonly Parameter[]
 
 export interface Place {
   /** Undefined: the first one. */
@@ -26,8 +23,8 @@ export interface Paging {
 const PAGE_SIZE = 50
 /** By their suffixes. */
 export const OPERATORS: Readonly<Record<string, string>> = {
-  eq: 'is',
-  ne: 'is not',
+  eq: '=',
+  ne: '≠',
   gt: '>',
   gte: '≥',
   lt: '<',
@@ -39,20 +36,23 @@ export const OPERATORS: Readonly<Record<string, string>> = {
   like: 'contains, in any case',
   istartswith: 'starts with, in any case',
   iendswith: 'ends with, in any case',
-  exists: 'exists',
+  exists: 'exists:',
 }
 const SUFFIX = new RegExp(`^(.+)_(${Object.keys(OPERATORS).join('|')})$`)
+const PAGES = ['page', '_page']
 const STARTS = ['skip', 'offset', '_start']
 const SIZES = ['pageSize', 'per_page', 'take', 'limit', '_per_page', '_limit']
-const PAGING = ['page', '_page', '_end', ...STARTS, ...SIZES]
+const PAGING = [...PAGES, ...STARTS, ...SIZES, '_end']
 const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy']
-const JSON_SERVER = ['_sort', '_order', '_embed', '_expand', '_where']
-const RESERVED = ['q', 'sort', 'fields', 'asOf', 'all', ...GROUPING, ...JSON_SERVER, ...PAGING]
+/** Parameters that a query has once. Filters by the same field are alternatives. */
+const SINGLE = ['q', 'sort', 'fields', ...GROUPING]
 
 export const place = signal(placeInAddress())
 address.onBack(() => {
   place.value = placeInAddress()
 })
+
+export const query = computed(() => parse(place.value.query ?? ''))
 
 function placeInAddress(): Place {
   return { collection: address.get('collection'), query: address.get('query'), item: address.get('item') }
@@ -66,101 +66,85 @@ export function go(changes: Place): void {
 
 followLinks(go)
 
-/** Text without a `=` is searched for in all values. */
-export function parse(text: string): Parameters {
-  const trimmed = text.trim().replace(/^\?/, '')
-  if (trimmed === '') return []
-  return trimmed.includes('=') ? [...new URLSearchParams(trimmed)] : [['q', trimmed]]
+/** Shows the first page of a changed query, which has the same size unless it is changed, too. */
+export function ask(change: (query: URLSearchParams) => void): void {
+  const changed = withoutPaging(query.value)
+  const size = valueIn(query.value, SIZES)
+  if (size !== undefined) changed.set('pageSize', size)
+  change(changed)
+  go({ query: write(changed) })
 }
 
-export function write(parameters: Parameters): string {
-  return parameters.map(([name, value]) => `${readable(name)}=${readable(value)}`).join('&')
-}
-
-function readable(text: string): string {
-  return encodeURIComponent(text)
-    .replace(/%(2C|3A|2F|40|24|5B|5D)/g, decodeURIComponent)
-    .replaceAll("'", '%27')
-}
-
-export function valueIn(parameters: Parameters, ...names: readonly string[]): string | undefined {
-  return parameters.find(([name]) => names.includes(name))?.[1]
-}
-
-/** Filters are added to the others, and other parameters replace those of their name. Undefined values remove. */
-export function withParameters(parameters: Parameters, added: readonly (readonly [string, string?])[]): Parameters {
-  let all = parameters
+/** Adds parameters as they are typed. */
+export function add(query: URLSearchParams, added: URLSearchParams): void {
   for (const [name, value] of added) {
-    all = all.filter(([one, other]) => one !== name || (isFilter(name) && other !== value))
-    if (value !== undefined) all = [...all, [name, value]]
+    if (SINGLE.includes(name) || PAGING.includes(name)) query.set(name, value)
+    else query.append(name, value)
   }
-  return all
 }
 
-/** Another result has other pages; their size stays. */
-export function withFirstPage(parameters: Parameters): Parameters {
-  const size = valueIn(parameters, ...SIZES)
-  return withParameters(withoutPaging(parameters), [['pageSize', size]])
+/** Text without a `=` is searched for in all values. */
+export function parse(text: string): URLSearchParams {
+  const isSearch = text.trim() !== '' && !text.includes('=')
+  return new URLSearchParams(isSearch ? { q: text.trim() } : text.trim())
 }
 
-export function withoutPaging(parameters: Parameters): Parameters {
-  return parameters.filter(([name]) => !PAGING.includes(name))
+/** As text that people can read: it encodes only what it has to. */
+export function write(query: URLSearchParams): string {
+  return String(query).replace(/%(2C|3A|2F|40|24|5B|5D)/g, decodeURIComponent)
+}
+
+export function withoutPaging(query: URLSearchParams): URLSearchParams {
+  return new URLSearchParams([...query].filter(([name]) => !PAGING.includes(name)))
 }
 
 /** A query says how many rows it wants. */
-export function withPaging(parameters: Parameters): Parameters {
-  const isPaged = parameters.some(([name]) => PAGING.includes(name))
-  return isPaged ? parameters : [...parameters, ['pageSize', String(PAGE_SIZE)]]
+export function withPaging(query: URLSearchParams): URLSearchParams {
+  const paged = new URLSearchParams(query)
+  if (!PAGING.some((name) => query.has(name))) paged.set('pageSize', String(PAGE_SIZE))
+  return paged
 }
 
-export function pagingOf(parameters: Parameters): Paging {
-  const number = (...names: string[]): number => Number(valueIn(parameters, ...names) ?? Number.NaN)
-  const start = number(...STARTS)
-  const size = number(...SIZES) || number('_end') - (start || 0) || PAGE_SIZE
-  if (start >= 0) return { page: Math.floor(start / size) + 1, size, from: start }
-  const page = number('page', '_page') || 1
-  return { page, size, from: (page - 1) * size }
+export function pagingOf(query: URLSearchParams): Paging {
+  const number = (names: readonly string[]): number => Number(valueIn(query, names) ?? Number.NaN)
+  const start = number(STARTS)
+  const size = number(SIZES) || number(['_end']) - (start || 0) || PAGE_SIZE
+  const from = start >= 0 ? start : ((number(PAGES) || 1) - 1) * size
+  return { page: Math.floor(from / size) + 1, size, from }
 }
 
-/** The word for one row of the result of a query: `item`, `row` or `value`. */
-export function rowName(parameters: Parameters): string {
-  if (valueIn(parameters, 'aggregate') !== undefined) return 'row'
-  return valueIn(parameters, 'distinct') === undefined ? 'item' : 'value'
+function valueIn(query: URLSearchParams, names: readonly string[]): string | undefined {
+  return [...query].find(([name]) => names.includes(name))?.[1]
+}
+
+/** The word for one row of the result of a query. */
+export function rowName(query: URLSearchParams): 'item' | 'row' | 'value' {
+  if (query.has('aggregate')) return 'row'
+  return query.has('distinct') ? 'value' : 'item'
 }
 
 /** Queries of different shapes have different columns. */
-export function shapeOf(parameters: Parameters): string {
-  return write(parameters.filter(([name]) => name === 'fields' || GROUPING.includes(name)))
+export function shapeOf(query: URLSearchParams): string {
+  return JSON.stringify(['fields', ...GROUPING].map((name) => query.get(name)))
 }
 
 /** Whether the query groups items: then there are no more rows than a page may have, and no items to filter. */
-export function isGrouped(parameters: Parameters): boolean {
-  return parameters.some(([name]) => GROUPING.includes(name))
-}
-
-export function isFilter(name: string): boolean {
-  return !RESERVED.includes(name)
-}
-
-/** The parameter that filters by a field. */
-export function filterName(field: string): string {
-  return RESERVED.includes(field) || SUFFIX.test(field) ? `${field}_eq` : field
+export function isGrouped(query: URLSearchParams): boolean {
+  return GROUPING.some((name) => query.has(name))
 }
 
 /** A parameter in words. */
-export function parameterText([name, value]: Parameter): string {
+export function parameterText(name: string, value: string): string {
   if (name === 'q') return `contains “${value}”`
-  if (!isFilter(name)) return `${name} ${value}`
   const [, field = name, suffix = 'eq'] = SUFFIX.exec(name) ?? []
-  if (suffix === 'exists') return `${field} ${value === 'false' ? 'is missing' : 'exists'}`
   return `${field} ${OPERATORS[suffix]} ${value}`
 }
 
 /** The first field that is sorted by. */
-export function sortingOf(parameters: Parameters): { readonly field: string; readonly isDown: boolean } | undefined {
-  const [first = ''] = splitList(valueIn(parameters, 'sort') ?? '')
-  if (first === '') return undefined
+export function sortingOf(query: URLSearchParams): { readonly field: string; readonly isDown: boolean } | undefined {
+  const [first] = splitList(query.get('sort') ?? '')
+  if (first === undefined) return undefined
   if (first.startsWith('-')) return { field: first.slice(1), isDown: true }
-  const [, field = first.replace(/^\+/, ''), order = 'asc'] = /^(.*)_(asc|desc)$/.exec(first) ?? []
+  const [, field = first, order = 'asc'] = /^(.*)_(asc|desc)$/.exec(first) ?? []
   return { field, isDown: order === 'desc' }
 }

@@ -2,8 +2,7 @@
 import pluralize from 'pluralize'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { client } from './app.ts'
-import { idField, pathOf, shownCounts } from './rows.ts'
-import { asOf } from './time.ts'
+import { idField, pathOfQuery, shownCounts } from './rows.ts'
 
 const SUFFIX = 'Id'
 /** Collections that are asked whether items of theirs refer to one. */
@@ -16,45 +15,37 @@ export interface Reference {
 
 export interface Referring {
   readonly collection: string
-  readonly field: string
+  /** Selects the items that refer to the one. */
+  readonly query: string
   readonly total: number
 }
 
-/** Collections that have no such field, by the field. */
-const unrelated = new Set<string>()
-
 /** The item that the value of a field refers to. */
 export function referenceOf(name: string | undefined, value: JsonValue | undefined): Reference | undefined {
-  if (!name?.endsWith(SUFFIX) || (typeof value !== 'string' && typeof value !== 'number') || value === '')
-    return undefined
+  const isId = (typeof value === 'string' && value !== '') || typeof value === 'number'
+  if (!name?.endsWith(SUFFIX) || !isId) return undefined
   const collection = pluralize.plural(name.slice(0, -SUFFIX.length))
   return typeof shownCounts.value?.[collection] === 'number' ? { collection, id: String(value) } : undefined
 }
 
-export function referencesOf(item: JsonObject): readonly (Reference & { readonly field: string })[] {
-  return Object.entries(item).flatMap(([field, value]) =>
-    (Array.isArray(value) ? value : [value]).flatMap((one) => {
-      const reference = field === idField() ? undefined : referenceOf(field, one)
-      return reference ? [{ ...reference, field }] : []
-    }),
+/** The items that the members of an item refer to, each once. */
+export function referencesOf(item: JsonObject): readonly Reference[] {
+  const { [idField()]: _, ...others } = item
+  const found = Object.entries(others).flatMap(([field, value]) =>
+    (Array.isArray(value) ? value : [value]).flatMap((one) => referenceOf(field, one) ?? []),
   )
+  return [...new Map(found.map((one) => [JSON.stringify(one), one])).values()]
 }
 
-/** The collections with items that refer to this one, with their number. */
-export async function referringTo(
-  collection: string,
-  id: string,
-  names: readonly string[],
-): Promise<readonly Referring[]> {
-  const field = `${pluralize.singular(collection)}${SUFFIX}`
-  const asked = names.filter((name) => !unrelated.has(JSON.stringify([name, field]))).slice(0, MOST_ASKED)
+/** The collections with items that refer to this one. */
+export async function referringTo(collection: string, id: string): Promise<readonly Referring[]> {
+  const query = new URLSearchParams({ [`${pluralize.singular(collection)}${SUFFIX}`]: id })
+  const names = Object.entries(shownCounts.peek() ?? {}).flatMap(([name, count]) => (count ? [name] : []))
   const found = await Promise.all(
-    asked.map(async (name) => {
-      const at = asOf.value === undefined ? '' : `&asOf=${asOf.value}`
-      const path = `${pathOf(name)}?${field}=${encodeURIComponent(id)}&pageSize=1${at}`
-      const { headers } = await client.request('HEAD', path, { accept: [400, 404] })
-      if (headers.has('Recollect-Hint')) unrelated.add(JSON.stringify([name, field]))
-      return { collection: name, field, total: Number(headers.get('X-Total-Count')) }
+    names.slice(0, MOST_ASKED).map(async (name) => {
+      const asked = pathOfQuery(name, new URLSearchParams([...query, ['pageSize', '1']]))
+      const response = await client.request('HEAD', asked, { accept: [400, 404] })
+      return { collection: name, query: String(query), total: Number(response.headers.get('X-Total-Count')) }
     }),
   )
   return found.filter(({ total }) => total > 0)

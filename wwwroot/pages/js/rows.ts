@@ -3,9 +3,9 @@ import { computed, effect, signal } from '@preact/signals'
 import { Problem } from '../../../src/client/index.ts'
 import { formatPath, parsePath } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
-import { address } from './address.ts'
 import { base, changes, client, health, onUpdated } from './app.ts'
-import { type Parameters, parse, place, rowName, shapeOf, withPaging, withParameters, write } from './query.ts'
+import { short } from './format.ts'
+import { place, query, rowName, shapeOf, withPaging, write } from './query.ts'
 import { calm, resource } from './resource.ts'
 import { asOf } from './time.ts'
 
@@ -13,30 +13,37 @@ export interface Rows {
   readonly collection: string
   /** The moment that they show; undefined: the present. */
   readonly at: number | undefined
-  readonly parameters: Parameters
+  readonly query: URLSearchParams
   readonly items: readonly JsonObject[]
   readonly total: number
   /** The position that the rows show. */
   readonly position: number
   /** The server's `Recollect-Hint` about the query; empty if there is none. */
   readonly hint: string
+  /** The fields of the rows by their paths. Those once known stay, so that nothing moves under the eyes. */
+  readonly fields: readonly string[]
+  /** The columns that were shown so far, which stay as they are. */
+  readonly columns: Map<string, Column>
   /** The keys of the rows before a change of the data; undefined: the question was another one. */
   readonly before: ReadonlySet<string> | undefined
+  /** The collection and the query. */
   readonly question: string
 }
 
-interface Question {
-  readonly collection: string
-  readonly query: string
-  readonly at: number | undefined
-  readonly turn: number
+export interface Column {
+  readonly name: string
+  readonly path: readonly string[]
+  readonly isId: boolean
+  /** In characters. */
+  readonly width: number
+  /** Headings of numbers stand above them. */
+  readonly isNumber: boolean
 }
 
 const COUNTS_MS = 1000
 const LIVE_MS = 250
-/** Rows that are compared with those of today, and the characters of their ids in the address of one request. */
+/** Rows that are compared with those of today by one request. */
 const COMPARED = 100
-const COMPARED_CHARACTERS = 6000
 /** Columns that are shown unless others are chosen. */
 const SHOWN_COLUMNS = 14
 const MOST_COLUMNS = 40
@@ -44,10 +51,11 @@ const MOST_COLUMNS = 40
 const MOST_FIELDS = 300
 const SAMPLED = 500
 const DEPTH = 3
-const CHOSEN = `recollect.columns ${new URL(base).pathname} `
-
-/** Whether the moment that the address names is known. */
-export const isReady = signal(address.get('at') === undefined)
+/** The width of a column in characters, and the rows that are measured for it. */
+const LEAST_WIDTH = 6
+export const MOST_WIDTH = 34
+const MEASURED = 100
+const CHOSEN = `recollect.columns ${new URL(base).pathname}`
 
 const calmChanges = calm(changes, COUNTS_MS)
 const counts = resource(
@@ -69,6 +77,10 @@ export function idField(): string {
   return health.value?.idField ?? 'id'
 }
 
+export function idOf(item: JsonObject): string | number {
+  return item[idField()] as string | number
+}
+
 /** The path of a collection, an item or what is in it. A single object has an empty id. */
 export function pathOf(...segments: readonly (string | number)[]): string {
   return `/api/${segments
@@ -78,59 +90,73 @@ export function pathOf(...segments: readonly (string | number)[]): string {
 }
 
 /** The path of a query at the moment that is shown. */
-export function pathOfQuery(name: string, parameters: Parameters): string {
-  const at = asOf.value === undefined ? [] : [['asOf', String(asOf.value)] as const]
-  return `${pathOf(name)}?${write(withParameters(parameters, at))}`
+export function pathOfQuery(name: string, query: URLSearchParams): string {
+  const asked = new URLSearchParams(query)
+  if (asOf.value !== undefined) asked.set('asOf', String(asOf.value))
+  return `${pathOf(name)}?${write(asked)}`
 }
 
 /** Counts the changes of the collection that is shown. */
 export const touched = signal(0)
 const calmTouched = calm(touched, LIVE_MS)
 onUpdated((updated) => {
-  const isRelated = /_embed|_expand/.test(place.value.query ?? '')
+  const isRelated = query.value.has('_embed') || query.value.has('_expand')
   if (updated.collection === collection.value || isRelated) touched.value++
 })
 
+/** An answer to a question that is no longer asked is not waited for. */
 let running = new AbortController()
-let asked = ''
+const question = computed(() => JSON.stringify([place.value.collection, place.value.query]))
 effect(() => {
-  const now = JSON.stringify([place.value.collection, place.value.query])
-  if (now !== asked) running.abort()
-  asked = now
+  void question.value
+  running.abort()
 })
 
-export const rows = resource((): Question | undefined => {
-  if (!isReady.value || collection.value === undefined || isObject.value) return undefined
-  const turn = asOf.value === undefined ? calmTouched.value : 0
-  return { collection: collection.value, query: place.value.query ?? '', at: asOf.value, turn }
-}, readRows)
-
-/** An answer to a question that is no longer asked is not waited for. */
-async function readRows({ collection: name, query, at }: Question): Promise<Rows | undefined> {
-  const parameters = parse(query)
-  running = new AbortController()
-  const { signal } = running
-  try {
-    const response = await client.request('GET', pathOfQuery(name, withPaging(parameters)), { signal })
-    const total = response.headers.get('X-Total-Count')
-    if (total === null) return undefined
-    const question = JSON.stringify([name, query, at])
-    const previous = rows.value.peek()
-    return {
-      collection: name,
-      at,
-      parameters,
-      // Of `distinct` they are values.
-      items: listOf(response).map((one) => (rowName(parameters) === 'value' ? { value: one } : (one as JsonObject))),
-      total: Number(total),
-      position: Number(response.headers.get('Journal-Position')),
-      hint: response.headers.get('Recollect-Hint') ?? '',
-      before: previous?.question === question ? new Set(previous.items.map(keyOf)) : undefined,
-      question,
+export const rows = resource(
+  () => {
+    if (collection.value === undefined || isObject.value) return undefined
+    const turn = asOf.value === undefined ? calmTouched.value : 0
+    return { name: collection.value, query: place.value.query ?? '', at: asOf.value, turn }
+  },
+  async ({ name, at }): Promise<Rows | undefined> => {
+    running = new AbortController()
+    const { signal } = running
+    try {
+      return await readRows(name, query.peek(), at, signal)
+    } catch (error) {
+      if (signal.aborted) return rows.value.peek()
+      throw error
     }
-  } catch (error) {
-    if (signal.aborted) return rows.value.peek()
-    throw error
+  },
+)
+
+async function readRows(
+  name: string,
+  query: URLSearchParams,
+  at: number | undefined,
+  signal: AbortSignal,
+): Promise<Rows | undefined> {
+  const response = await client.request('GET', pathOfQuery(name, withPaging(query)), { signal })
+  const total = response.headers.get('X-Total-Count')
+  // A single object has none.
+  if (total === null) return undefined
+  const items = listOf(response).map((one) => (rowName(query) === 'value' ? { value: one } : (one as JsonObject)))
+  const previous = rows.value.peek()
+  const question = JSON.stringify([name, write(query)])
+  const isSame = previous?.question === question
+  const hasSameFields = previous?.collection === name && shapeOf(previous.query) === shapeOf(query)
+  return {
+    collection: name,
+    at,
+    query,
+    items,
+    total: Number(total),
+    position: Number(response.headers.get('Journal-Position')),
+    hint: response.headers.get('Recollect-Hint') ?? '',
+    fields: fieldsOf(items, hasSameFields ? previous.fields : [], rowName(query) === 'item'),
+    columns: isSame ? previous.columns : new Map(),
+    before: isSame && previous.at === at ? new Set(previous.items.map(keyOf)) : undefined,
+    question,
   }
 }
 
@@ -149,7 +175,7 @@ export const shownRows = computed(() => {
 
 /** Rows of an aggregate, or of selected fields, have no id: they are known by their place. */
 export function keyOf(item: JsonObject, index: number): string {
-  return isItem(item) ? String(item[idField()]) : `\0${index}`
+  return isItem(item) ? String(idOf(item)) : `\0${index}`
 }
 
 export function isItem(item: JsonObject): boolean {
@@ -161,114 +187,87 @@ export const firstInView = signal(0)
 /** The items of today with the ids of the rows in view and around, while the past is shown. Null: it is deleted. */
 export const today = resource(
   () => {
-    const { items = [], at } = shownRows.value ?? {}
+    const { items = [], at, collection: name = '' } = shownRows.value ?? {}
     if (at === undefined || at !== asOf.value) return undefined
     const from = Math.max(0, Math.floor(firstInView.value / (COMPARED / 2)) * (COMPARED / 2) - COMPARED / 4)
-    const ids: (string | number)[] = []
-    let characters = 0
-    for (const item of items.slice(from, from + COMPARED)) {
-      const id = item[idField()] as string | number | undefined
-      characters += encodeURIComponent(id ?? '').length + idField().length + 5
-      if (id !== undefined && characters < COMPARED_CHARACTERS) ids.push(id)
-    }
-    return ids.length > 0 ? { name: collection.value ?? '', ids, turn: calmTouched.value } : undefined
+    const ids = items
+      .slice(from, from + COMPARED)
+      .filter(isItem)
+      .map(idOf)
+    return ids.length > 0 ? { name, ids, turn: calmTouched.value } : undefined
   },
   async ({ name, ids }) => {
     const found = new Map<string, JsonObject | null>(ids.map((id) => [String(id), null]))
     const query = client.collection<JsonObject>(name).where({ [`${idField()}_eq`]: ids })
-    const { items } = await query
-      .page(1, ids.length)
-      .get()
-      .catch((error) => {
-        if (error instanceof Problem && error.status === 404) return { items: [] }
-        throw error
-      })
-    for (const item of items) found.set(keyOf(item, 0), item)
+    try {
+      const { items } = await query.page(1, ids.length).get()
+      for (const item of items) found.set(keyOf(item, 0), item)
+    } catch (error) {
+      // The collection is gone.
+      if (!(error instanceof Problem) || error.status !== 404) throw error
+    }
     return found
   },
 )
 
-let knownShape = ''
-let known: readonly string[] = []
-/** The fields of the rows by their paths. Those once known stay, so that nothing moves under the eyes. */
-export const fields = computed(() => {
-  const loaded = shownRows.value
-  if (!loaded) return []
-  const shape = JSON.stringify([loaded.collection, shapeOf(loaded.parameters)])
-  if (shape !== knownShape) known = []
-  knownShape = shape
-  known = fieldsOf(loaded.items.slice(0, SAMPLED), known, rowName(loaded.parameters) === 'item')
-  return known
-})
+export const fields = computed(() => shownRows.value?.fields ?? [])
 
-/** The chosen columns of the collection. */
-const chosen = signal<Readonly<Record<string, readonly string[] | undefined>>>({})
+/** The chosen columns by collection; undefined: those that are shown by themselves. */
+const chosen = signal<Readonly<Record<string, readonly string[] | undefined>>>(
+  JSON.parse(localStorage.getItem(CHOSEN) ?? '{}'),
+)
 
-function chosenOf(name: string): readonly string[] | undefined {
-  if (Object.hasOwn(chosen.value, name)) return chosen.value[name]
-  try {
-    return JSON.parse(localStorage.getItem(CHOSEN + name) ?? 'null') ?? undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Undefined: those that are shown by themselves. */
-export function chooseColumns(name: string, columns: readonly string[] | undefined): void {
-  chosen.value = { ...chosen.value, [name]: columns }
-  try {
-    if (columns) localStorage.setItem(CHOSEN + name, JSON.stringify(columns))
-    else localStorage.removeItem(CHOSEN + name)
-  } catch {
-    // Without storage they are chosen until the next page.
-  }
+export function chooseColumns(name: string, names: readonly string[] | undefined): void {
+  chosen.value = { ...chosen.value, [name]: names }
+  localStorage.setItem(CHOSEN, JSON.stringify(chosen.value))
 }
 
 /** The fields that are columns; the id is always the first one. */
-export const columns = computed((): readonly string[] => {
+export const columns = computed((): readonly Column[] => {
   const loaded = shownRows.value
   if (!loaded) return []
-  if (rowName(loaded.parameters) !== 'item') return fields.value.slice(0, MOST_COLUMNS)
-  const wanted = chosenOf(loaded.collection)
+  const isOfItems = rowName(loaded.query) === 'item'
+  const wanted = isOfItems && Object.hasOwn(chosen.value, loaded.collection) && chosen.value[loaded.collection]
   const id = formatPath([idField()])
-  const others = fields.value.filter((name) => name !== id && (wanted?.includes(name) ?? true))
-  const shown = others.slice(0, wanted ? MOST_COLUMNS : SHOWN_COLUMNS)
-  return fields.value.includes(id) ? [id, ...shown] : shown
+  const others = loaded.fields.filter((name) => name !== id && (!wanted || wanted.includes(name)))
+  const shown = others.slice(0, wanted || !isOfItems ? MOST_COLUMNS : SHOWN_COLUMNS)
+  return [...(loaded.fields.includes(id) ? [id] : []), ...shown].map((name) => {
+    const column = loaded.columns.get(name) ?? columnOf(loaded, name)
+    loaded.columns.set(name, column)
+    return column
+  })
 })
 
-/** New fields come after those that they follow in an item. */
-function fieldsOf(items: readonly JsonObject[], before: readonly string[], isDeep: boolean): readonly string[] {
-  const all = [...before]
-  const found = new Set(all)
-  for (const item of items) {
-    let last = 0
-    for (const name of isDeep ? pathsOf(item) : Object.keys(item)) {
-      if (found.has(name)) last = all.indexOf(name, last) + 1 || all.indexOf(name) + 1
-      else if (all.length < MOST_FIELDS) {
-        all.splice(last++, 0, name)
-        found.add(name)
-      }
-    }
-  }
-  return all
+function columnOf({ query, items }: Rows, name: string): Column {
+  const path = rowName(query) === 'item' ? parsePath(name) : [name]
+  const isId = name === formatPath([idField()])
+  const values = items.slice(0, MEASURED).map((item) => valueAt(item, path))
+  const longest = Math.max(LEAST_WIDTH, name.length + 2, ...values.map((value) => short(value, MOST_WIDTH).length))
+  // Ids have wide characters.
+  const width = Math.min(MOST_WIDTH, isId ? 1.2 * longest : longest) + 3
+  return { name, path, isId, width, isNumber: values.every((value) => typeof (value ?? 0) === 'number') }
 }
 
-function pathsOf(item: JsonObject, above: readonly string[] = [], into: string[] = []): readonly string[] {
+function fieldsOf(items: readonly JsonObject[], before: readonly string[], isOfItems: boolean): readonly string[] {
+  const all = new Set(before)
+  for (const item of items.slice(0, SAMPLED)) {
+    for (const name of isOfItems ? pathsOf(item) : Object.keys(item)) {
+      if (all.size === MOST_FIELDS) return [...all]
+      all.add(name)
+    }
+  }
+  return [...all]
+}
+
+/** The paths of an item's members. Objects that are deep within it, or have many members, are one value. */
+function* pathsOf(item: JsonObject, above: readonly string[] = []): Generator<string> {
   for (const [name, value] of Object.entries(item)) {
-    if (into.length >= MOST_FIELDS) break
     const path = [...above, name]
     const isOpen = typeof value === 'object' && value !== null && !Array.isArray(value) && path.length < DEPTH
     const size = isOpen ? Object.keys(value).length : 0
-    if (size > 0 && size <= MOST_COLUMNS) pathsOf(value as JsonObject, path, into)
-    else into.push(formatPath(path))
+    if (size > 0 && size <= MOST_COLUMNS) yield* pathsOf(value as JsonObject, path)
+    else yield formatPath(path)
   }
-  return into
-}
-
-/** The names that lead to a column's value. */
-export function pathOfColumn(column: string): readonly string[] {
-  const isPath = rowName(shownRows.value?.parameters ?? []) === 'item'
-  return isPath ? parsePath(column) : [column]
 }
 
 export function valueAt(item: JsonObject, path: readonly string[]): JsonValue | undefined {

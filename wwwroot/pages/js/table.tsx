@@ -3,7 +3,6 @@
 
 import { computed, effect, signal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import { formatPath } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { may } from './app.ts'
 import { CellEditor } from './cell-editor.tsx'
@@ -11,15 +10,16 @@ import { flash } from './dom.ts'
 import { kindOf, short } from './format.ts'
 import { classOf } from './json-view.tsx'
 import { Link } from './link.tsx'
-import { go, parse, place, rowName, sortingOf, withParameters, write } from './query.ts'
+import { ask, go, place, query, rowName, sortingOf } from './query.ts'
 import { referenceOf } from './relations.ts'
 import {
+  type Column,
   columns,
   firstInView,
-  idField,
+  idOf,
   isItem,
   keyOf,
-  pathOfColumn,
+  MOST_WIDTH,
   type Rows,
   rows,
   shownRows,
@@ -30,10 +30,7 @@ import { asOf } from './time.ts'
 import { useVirtualRows } from './virtual.ts'
 
 const CHARACTERS = 120
-/** Of a column, in characters. */
-const [LEAST_WIDTH, MOST_WIDTH, SELECT_WIDTH] = [6, 34, 5]
-/** Rows that are measured for the widths of columns. */
-const MEASURED = 100
+const SELECT_WIDTH = 5
 const MOVES: Readonly<Record<string, readonly [rows: number, columns: number]>> = {
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
@@ -41,51 +38,53 @@ const MOVES: Readonly<Record<string, readonly [rows: number, columns: number]>> 
   ArrowRight: [0, 1],
   PageUp: [-20, 0],
   PageDown: [20, 0],
-  Home: [0, -1000],
-  End: [0, 1000],
+  Home: [0, Number.NEGATIVE_INFINITY],
+  End: [0, Number.POSITIVE_INFINITY],
+  'Ctrl+Home': [Number.NEGATIVE_INFINITY, 0],
+  'Ctrl+End': [Number.POSITIVE_INFINITY, 0],
 }
 
-/** The cell that is the tab stop; row -1 has the headings. */
-const active = signal({ row: 0, column: 0 })
-const editing = signal<{ readonly key: string; readonly column: string }>()
-/** The ids of the selected rows, by their keys. */
-export const selected = signal<ReadonlyMap<string, string | number>>(new Map())
-let focusWanted = false
+/** The cell that is the tab stop. Row -1 has the headings, column 0 selects rows. */
+const active = signal({ row: 0, column: 1 })
+/** Counts the times that the table is to take the focus. */
+const focusTurn = signal(0)
+const editing = signal<{ readonly key: string; readonly name: string }>()
+const selected = signal<ReadonlySet<string | number>>(new Set())
+/** The ids of the selected rows. */
+export const selectedIds = computed(() =>
+  (shownRows.value?.items ?? [])
+    .filter(isItem)
+    .map(idOf)
+    .filter((id) => selected.value.has(id)),
+)
 
 /** Whether items can be written here. */
 export const mayWrite = computed(() => asOf.value === undefined && may('writer'))
 const isEditable = computed(() => {
-  const { query = '' } = place.value
-  return mayWrite.value && rowName(parse(query)) === 'item' && !/_embed|_expand/.test(query)
+  const hasOthers = query.value.has('_embed') || query.value.has('_expand')
+  return mayWrite.value && rowName(query.value) === 'item' && !hasOthers
 })
 /** Only items can be selected. */
 const canSelect = computed(() => isEditable.value && shownRows.value?.items.some(isItem) === true)
 
-let shownQuestion: string | undefined
+const question = computed(() => shownRows.value?.question)
 effect(() => {
-  const question = shownRows.value?.question
-  if (question === shownQuestion) return
-  shownQuestion = question
-  selected.value = new Map()
+  void question.value
+  selected.value = new Set()
   editing.value = undefined
 })
 
-/** Focuses the cell that is the tab stop, once it is rendered. */
+/** Focuses the cell that is the tab stop. */
 export function focusTable(): void {
-  focusWanted = true
-  requestAnimationFrame(takeFocus)
+  focusTurn.value++
 }
 
-function takeFocus(): void {
-  if (!focusWanted || editing.peek()) return
-  const cell = document.querySelector<HTMLElement>('#table [tabindex="0"]')
-  if (!cell) return
-  focusWanted = false
-  cell.focus()
-}
+/** The attributes of what takes the focus in a cell. */
+type Stop = (row: number, column: number) => object
 
 export function Table() {
   const scroller = useRef<HTMLDivElement>(null)
+  const focused = useRef(focusTurn.peek())
   const loaded = shownRows.value
   const items = loaded?.items ?? []
   const size = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)
@@ -101,31 +100,38 @@ export function Table() {
     getItemKey: (index) => keyOf(items[index] as JsonObject, index),
   })
   const first = inView[0]?.index ?? 0
-  const question = JSON.stringify([loaded?.collection, loaded?.parameters])
   // biome-ignore lint/correctness/useExhaustiveDependencies: another result begins at its top.
-  useLayoutEffect(() => virtualizer.scrollToOffset(0), [question])
+  useLayoutEffect(() => virtualizer.scrollToOffset(0), [question.value])
   useLayoutEffect(() => {
     firstInView.value = first
   }, [first])
-  const { row, column } = active.value
-  useLayoutEffect(takeFocus)
+  const row = Math.min(active.value.row, items.length - 1)
+  const column = inColumns(active.value.column)
+  // A row that is scrolled out of view is no tab stop.
+  const isInView = row === -1 || inView.some(({ index }) => index === row)
+  const stop: Stop = (ofRow, ofColumn) => {
+    const isActive = ofRow === (isInView ? row : first) && ofColumn === column
+    return { 'data-row': ofRow, 'data-column': ofColumn, tabIndex: isActive ? 0 : -1 }
+  }
+  const turn = focusTurn.value
+  useLayoutEffect(() => {
+    if (turn === focused.current || editing.value) return
+    // The row is in the document after one of the next renders.
+    if (!isInView) return virtualizer.scrollToIndex(row)
+    focused.current = turn
+    scroller.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus()
+  })
   const move = (event: KeyboardEvent): void => {
-    const moves = MOVES[event.key]
+    const moves = MOVES[event.ctrlKey ? `Ctrl+${event.key}` : event.key]
     if (!moves || event.altKey || editing.value) return
     event.preventDefault()
-    const next = Math.max(-1, Math.min(items.length - 1, row + moves[0]))
-    const last = columns.value.length - (canSelect.value ? 0 : 1)
-    if (next >= 0) virtualizer.scrollToIndex(next)
-    focusWanted = true
-    active.value = { row: next, column: Math.max(0, Math.min(last, column + moves[1])) }
+    active.value = {
+      row: Math.max(-1, Math.min(items.length - 1, row + moves[0])),
+      column: inColumns(column + moves[1]),
+    }
+    focusTable()
   }
-  // A row that is scrolled out of view is no tab stop.
-  const activeRow = row === -1 || inView.some(({ index }) => index === row) ? row : first
-  const widths = widthsOf(loaded)
-  const width = columns.value.reduce(
-    (sum, name) => sum + (widths.get(name)?.width ?? LEAST_WIDTH),
-    canSelect.value ? SELECT_WIDTH : 0,
-  )
+  const width = columns.value.reduce((sum, column) => sum + column.width, canSelect.value ? SELECT_WIDTH : 0)
   return (
     <div class="table" id="table" ref={scroller} aria-busy={rows.isReading.value}>
       <div style={{ height: `${height}px`, paddingTop: `${(inView[0]?.start ?? size) - size}px` }}>
@@ -138,24 +144,19 @@ export function Table() {
           onKeyDown={move}
           onFocusIn={rememberFocus}
         >
-          <colgroup>
-            {canSelect.value && <col style={{ width: `${SELECT_WIDTH}ch` }} />}
-            {columns.value.map((name) => (
-              <col key={name} style={{ width: `${widths.get(name)?.width ?? LEAST_WIDTH}ch` }} />
-            ))}
-          </colgroup>
-          <Head items={items} activeColumn={activeRow === -1 ? column : undefined} />
+          <Head items={items} stop={stop} />
           <tbody>
-            {loaded &&
-              inView.map(({ index, key }) => (
-                <Row key={key} loaded={loaded} index={index} activeColumn={activeRow === index ? column : undefined} />
-              ))}
+            {loaded && inView.map(({ index, key }) => <Row key={key} loaded={loaded} index={index} stop={stop} />)}
           </tbody>
         </table>
       </div>
       {loaded && items.length === 0 && <p class="quiet part">Nothing matches.</p>}
     </div>
   )
+}
+
+function inColumns(column: number): number {
+  return Math.max(canSelect.value ? 0 : 1, Math.min(columns.value.length, column))
 }
 
 function rememberFocus(event: FocusEvent): void {
@@ -165,80 +166,38 @@ function rememberFocus(event: FocusEvent): void {
   active.value = { row: Number(row), column: Number(column) }
 }
 
-/** What a cell that takes the focus needs. */
-function stop(row: number, column: number, isActive: boolean) {
-  return { 'data-row': row, 'data-column': column, tabIndex: isActive ? 0 : -1 }
-}
-
-let measuredFor = ''
-let widths = new Map<string, Width>()
-
-interface Width {
-  /** In characters. */
-  readonly width: number
-  /** Headings of numbers stand above them. */
-  readonly isNumber: boolean
-}
-
-/** A column keeps its width while the same is asked for. */
-function widthsOf(loaded: Rows | undefined): ReadonlyMap<string, Width> {
-  if (!loaded) return widths
-  const question = JSON.stringify([loaded.collection, loaded.parameters])
-  if (question !== measuredFor) widths = new Map()
-  measuredFor = question
-  for (const name of columns.value) {
-    if (widths.has(name)) continue
-    const path = pathOfColumn(name)
-    const values = loaded.items.slice(0, MEASURED).map((item) => valueAt(item, path))
-    const longest = Math.max(LEAST_WIDTH, name.length + 2, ...values.map((value) => short(value, MOST_WIDTH).length))
-    const isNumber = values.every((value) => value === undefined || typeof value === 'number')
-    // Ids have wide characters.
-    const width = Math.min(MOST_WIDTH, classOfColumn(name) === '' ? longest : 1.2 * longest) + 3
-    widths.set(name, { width, isNumber })
-  }
-  return widths
-}
-
-function Head({
-  items,
-  activeColumn,
-}: {
-  readonly items: readonly JsonObject[]
-  readonly activeColumn: number | undefined
-}) {
-  const parameters = parse(place.value.query ?? '')
-  const sorting = sortingOf(parameters)
-  const offset = canSelect.value ? 1 : 0
-  const keys = items.map(keyOf)
-  const areAll = items.length > 0 && keys.every((key) => selected.value.has(key))
+function Head({ items, stop }: { readonly items: readonly JsonObject[]; readonly stop: Stop }) {
+  const sorting = sortingOf(query.value)
+  const areAll = items.length > 0 && selectedIds.value.length === items.length
   const sort = (name: string): void => {
     const isDown = sorting?.field === name && !sorting.isDown
-    go({ query: write(withParameters(parameters, [['sort', isDown ? `-${name}` : `${name}_asc`]])) })
+    ask((next) => next.set('sort', isDown ? `-${name}` : `${name}_asc`))
   }
   const selectAll = (): void => {
-    selected.value = new Map(areAll ? [] : items.filter(isItem).map((item) => [keyOf(item, 0), idOf(item)]))
+    selected.value = new Set(areAll ? [] : items.filter(isItem).map(idOf))
   }
   return (
     <thead>
       <tr aria-rowindex={1}>
         {canSelect.value && (
-          <th scope="col" class="select">
+          <th scope="col" class="select" style={{ width: `${SELECT_WIDTH}ch` }}>
             <input
               type="checkbox"
               aria-label="Select all rows of this page"
               checked={areAll}
               onClick={selectAll}
-              {...stop(-1, 0, activeColumn === 0)}
+              {...stop(-1, 0)}
             />
           </th>
         )}
-        {columns.value.map((name, index) => {
+        {columns.value.map(({ name, isId, isNumber, width }, index) => {
           const order = sorting?.field === name ? (sorting.isDown ? 'descending' : 'ascending') : undefined
           return (
             <th
               key={name}
               scope="col"
-              class={`${classOfColumn(name)}${widths.get(name)?.isNumber ? ' right' : ''}`}
+              class={`${isId ? 'id' : ''}${isNumber ? ' right' : ''}`}
+              style={{ width: `${width}ch` }}
               aria-sort={order}
             >
               <button
@@ -246,7 +205,7 @@ function Head({
                 class="plain"
                 title={name.length > 20 ? short(name, 400) : undefined}
                 onClick={() => sort(name)}
-                {...stop(-1, index + offset, activeColumn === index + offset)}
+                {...stop(-1, index + 1)}
               >
                 {short(name, 60)}
               </button>
@@ -258,39 +217,24 @@ function Head({
   )
 }
 
-function classOfColumn(name: string): string {
-  return name === formatPath([idField()]) ? 'id' : ''
-}
-
-function idOf(item: JsonObject): string | number {
-  return item[idField()] as string | number
-}
-
 interface RowProperties {
   readonly loaded: Rows
   readonly index: number
-  readonly activeColumn: number | undefined
+  readonly stop: Stop
 }
 
-function Row({ loaded, index, activeColumn }: RowProperties) {
+function Row({ loaded, index, stop }: RowProperties) {
   const line = useRef<HTMLTableRowElement>(null)
-  const shown = useRef<JsonObject | undefined>(undefined)
   const item = loaded.items[index] as JsonObject
   const key = keyOf(item, index)
   const now = asOf.value === undefined ? undefined : today.value.value?.get(key)
   useLayoutEffect(() => {
-    const { current: before } = shown
-    shown.current = item
-    if (!loaded.before || !line.current) return
-    if (!before && !loaded.before.has(key)) flash(line.current)
-    if (before) flashChanges(line.current, before, item)
-  }, [item, key, loaded.before])
-  const offset = canSelect.value ? 1 : 0
-  const isSelected = selected.value.has(key)
+    if (line.current && loaded.before && !loaded.before.has(key)) flash(line.current)
+  }, [key, loaded.before])
+  const isSelected = isItem(item) && selected.value.has(idOf(item))
   const select = (): void => {
-    const next = new Map(selected.value)
-    if (!next.delete(key)) next.set(key, idOf(item))
-    selected.value = next
+    const others = [...selected.value].filter((id) => id !== idOf(item))
+    selected.value = new Set(isSelected ? others : [...others, idOf(item)])
   }
   return (
     <tr
@@ -304,35 +248,26 @@ function Row({ loaded, index, activeColumn }: RowProperties) {
         <td class="select">
           <input
             type="checkbox"
-            aria-label={`Select ${short(item[idField()], 60)}`}
+            aria-label={`Select ${short(idOf(item), 60)}`}
             checked={isSelected}
             onClick={select}
-            {...stop(index, 0, activeColumn === 0)}
+            {...stop(index, 0)}
           />
         </td>
       )}
-      {columns.value.map((name, at) => (
+      {columns.value.map((column, at) => (
         <Cell
-          key={name}
+          key={column.name}
           loaded={loaded}
           item={item}
-          index={index}
-          name={name}
-          column={at + offset}
-          isActive={activeColumn === at + offset}
+          itemKey={key}
+          column={column}
           now={now}
+          reached={stop(index, at + 1)}
         />
       ))}
     </tr>
   )
-}
-
-function flashChanges(line: HTMLElement, before: JsonObject, item: JsonObject): void {
-  for (const name of columns.peek()) {
-    const path = pathOfColumn(name)
-    const cell = line.querySelector(`[data-name="${CSS.escape(name)}"]`)
-    if (cell && textOf(valueAt(before, path)) !== textOf(valueAt(item, path))) flash(cell)
-  }
 }
 
 function textOf(value: JsonValue | undefined): string {
@@ -342,24 +277,26 @@ function textOf(value: JsonValue | undefined): string {
 interface CellProperties {
   readonly loaded: Rows
   readonly item: JsonObject
-  readonly index: number
-  readonly name: string
-  readonly column: number
-  readonly isActive: boolean
+  readonly itemKey: string
+  readonly column: Column
   /** The item today, while the past is shown. Null: it is deleted; undefined: not known. */
   readonly now: JsonObject | null | undefined
+  readonly reached: object
 }
 
-function Cell({ loaded, item, index, name, column, isActive, now }: CellProperties) {
-  const path = pathOfColumn(name)
+function Cell({ loaded, item, itemKey: key, column: { name, path, isId }, now, reached }: CellProperties) {
+  const cell = useRef<HTMLTableCellElement>(null)
   const value = valueAt(item, path)
-  const key = keyOf(item, index)
   const text = textOf(value)
-  const reached = stop(index, column, isActive)
-  if (isItem(item) && name === formatPath([idField()])) {
+  const shown = useRef(text)
+  useLayoutEffect(() => {
+    if (cell.current && text !== shown.current && loaded.before) flash(cell.current)
+    shown.current = text
+  }, [text, loaded.before])
+  if (isItem(item) && isId) {
     return (
       <th scope="row" class="id">
-        <Link to={{ item: key }} onOpen={focusPanel} {...reached}>
+        <Link to={{ item: key }} {...reached}>
           {text === '' ? '""' : text}
         </Link>
         {now === null && <span class="today"> now gone</span>}
@@ -367,11 +304,8 @@ function Cell({ loaded, item, index, name, column, isActive, now }: CellProperti
     )
   }
   const open = (): void => {
-    if (isEditable.value && isItem(item)) editing.value = { key, column: name }
-    else if (isItem(item)) {
-      focusPanel()
-      go({ item: key })
-    }
+    if (isEditable.value && isItem(item)) editing.value = { key, name }
+    else if (isItem(item)) go({ item: key })
   }
   const done = (): void => {
     editing.value = undefined
@@ -382,10 +316,17 @@ function Cell({ loaded, item, index, name, column, isActive, now }: CellProperti
     event.preventDefault()
     open()
   }
-  if (editing.value?.key === key && editing.value.column === name) {
+  if (editing.value?.key === key && editing.value.name === name) {
     return (
       <td class="edited">
-        <CellEditor collection={loaded.collection} item={item} column={name} position={loaded.position} onDone={done} />
+        <CellEditor
+          collection={loaded.collection}
+          item={item}
+          name={name}
+          path={path}
+          position={loaded.position}
+          onDone={done}
+        />
       </td>
     )
   }
@@ -394,6 +335,7 @@ function Cell({ loaded, item, index, name, column, isActive, now }: CellProperti
   const kind = value === undefined ? '' : classOf(value)
   return (
     <td
+      ref={cell}
       class={`fades ${kind}${kindOf(value) === 'number' ? ' right' : ''}${todays === text ? '' : ' differs'}`}
       data-name={name}
       title={text.length > MOST_WIDTH ? text : undefined}
@@ -415,20 +357,4 @@ function Cell({ loaded, item, index, name, column, isActive, now }: CellProperti
       {todays !== text && <span class="today"> now {todays === '' ? 'nothing' : todays}</span>}
     </td>
   )
-}
-
-let opener: HTMLElement | undefined
-/** Whether the panel takes the focus when it opens. */
-export const panelFocus = { isWanted: false }
-
-function focusPanel(): void {
-  opener = document.activeElement as HTMLElement
-  panelFocus.isWanted = true
-}
-
-/** Returns the focus to what opened the panel. */
-export function returnFocus(): void {
-  if (opener?.isConnected) opener.focus()
-  else focusTable()
-  opener = undefined
 }
