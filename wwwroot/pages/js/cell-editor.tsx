@@ -5,33 +5,29 @@ import { pointer } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { client } from './app.ts'
 import { messageOf } from './controls.tsx'
-import { idOf, touched, valueAt } from './rows.ts'
+import { type Column, idOf, type Rows, touched, valueAt } from './rows.ts'
 
 interface Properties {
-  readonly collection: string
+  readonly loaded: Rows
   readonly item: JsonObject
-  readonly name: string
-  readonly path: readonly string[]
-  /** That the item was read at. */
-  readonly position: number
+  readonly column: Column
   /** Closes the editor. */
   readonly onDone: () => void
 }
 
-export function CellEditor({ collection, item, name, path, position, onDone }: Properties) {
+export function CellEditor({ loaded, item, column: { name, path }, onDone }: Properties) {
   const input = useRef<HTMLInputElement>(null)
   // The item may change while one types.
-  const [start] = useState({ item, position })
+  const [start] = useState({ item, position: loaded.position })
   const [problem, setProblem] = useState('')
   const before = valueAt(start.item, path)
   const text = typeof before === 'string' ? before : (JSON.stringify(before) ?? '')
   useLayoutEffect(() => input.current?.select(), [])
-  const save = async (): Promise<void> => {
-    const typed = input.current?.value ?? ''
+  const save = async (typed: string): Promise<void> => {
     if (typed === text) return onDone()
     try {
       const patch = patchOf(start.item, path, typedValue(typed, before))
-      const own = client.collection(collection).item(idOf(item))
+      const own = client.collection(loaded.collection).item(idOf(item))
       await own.patch(patch, { ifUnchangedSince: start.position })
       touched.value++
       onDone()
@@ -43,7 +39,7 @@ export function CellEditor({ collection, item, name, path, position, onDone }: P
   const onKeyDown = (event: KeyboardEvent): void => {
     event.stopPropagation()
     if (event.key === 'Escape') onDone()
-    if (event.key === 'Enter') void save()
+    if (event.key === 'Enter') void save(input.current?.value ?? '')
   }
   return (
     <div class="cell-editor">

@@ -124,6 +124,7 @@ function NewCollection() {
 
 function Items() {
   const name = collection.value ?? ''
+  const ids = selectedIds.value
   return (
     <section class="card items" aria-labelledby="collection">
       <div class="row items-head">
@@ -131,7 +132,11 @@ function Items() {
           {visible(name)}
         </h2>
         <span class="row push">
-          {selectedIds.value.length > 0 && <DeleteSelected name={name} />}
+          {ids.length > 0 && (
+            <Button class="danger" run={() => deleteItems(name, ids, shownRows.value?.position ?? 0)}>
+              Delete {counted(ids.length, 'item')}
+            </Button>
+          )}
           <Export />
           <Columns name={name} />
           {mayWrite.value && <Writes name={name} />}
@@ -139,17 +144,11 @@ function Items() {
       </div>
       <QueryBar />
       <Table />
-      <Pager />
+      <div class="row pager" id="pager">
+        {shownRows.value && <Pager loaded={shownRows.value} />}
+        <HiddenColumns />
+      </div>
     </section>
-  )
-}
-
-function DeleteSelected({ name }: { readonly name: string }) {
-  const ids = selectedIds.value
-  return (
-    <Button class="danger" run={() => deleteItems(name, ids, shownRows.value?.position ?? 0)}>
-      Delete {counted(ids.length, 'item')}
-    </Button>
   )
 }
 
@@ -198,17 +197,7 @@ function Columns({ name }: { readonly name: string }) {
   )
 }
 
-function Pager() {
-  const loaded = shownRows.value
-  return (
-    <div class="row pager" id="pager">
-      {loaded && <Pages loaded={loaded} />}
-      <HiddenColumns />
-    </div>
-  )
-}
-
-function Pages({ loaded: { total, items, query } }: { readonly loaded: Rows }) {
+function Pager({ loaded: { total, items, query } }: { readonly loaded: Rows }) {
   const { page, size, from } = pagingOf(query)
   const pages = Math.max(1, Math.ceil(total / size))
   const turn = (to: number, newSize = size): void =>

@@ -10,6 +10,7 @@ import { touched } from './rows.ts'
 const AT_ONCE = 8
 
 type Id = string | number
+
 /** An item with the position before its deletion. */
 interface Deleted {
   readonly id: Id
@@ -39,20 +40,20 @@ export function deleteItems(
 ): void {
   const isObject = ids[0] === ''
   const nameOf = (count: number): string => (isObject ? visible(collection) : counted(count, 'item'))
-  const done: Deleted[] = []
-  const problems: unknown[] = []
-  const deleteItem = async (id: Id): Promise<void> => {
+  const deleteItem = async (id: Id): Promise<Deleted> => {
     const item = isObject ? client.object(collection) : client.collection(collection).item(id)
     const { position } = await item.delete({ ifUnchangedSince })
-    done.push({ id, to: position - 1 })
+    return { id, to: position - 1 }
   }
   const run = async (): Promise<void> => {
+    const results: PromiseSettledResult<Deleted>[] = []
     for (let from = 0; from < ids.length; from += AT_ONCE) {
-      const part = ids.slice(from, from + AT_ONCE)
-      await Promise.all(part.map((id) => deleteItem(id).catch((error) => problems.push(error))))
+      results.push(...(await Promise.allSettled(ids.slice(from, from + AT_ONCE).map(deleteItem))))
     }
     touched.value++
-    if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${messageOf(problems[0])}`, { isBad: true })
+    const done = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    const problems = results.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []))
+    if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${problems[0]}`, { isBad: true })
     if (done.length === 0) return
     sayDeleted(nameOf(done.length), () => bringBack(collection, done))
     onDone()

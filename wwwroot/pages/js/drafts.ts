@@ -8,7 +8,7 @@ export interface Draft {
   readonly kind: string
   readonly text: string
   /** The tag of the item that was to be changed. */
-  readonly etag: string
+  readonly etag: string | undefined
 }
 
 /** The draft of what the names identify. */

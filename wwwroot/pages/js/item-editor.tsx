@@ -6,10 +6,21 @@ import type { JsonObject } from '../../../src/json/value.ts'
 import { client } from './app.ts'
 import { Button, Choices, messageOf } from './controls.tsx'
 import { draftOf } from './drafts.ts'
-import { idField, pathOf, touched } from './rows.ts'
+import { idOf, pathOf, touched } from './rows.ts'
 
 /** A text area with more takes seconds to be laid out. */
 const EDITED_CHARACTERS = 64 * 1024
+
+/** An item as it was read. */
+export interface Shown {
+  readonly collection: string
+  /** Empty for a single object. */
+  readonly key: string
+  /** Undefined: there is none, or none at this moment. */
+  readonly item: JsonObject | undefined
+  readonly etag: string
+  readonly position: number
+}
 
 interface Kind {
   readonly name: string
@@ -31,20 +42,18 @@ const PATCHES: readonly Kind[] = [
 
 interface Properties {
   readonly collection: string
-  /** Undefined: a new item; empty: a single object. */
-  readonly id: string | undefined
-  readonly item: JsonObject | undefined
-  readonly etag: string
+  /** Undefined: a new item. */
+  readonly shown: Shown | undefined
   /** With the id of a created item. */
   readonly onDone: (created?: string) => void
 }
 
-export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
-  const draft = draftOf(collection, id ?? null)
+export function ItemEditor({ collection, shown, onDone }: Properties) {
+  const draft = draftOf(collection, shown?.key ?? null)
   // What was typed before a reload is about the item as it was then, as is what is typed while it changes.
   const [start] = useState(() => {
     const before = draft.read()
-    return { before, kinds: kindsOf(item), etag: before?.etag ?? etag }
+    return { before, kinds: kindsOf(shown?.item), etag: before?.etag ?? shown?.etag }
   })
   const kindOf = (name: string | undefined) => start.kinds.find((one) => one.name === name) ?? (start.kinds[0] as Kind)
   const [kind, setKind] = useState(kindOf(start.before?.kind))
@@ -71,11 +80,11 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
     if (fault !== undefined) return area.current?.focus()
     setSending(true)
     try {
-      const headers = { 'Content-Type': kind.type, 'If-Match': id === undefined ? undefined : start.etag }
-      const response = await client.request(kind.method, pathOf(collection, id ?? ''), { text, headers })
+      const headers = { 'Content-Type': kind.type, 'If-Match': start.etag }
+      const response = await client.request(kind.method, pathOf(collection, shown?.key ?? ''), { text, headers })
       draft.remove()
       touched.value++
-      onDone(id === undefined ? String((response.json() as JsonObject)[idField()]) : undefined)
+      onDone(shown ? undefined : String(idOf(response.json() as JsonObject)))
     } catch (error) {
       setProblem(error as Error)
       setSending(false)
@@ -92,7 +101,7 @@ export function ItemEditor({ collection, id, item, etag, onDone }: Properties) {
   }
   return (
     <form class="editor" onSubmit={save}>
-      {item && kindOf('Replace').name !== 'Replace' && (
+      {shown && kindOf('Replace').name !== 'Replace' && (
         <p class="quiet">This item is too long to be edited as a whole here. A patch changes parts of it.</p>
       )}
       {start.before && <p class="quiet">This was typed before, and is not saved yet. Cancel discards it.</p>}

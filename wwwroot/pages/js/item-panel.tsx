@@ -10,12 +10,11 @@ import { Changes } from './changes.tsx'
 import { Button, Choices, set } from './controls.tsx'
 import { deleteItems } from './deletion.tsx'
 import { draftOf } from './drafts.ts'
-import { count, moment, visible } from './format.ts'
-import { ItemEditor } from './item-editor.tsx'
+import { moment, visible } from './format.ts'
+import { ItemEditor, type Shown } from './item-editor.tsx'
 import { Value } from './json-view.tsx'
-import { Link } from './link.tsx'
 import { go, place } from './query.ts'
-import { referencesOf, referringTo } from './relations.ts'
+import { Relations, referringTo } from './relations.tsx'
 import { calm, resource } from './resource.ts'
 import { RestoreDialog } from './restore.tsx'
 import { collection, idOf, isObject } from './rows.ts'
@@ -25,14 +24,6 @@ import { VERBS } from './words.ts'
 
 const LIVE_MS = 250
 const EVENTS = 20
-
-interface Shown {
-  readonly key: string
-  /** Undefined: there is none, or none at this moment. */
-  readonly item?: JsonObject
-  readonly etag: string
-  readonly position: number
-}
 
 const TABS = ['Value', 'History', 'Related']
 const tab = signal('Value')
@@ -88,13 +79,13 @@ effect(() => {
   if (item && mayWrite.value && draftOf(collection.peek() ?? '', key).read()) editing.value = 'item'
 })
 
-async function read(name: string, id: string, at: number | undefined): Promise<Shown> {
-  const own = id === '' ? client.object<JsonObject>(name) : client.collection<JsonObject>(name).item(id)
+async function read(collection: string, id: string, at: number | undefined): Promise<Shown> {
+  const own = id === '' ? client.object<JsonObject>(collection) : client.collection<JsonObject>(collection).item(id)
   try {
-    return { key: id, ...(await (at === undefined ? own : own.asOf(at)).get()) }
+    return { collection, key: id, ...(await (at === undefined ? own : own.asOf(at)).get()) }
   } catch (error) {
-    if (error instanceof Problem && [400, 404].includes(error.status)) return { key: id, etag: '', position: 0 }
-    throw error
+    if (!(error instanceof Problem) || ![400, 404].includes(error.status)) throw error
+    return { collection, key: id, item: undefined, etag: '', position: 0 }
   }
 }
 
@@ -111,7 +102,8 @@ function close(): void {
 export function ItemPanel() {
   const panel = useRef<HTMLElement>(null)
   const key = wantedKey() ?? ''
-  const loaded = shown.value.value?.key === key ? shown.value.value : undefined
+  const { value } = shown.value
+  const loaded = value?.key === key && value.collection === collection.value ? value : undefined
   // The panel takes the focus from what opened it, and from an editor that is done.
   const takesFocus = !editing.value && document.activeElement?.closest('#table, #item')
   // biome-ignore lint/correctness/useExhaustiveDependencies: another item takes the focus, too.
@@ -139,9 +131,7 @@ export function ItemPanel() {
         <ItemEditor
           key={isNew ? '\0' : key}
           collection={collection.value ?? ''}
-          id={isNew ? undefined : key}
-          item={isNew ? undefined : loaded?.item}
-          etag={loaded?.etag ?? ''}
+          shown={isNew ? undefined : loaded}
           onDone={(created) => {
             editing.value = undefined
             turn.value++
@@ -182,7 +172,7 @@ function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
         )}
       </div>
       {tab.value === 'History' && <History />}
-      {tab.value === 'Related' && item && <Relations item={item} />}
+      {tab.value === 'Related' && item && <Relations item={item} referring={referring.value.value} />}
       {tab.value === 'Value' && (
         <div class="value">
           {item ? (
@@ -206,30 +196,6 @@ function SinceThen({ item, now }: { readonly item: JsonObject; readonly now: Jso
       <h3>{now ? 'Changed since' : 'Deleted since'}</h3>
       <Changes changes={changes} />
     </div>
-  )
-}
-
-function Relations({ item }: { readonly item: JsonObject }) {
-  const found = referring.value.value
-  const to = referencesOf(item)
-  if (found && to.length + found.length === 0) return <p class="quiet">It refers to no item, and none to it.</p>
-  return (
-    <ul class="row" aria-label="Related items">
-      {to.map(({ collection, id }) => (
-        <li key={`${collection}/${id}`}>
-          <Link class="chip" to={{ collection, query: undefined, item: id }}>
-            {collection}/{id}
-          </Link>
-        </li>
-      ))}
-      {found?.map(({ collection, query, total }) => (
-        <li key={collection}>
-          <Link class="chip" to={{ collection, query, item: undefined }}>
-            {count(total)} of {collection}
-          </Link>
-        </li>
-      ))}
-    </ul>
   )
 }
 

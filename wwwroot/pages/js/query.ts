@@ -11,15 +11,6 @@ export interface Place {
   readonly item?: string | undefined
 }
 
-/** A page of a result, whichever of the API's parameters ask for it. */
-export interface Paging {
-  /** From 1. */
-  readonly page: number
-  readonly size: number
-  /** Number of items before it. */
-  readonly from: number
-}
-
 const PAGE_SIZE = 50
 /** By their suffixes. */
 export const OPERATORS: Readonly<Record<string, string>> = {
@@ -105,7 +96,8 @@ export function withPaging(query: URLSearchParams): URLSearchParams {
   return paged
 }
 
-export function pagingOf(query: URLSearchParams): Paging {
+/** The page of a result, from 1, its size, and the number of items before it, whichever parameters ask for it. */
+export function pagingOf(query: URLSearchParams) {
   const number = (names: readonly string[]): number => Number(valueIn(query, names) ?? Number.NaN)
   const start = number(STARTS)
   const size = number(SIZES) || number(['_end']) - (start || 0) || PAGE_SIZE
@@ -141,7 +133,7 @@ export function parameterText(name: string, value: string): string {
 }
 
 /** The first field that is sorted by. */
-export function sortingOf(query: URLSearchParams): { readonly field: string; readonly isDown: boolean } | undefined {
+export function sortingOf(query: URLSearchParams) {
   const [first] = splitList(query.get('sort') ?? '')
   if (first === undefined) return undefined
   if (first.startsWith('-')) return { field: first.slice(1), isDown: true }

@@ -3,15 +3,15 @@
 
 import { computed, effect, signal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
+import type { JsonObject } from '../../../src/json/value.ts'
 import { may } from './app.ts'
 import { CellEditor } from './cell-editor.tsx'
 import { flash } from './dom.ts'
-import { kindOf, short } from './format.ts'
+import { short } from './format.ts'
 import { classOf } from './json-view.tsx'
 import { Link } from './link.tsx'
 import { ask, go, place, query, rowName, sortingOf } from './query.ts'
-import { referenceOf } from './relations.ts'
+import { ReferenceLink, referenceOf } from './relations.tsx'
 import {
   type Column,
   columns,
@@ -217,13 +217,7 @@ function Head({ items, stop }: { readonly items: readonly JsonObject[]; readonly
   )
 }
 
-interface RowProperties {
-  readonly loaded: Rows
-  readonly index: number
-  readonly stop: Stop
-}
-
-function Row({ loaded, index, stop }: RowProperties) {
+function Row({ loaded, index, stop }: { readonly loaded: Rows; readonly index: number; readonly stop: Stop }) {
   const line = useRef<HTMLTableRowElement>(null)
   const item = loaded.items[index] as JsonObject
   const key = keyOf(item, index)
@@ -270,10 +264,6 @@ function Row({ loaded, index, stop }: RowProperties) {
   )
 }
 
-function textOf(value: JsonValue | undefined): string {
-  return short(value, CHARACTERS)
-}
-
 interface CellProperties {
   readonly loaded: Rows
   readonly item: JsonObject
@@ -284,10 +274,11 @@ interface CellProperties {
   readonly reached: object
 }
 
-function Cell({ loaded, item, itemKey: key, column: { name, path, isId }, now, reached }: CellProperties) {
+function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperties) {
+  const { name, path, isId } = column
   const cell = useRef<HTMLTableCellElement>(null)
   const value = valueAt(item, path)
-  const text = textOf(value)
+  const text = short(value, CHARACTERS)
   const shown = useRef(text)
   useLayoutEffect(() => {
     if (cell.current && text !== shown.current && loaded.before) flash(cell.current)
@@ -303,57 +294,39 @@ function Cell({ loaded, item, itemKey: key, column: { name, path, isId }, now, r
       </th>
     )
   }
+  if (editing.value?.key === key && editing.value.name === name) {
+    const done = (): void => {
+      editing.value = undefined
+      focusTable()
+    }
+    return (
+      <td class="edited">
+        <CellEditor loaded={loaded} item={item} column={column} onDone={done} />
+      </td>
+    )
+  }
   const open = (): void => {
     if (isEditable.value && isItem(item)) editing.value = { key, name }
     else if (isItem(item)) go({ item: key })
-  }
-  const done = (): void => {
-    editing.value = undefined
-    focusTable()
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key !== 'Enter' && event.key !== 'F2') return
     event.preventDefault()
     open()
   }
-  if (editing.value?.key === key && editing.value.name === name) {
-    return (
-      <td class="edited">
-        <CellEditor
-          collection={loaded.collection}
-          item={item}
-          name={name}
-          path={path}
-          position={loaded.position}
-          onDone={done}
-        />
-      </td>
-    )
-  }
-  const todays = now ? textOf(valueAt(now, path)) : text
+  const todays = now ? short(valueAt(now, path), CHARACTERS) : text
   const reference = referenceOf(path.at(-1), value)
-  const kind = value === undefined ? '' : classOf(value)
   return (
     <td
       ref={cell}
-      class={`fades ${kind}${kindOf(value) === 'number' ? ' right' : ''}${todays === text ? '' : ' differs'}`}
+      class={`fades ${value === undefined ? '' : classOf(value)}${todays === text ? '' : ' differs'}`}
       data-name={name}
       title={text.length > MOST_WIDTH ? text : undefined}
       onKeyDown={onKeyDown}
       onDblClick={open}
       {...reached}
     >
-      {reference ? (
-        <Link
-          class="chip"
-          tabIndex={-1}
-          to={{ collection: reference.collection, query: undefined, item: reference.id }}
-        >
-          {reference.collection}/{text}
-        </Link>
-      ) : (
-        text
-      )}
+      {reference ? <ReferenceLink {...reference} tabIndex={-1} /> : text}
       {todays !== text && <span class="today"> now {todays === '' ? 'nothing' : todays}</span>}
     </td>
   )
