@@ -156,6 +156,19 @@ test('a page of thousands of rows has few elements, and the keyboard reaches its
   await page.keyboard.press('PageUp')
   await page.keyboard.press('ArrowUp')
   assert.equal(await page.evaluate('document.activeElement.textContent'), '4978')
+  // Keys that come faster than a slow processor draws the rows lose neither the focus nor a step.
+  const session = await page.context().newCDPSession(page)
+  await session.send('Emulation.setCPUThrottlingRate', { rate: 8 })
+  for (const [keys, wanted] of [
+    [['Control+Home', 'PageDown', 'PageDown', 'PageDown', 'ArrowDown'], '61'],
+    [['Control+End', 'PageUp', 'End', 'Home', 'ArrowRight'], '4979'],
+  ] as const) {
+    for (const key of keys) await page.keyboard.press(key)
+    await until(`the focus in row ${wanted}`, () =>
+      page.evaluate<boolean>(`document.activeElement.textContent === '${wanted}'`),
+    )
+  }
+  await session.send('Emulation.setCPUThrottlingRate', { rate: 1 })
   assert.ok(Number(await page.evaluate('document.getElementsByTagName("*").length')) < 1500)
   assert.equal(await page.locator('#table [tabindex="0"]').count(), 1)
   assert.deepEqual(errors, [])

@@ -5,7 +5,7 @@ import '../css/json.css'
 import '../css/collections.css'
 import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
-import { useRef, useState } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { base, client, may, role } from './app.ts'
 import { Button, Dialog, Menu, set } from './controls.tsx'
 import { DeletionDialog, deleteCollection, deleteItems } from './deletion.tsx'
@@ -106,8 +106,8 @@ function Empty() {
 }
 
 function NewCollection() {
-  const [name, setName] = useState('')
-  const create = async (): Promise<void> => {
+  const create = async (form: FormData): Promise<void> => {
+    const name = String(form.get('name'))
     await client.collection(name).createEmpty()
     isCreating.value = false
     go({ collection: name, query: undefined, item: undefined })
@@ -116,7 +116,7 @@ function NewCollection() {
     <Dialog title="New collection" action="Create" onSubmit={create} onClose={set(isCreating, false)}>
       <label class="field">
         Name
-        <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
+        <input name="name" required />
       </label>
     </Dialog>
   )

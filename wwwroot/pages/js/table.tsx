@@ -29,6 +29,8 @@ import {
 import { asOf } from './time.ts'
 import { useVirtualRows } from './virtual.ts'
 
+/** The height of a row in pixels. */
+const HEIGHT = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)
 const CHARACTERS = 120
 const SELECT_WIDTH = 5
 const MOVES: Readonly<Record<string, readonly [rows: number, columns: number]>> = {
@@ -87,21 +89,23 @@ export function Table() {
   const focused = useRef(focusTurn.peek())
   const loaded = shownRows.value
   const items = loaded?.items ?? []
-  const size = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)
   const {
     rows: inView,
     height,
     virtualizer,
   } = useVirtualRows(scroller, {
     count: items.length,
-    size,
-    paddingStart: size,
-    scrollPaddingStart: size,
+    size: HEIGHT,
+    paddingStart: HEIGHT,
+    scrollPaddingStart: HEIGHT,
     getItemKey: (index) => keyOf(items[index] as JsonObject, index),
   })
   const first = inView[0]?.index ?? 0
   // biome-ignore lint/correctness/useExhaustiveDependencies: another result begins at its top.
-  useLayoutEffect(() => virtualizer.scrollToOffset(0), [question.value])
+  useLayoutEffect(() => {
+    // To scroll makes the browser lay out the page at once, which takes 20 ms of the start.
+    if (virtualizer.scrollOffset) virtualizer.scrollToOffset(0)
+  }, [question.value])
   useLayoutEffect(() => {
     firstInView.value = first
   }, [first])
@@ -119,22 +123,33 @@ export function Table() {
     // The row is in the document after one of the next renders.
     if (!isInView) return virtualizer.scrollToIndex(row)
     focused.current = turn
-    scroller.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus()
+    const stopped = scroller.current?.querySelector<HTMLElement>('[tabindex="0"]')
+    stopped?.focus({ preventScroll: true })
+    stopped?.closest('td, th')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
   })
   const move = (event: KeyboardEvent): void => {
     const moves = MOVES[event.ctrlKey ? `Ctrl+${event.key}` : event.key]
     if (!moves || event.altKey || editing.value) return
     event.preventDefault()
+    const next = row + moves[0]
     active.value = {
-      row: Math.max(-1, Math.min(items.length - 1, row + moves[0])),
+      // Only a step from the first row leads to the headings.
+      row: next < -1 ? Math.min(row, 0) : Math.min(items.length - 1, next),
       column: inColumns(column + moves[1]),
     }
     focusTable()
   }
   const width = columns.value.reduce((sum, column) => sum + column.width, canSelect.value ? SELECT_WIDTH : 0)
+  const frozen = (canSelect.value ? SELECT_WIDTH : 0) + (columns.value[0]?.isId ? columns.value[0].width : 0)
   return (
-    <div class="table" id="table" ref={scroller} aria-busy={rows.isReading.value}>
-      <div style={{ height: `${height}px`, paddingTop: `${(inView[0]?.start ?? size) - size}px` }}>
+    <div
+      class="table"
+      id="table"
+      ref={scroller}
+      aria-busy={rows.isReading.value}
+      style={{ scrollPadding: `${HEIGHT}px 0 0 ${frozen}ch` }}
+    >
+      <div style={{ height: `${height}px`, paddingTop: `${(inView[0]?.start ?? HEIGHT) - HEIGHT}px` }}>
         <table
           // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: its cells can be edited.
           role="grid"
@@ -315,19 +330,20 @@ function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperti
     open()
   }
   const todays = now ? short(valueAt(now, path), CHARACTERS) : text
+  const since = todays === text ? '' : ` now ${todays === '' ? 'nothing' : todays}`
   const reference = referenceOf(path.at(-1), value)
   return (
     <td
       ref={cell}
-      class={`fades ${value === undefined ? '' : classOf(value)}${todays === text ? '' : ' differs'}`}
+      class={`fades ${value === undefined ? '' : classOf(value)}${since === '' ? '' : ' differs'}`}
       data-name={name}
-      title={text.length > MOST_WIDTH ? text : undefined}
+      title={text.length + since.length > MOST_WIDTH ? text + since : undefined}
       onKeyDown={onKeyDown}
       onDblClick={open}
       {...reached}
     >
       {reference ? <ReferenceLink {...reference} tabIndex={-1} /> : text}
-      {todays !== text && <span class="today"> now {todays === '' ? 'nothing' : todays}</span>}
+      {since !== '' && <span class="today">{since}</span>}
     </td>
   )
 }
