@@ -15,23 +15,9 @@ export interface Draft {
 export function draftOf(...names: readonly (string | null)[]) {
   const name = KEPT + JSON.stringify(names)
   return {
-    read(): Draft | undefined {
-      try {
-        return JSON.parse(sessionStorage.getItem(name) ?? 'null') ?? undefined
-      } catch {
-        return undefined
-      }
-    },
-    write(draft: Draft): void {
-      try {
-        sessionStorage.setItem(name, JSON.stringify(draft))
-      } catch {
-        // Without room in the storage the text is in the page alone.
-      }
-    },
-    remove(): void {
-      sessionStorage.removeItem(name)
-    },
+    read: (): Draft | undefined => JSON.parse(sessionStorage.getItem(name) ?? 'null') ?? undefined,
+    write: (draft: Draft): void => sessionStorage.setItem(name, JSON.stringify(draft)),
+    remove: (): void => sessionStorage.removeItem(name),
   }
 }
 

@@ -1,6 +1,6 @@
 // The result of the query as a file, and the query as text for other programs.
 import { signal } from '@preact/signals'
-import { base, client, health } from './app.ts'
+import { base, client } from './app.ts'
 import { Button, Menu } from './controls.tsx'
 import { say } from './messages.tsx'
 import { isGrouped, query, withoutPaging, withPaging } from './query.ts'
@@ -8,13 +8,6 @@ import { collection, pathOfQuery } from './rows.ts'
 import { showProblem } from './shell.tsx'
 
 const TYPES = { csv: 'text/csv', ndjson: 'application/x-ndjson' } as const
-/** Those that a server needs, by its scheme: the ones that are used here are not shown. */
-const CREDENTIALS = {
-  token: ['Authorization', 'Bearer TOKEN'],
-  basic: ['Authorization', 'Basic BASE64'],
-  apikey: ['X-API-KEY', 'KEY'],
-} as const
-
 const isDownloading = signal(false)
 
 export function Export() {
@@ -25,8 +18,8 @@ export function Export() {
     <Menu label={isDownloading.value ? 'Downloading…' : 'Export'}>
       {choice('Download CSV', () => download('csv'))}
       {choice('Download NDJSON', () => download('ndjson'))}
-      {choice('Copy as curl', () => copy(commandOf(), 'sh'))}
-      {choice('Copy as JavaScript', () => copy(scriptOf(), 'js'))}
+      {choice('Copy as curl', () => copy(`curl '${base}${pathOfPage()}'`, 'sh'))}
+      {choice('Copy as JavaScript', () => copy(scriptOf(base + pathOfPage()), 'js'))}
       {choice('Copy rows as CSV', async () => {
         const response = await client.request('GET', pathOfPage(), { headers: { Accept: TYPES.csv } })
         await copy(response.text(), 'csv')
@@ -37,19 +30,8 @@ export function Export() {
 
 const pathOfPage = (): string => pathOfQuery(collection.value ?? '', withPaging(query.value))
 
-function credentials(): readonly (readonly [string, string])[] {
-  const [scheme] = health.value?.access.schemes ?? []
-  return scheme ? [CREDENTIALS[scheme]] : []
-}
-
-function commandOf(): string {
-  return ['curl', ...credentials().map((header) => `-H '${header.join(': ')}'`), `'${base}${pathOfPage()}'`].join(' ')
-}
-
-function scriptOf(): string {
-  const options = JSON.stringify({ headers: Object.fromEntries(credentials()) })
-  const address = JSON.stringify(base + pathOfPage())
-  return `const response = await fetch(${address}, ${options})\nconst items = await response.json()`
+function scriptOf(address: string): string {
+  return `const response = await fetch(${JSON.stringify(address)})\nconst items = await response.json()`
 }
 
 /** The clipboard needs HTTPS, unless the server is on this machine. Without it the text becomes a file. */

@@ -1,5 +1,6 @@
 // What the page shows: a collection, a query of the API (docs/api.md, "Query"), and an item.
 import { computed, signal } from '@preact/signals'
+import { parseSort, type Sort } from '../../../src/json/order.ts'
 import { splitList } from '../../../src/json/paths.ts'
 import { address } from './address.ts'
 import { followLinks } from './link.tsx'
@@ -132,11 +133,8 @@ export function parameterText(name: string, value: string): string {
   return `${field} ${OPERATORS[suffix]} ${value}`
 }
 
-/** The first field that is sorted by. */
-export function sortingOf(query: URLSearchParams) {
+/** What is sorted by first. */
+export function sortingOf(query: URLSearchParams): Sort | undefined {
   const [first] = splitList(query.get('sort') ?? '')
-  if (first === undefined) return undefined
-  if (first.startsWith('-')) return { field: first.slice(1), isDown: true }
-  const [, field = first, order = 'asc'] = /^(.*)_(asc|desc)$/.exec(first) ?? []
-  return { field, isDown: order === 'desc' }
+  return first === undefined ? undefined : parseSort(first)
 }

@@ -3,9 +3,11 @@
 
 import { computed, effect, signal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
+import { formatPath } from '../../../src/json/paths.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { may } from './app.ts'
 import { CellEditor } from './cell-editor.tsx'
+import { Button } from './controls.tsx'
 import { flash } from './dom.ts'
 import { short } from './format.ts'
 import { classOf } from './json-view.tsx'
@@ -46,8 +48,8 @@ const MOVES: Readonly<Record<string, readonly [rows: number, columns: number]>> 
   'Ctrl+End': [Number.POSITIVE_INFINITY, 0],
 }
 
-/** The cell that is the tab stop. Row -1 has the headings, column 0 selects rows. */
-const active = signal({ row: 0, column: 1 })
+/** The row and the column of the cell that is the tab stop. Row -1 has the headings, column 0 selects rows. */
+const active = signal('0,1')
 /** Counts the times that the table is to take the focus. */
 const focusTurn = signal(0)
 const editing = signal<{ readonly key: string; readonly name: string }>()
@@ -89,17 +91,14 @@ export function Table() {
   const focused = useRef(focusTurn.peek())
   const loaded = shownRows.value
   const items = loaded?.items ?? []
-  const {
-    rows: inView,
-    height,
-    virtualizer,
-  } = useVirtualRows(scroller, {
+  const virtual = useVirtualRows(scroller, {
     count: items.length,
     size: HEIGHT,
     paddingStart: HEIGHT,
     scrollPaddingStart: HEIGHT,
     getItemKey: (index) => keyOf(items[index] as JsonObject, index),
   })
+  const { rows: inView, height, virtualizer } = virtual
   const first = inView[0]?.index ?? 0
   // biome-ignore lint/correctness/useExhaustiveDependencies: another result begins at its top.
   useLayoutEffect(() => {
@@ -109,13 +108,15 @@ export function Table() {
   useLayoutEffect(() => {
     firstInView.value = first
   }, [first])
-  const row = Math.min(active.value.row, items.length - 1)
-  const column = inColumns(active.value.column)
+  const [activeRow = 0, activeColumn = 0] = active.value.split(',').map(Number)
+  const row = Math.min(activeRow, items.length - 1)
+  const column = inColumns(activeColumn)
   // A row that is scrolled out of view is no tab stop.
   const isInView = row === -1 || inView.some(({ index }) => index === row)
+  const tabStop = `${isInView ? row : first},${column}`
   const stop: Stop = (ofRow, ofColumn) => {
-    const isActive = ofRow === (isInView ? row : first) && ofColumn === column
-    return { 'data-row': ofRow, 'data-column': ofColumn, tabIndex: isActive ? 0 : -1 }
+    const cell = `${ofRow},${ofColumn}`
+    return { 'data-cell': cell, tabIndex: cell === tabStop ? 0 : -1 }
   }
   const turn = focusTurn.value
   useLayoutEffect(() => {
@@ -131,12 +132,10 @@ export function Table() {
     const moves = MOVES[event.ctrlKey ? `Ctrl+${event.key}` : event.key]
     if (!moves || event.altKey || editing.value) return
     event.preventDefault()
-    const next = row + moves[0]
-    active.value = {
-      // Only a step from the first row leads to the headings.
-      row: next < -1 ? Math.min(row, 0) : Math.min(items.length - 1, next),
-      column: inColumns(column + moves[1]),
-    }
+    const to = row + moves[0]
+    // Only a step from the first row leads to the headings.
+    const next = to < -1 ? Math.min(row, 0) : Math.min(items.length - 1, to)
+    active.value = `${next},${inColumns(column + moves[1])}`
     focusTable()
   }
   const width = columns.value.reduce((sum, column) => sum + column.width, canSelect.value ? SELECT_WIDTH : 0)
@@ -157,7 +156,9 @@ export function Table() {
           aria-rowcount={items.length + 1}
           style={{ width: `max(100%, ${width}ch)` }}
           onKeyDown={move}
-          onFocusIn={rememberFocus}
+          onFocusIn={({ target }) => {
+            active.value = (target as HTMLElement).dataset.cell ?? active.value
+          }}
         >
           <Head items={items} stop={stop} />
           <tbody>
@@ -174,18 +175,15 @@ function inColumns(column: number): number {
   return Math.max(canSelect.value ? 0 : 1, Math.min(columns.value.length, column))
 }
 
-function rememberFocus(event: FocusEvent): void {
-  const { row, column } = (event.target as HTMLElement).dataset
-  if (row === undefined) return
-  if (active.peek().row === Number(row) && active.peek().column === Number(column)) return
-  active.value = { row: Number(row), column: Number(column) }
-}
-
 function Head({ items, stop }: { readonly items: readonly JsonObject[]; readonly stop: Stop }) {
   const sorting = sortingOf(query.value)
+  const orderOf = (name: string) => {
+    if (!sorting || formatPath(sorting.path) !== name) return undefined
+    return sorting.descending ? 'descending' : 'ascending'
+  }
   const areAll = items.length > 0 && selectedIds.value.length === items.length
   const sort = (name: string): void => {
-    const isDown = sorting?.field === name && !sorting.isDown
+    const isDown = orderOf(name) === 'ascending'
     ask((next) => next.set('sort', isDown ? `-${name}` : `${name}_asc`))
   }
   const selectAll = (): void => {
@@ -205,28 +203,23 @@ function Head({ items, stop }: { readonly items: readonly JsonObject[]; readonly
             />
           </th>
         )}
-        {columns.value.map(({ name, isId, isNumber, width }, index) => {
-          const order = sorting?.field === name ? (sorting.isDown ? 'descending' : 'ascending') : undefined
-          return (
-            <th
-              key={name}
-              scope="col"
-              class={`${isId ? 'id' : ''}${isNumber ? ' right' : ''}`}
-              style={{ width: `${width}ch` }}
-              aria-sort={order}
-            >
-              <button
-                type="button"
-                class="plain"
-                title={name.length > 20 ? short(name, 400) : undefined}
-                onClick={() => sort(name)}
-                {...stop(-1, index + 1)}
-              >
-                {short(name, 60)}
-              </button>
-            </th>
-          )
-        })}
+        {columns.value.map(({ name, isId, isNumber, width }, index) => (
+          <th
+            key={name}
+            scope="col"
+            class={`${isId ? 'id' : ''}${isNumber ? ' right' : ''}`}
+            style={{ width: `${width}ch` }}
+            aria-sort={orderOf(name)}
+          >
+            <Button
+              text={short(name, 60)}
+              class="plain"
+              title={name.length > 20 ? short(name, 400) : undefined}
+              run={() => sort(name)}
+              {...stop(-1, index + 1)}
+            />
+          </th>
+        ))}
       </tr>
     </thead>
   )
