@@ -8,7 +8,7 @@ import { render } from 'preact'
 import { useRef } from 'preact/hooks'
 import { base, client, may, role } from './app.ts'
 import { Button, Dialog, Menu, set } from './controls.tsx'
-import { DeletionDialog, deleteCollection, deleteItems } from './deletion.tsx'
+import { deleteCollection, deleteItems } from './deletion.ts'
 import { Export } from './export.tsx'
 import { Facets } from './facets.tsx'
 import { count, counted, short, visible } from './format.ts'
@@ -62,7 +62,6 @@ function Collections() {
       {isThere && !isObject.value && <Items />}
       {isOpen && <ItemPanel />}
       <ImportDialog />
-      <DeletionDialog />
       {isCreating.value && <NewCollection />}
     </div>
   )

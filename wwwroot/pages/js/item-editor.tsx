@@ -1,5 +1,6 @@
 // An item as JSON text: as a whole, or as a patch. What is typed is kept as a draft until it is saved or cancelled, and
 // the faults that the server finds lead to their places in the text.
+import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Problem } from '../../../src/client/index.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
@@ -56,6 +57,7 @@ export function ItemEditor({ collection, shown, onDone }: Properties) {
     return { before, kinds: kindsOf(shown?.item), etag: before?.etag ?? shown?.etag }
   })
   const kindOf = (name: string | undefined) => start.kinds.find((one) => one.name === name) ?? (start.kinds[0] as Kind)
+  const names = start.kinds.map(({ name }) => name)
   const [kind, setKind] = useState(kindOf(start.before?.kind))
   const [text, setText] = useState(start.before?.text ?? kind.text)
   const [problem, setProblem] = useState<Error>()
@@ -94,25 +96,18 @@ export function ItemEditor({ collection, shown, onDone }: Properties) {
     draft.remove()
     onDone()
   }
-  const goTo = async (pointer: string): Promise<void> => {
-    const { offset, length } = await placeIn(text, pointer)
+  const goTo = (pointer: string): void => {
+    const { offset, length } = placeIn(text, pointer)
     area.current?.focus()
     area.current?.setSelectionRange(offset, offset + length)
   }
   return (
     <form class="editor" onSubmit={save}>
-      {shown && kindOf('Replace').name !== 'Replace' && (
+      {start.kinds === PATCHES && (
         <p class="quiet">This item is too long to be edited as a whole here. A patch changes parts of it.</p>
       )}
       {start.before && <p class="quiet">This was typed before, and is not saved yet. Cancel discards it.</p>}
-      {start.kinds.length > 1 && (
-        <Choices
-          label="How to change it"
-          options={start.kinds.map(({ name }) => name)}
-          chosen={kind.name}
-          onChoose={choose}
-        />
-      )}
+      {names.length > 1 && <Choices label="How to change it" options={names} chosen={kind.name} onChoose={choose} />}
       <textarea
         ref={area}
         value={text}
@@ -165,8 +160,7 @@ function faultOf(text: string): string | undefined {
 }
 
 /** The place of the value that a JSON Pointer leads to, or of the nearest one around it that there is. */
-async function placeIn(text: string, pointer: string): Promise<{ readonly offset: number; readonly length: number }> {
-  const { findNodeAtLocation, parseTree } = await import('jsonc-parser')
+function placeIn(text: string, pointer: string): { readonly offset: number; readonly length: number } {
   const root = parseTree(text)
   const tokens = pointer.split('/').slice(1)
   const path = tokens.map((one) => (/^\d+$/.test(one) ? Number(one) : one.replaceAll('~1', '/').replaceAll('~0', '~')))

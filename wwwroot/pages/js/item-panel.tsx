@@ -8,7 +8,7 @@ import type { JsonObject } from '../../../src/json/value.ts'
 import { client, may, now, onUpdated } from './app.ts'
 import { Changes } from './changes.tsx'
 import { Button, Choices, set } from './controls.tsx'
-import { deleteItems } from './deletion.tsx'
+import { deleteItems } from './deletion.ts'
 import { draftOf } from './drafts.ts'
 import { moment, visible } from './format.ts'
 import { ItemEditor, type Shown } from './item-editor.tsx'
@@ -155,9 +155,9 @@ export function ItemPanel() {
 }
 
 function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
-  const remove = (): void => {
+  const remove = async (): Promise<void> => {
     const id = key === '' ? '' : idOf(item as JsonObject)
-    deleteItems(collection.value ?? '', [id], position, () => key !== '' && close())
+    if ((await deleteItems(collection.value ?? '', [id], position)) && key !== '') close()
   }
   const then = asOf.value === undefined ? undefined : today.value.value
   return (

@@ -30,15 +30,7 @@ export interface Rows {
   readonly question: string
 }
 
-export interface Column {
-  readonly name: string
-  readonly path: readonly string[]
-  readonly isId: boolean
-  /** In characters. */
-  readonly width: number
-  /** Headings of numbers stand above them. */
-  readonly isNumber: boolean
-}
+export type Column = ReturnType<typeof columnOf>
 
 const COUNTS_MS = 1000
 const LIVE_MS = 250
@@ -81,12 +73,9 @@ export function idOf(item: JsonObject): string | number {
   return item[idField()] as string | number
 }
 
-/** The path of a collection, an item or what is in it. A single object has an empty id. */
-export function pathOf(...segments: readonly (string | number)[]): string {
-  return `/api/${segments
-    .filter((one) => one !== '')
-    .map(encodeURIComponent)
-    .join('/')}`
+/** The path of a collection or an item. A single object has an empty id. */
+export function pathOf(name: string, id = ''): string {
+  return `/api/${encodeURIComponent(name)}${id === '' ? '' : `/${encodeURIComponent(id)}`}`
 }
 
 /** The path of a query at the moment that is shown. */
@@ -118,42 +107,36 @@ export const rows = resource(
     const turn = asOf.value === undefined ? calmTouched.value : 0
     return { name: collection.value, query: place.value.query ?? '', at: asOf.value, turn }
   },
-  async ({ name, at }): Promise<Rows | undefined> => {
+  ({ name, at }): Promise<Rows | undefined> => {
     running = new AbortController()
     const { signal } = running
-    try {
-      return await readRows(name, query.peek(), at, signal)
-    } catch (error) {
+    return readRows(name, at, signal).catch((error) => {
       if (signal.aborted) return rows.value.peek()
       throw error
-    }
+    })
   },
 )
 
-async function readRows(
-  name: string,
-  query: URLSearchParams,
-  at: number | undefined,
-  signal: AbortSignal,
-): Promise<Rows | undefined> {
-  const response = await client.request('GET', pathOfQuery(name, withPaging(query)), { signal })
+async function readRows(name: string, at: number | undefined, signal: AbortSignal): Promise<Rows | undefined> {
+  const asked = query.peek()
+  const response = await client.request('GET', pathOfQuery(name, withPaging(asked)), { signal })
   const total = response.headers.get('X-Total-Count')
   // A single object has none.
   if (total === null) return undefined
-  const items = listOf(response).map((one) => (rowName(query) === 'value' ? { value: one } : (one as JsonObject)))
+  const items = listOf(response).map((one) => (rowName(asked) === 'value' ? { value: one } : (one as JsonObject)))
   const previous = rows.value.peek()
-  const question = JSON.stringify([name, write(query)])
+  const question = JSON.stringify([name, write(asked)])
   const isSame = previous?.question === question
-  const hasSameFields = previous?.collection === name && shapeOf(previous.query) === shapeOf(query)
+  const hasSameFields = previous?.collection === name && shapeOf(previous.query) === shapeOf(asked)
   return {
     collection: name,
     at,
-    query,
+    query: asked,
     items,
     total: Number(total),
     position: Number(response.headers.get('Journal-Position')),
     hint: response.headers.get('Recollect-Hint') ?? '',
-    fields: fieldsOf(items, hasSameFields ? previous.fields : [], rowName(query) === 'item'),
+    fields: fieldsOf(items, hasSameFields ? previous.fields : [], rowName(asked) === 'item'),
     columns: isSame ? previous.columns : new Map(),
     before: isSame && previous.at === at ? new Set(previous.items.map(keyOf)) : undefined,
     question,
@@ -232,20 +215,26 @@ export const columns = computed((): readonly Column[] => {
   const others = loaded.fields.filter((name) => name !== id && (!wanted || wanted.includes(name)))
   const shown = others.slice(0, wanted || !isOfItems ? MOST_COLUMNS : SHOWN_COLUMNS)
   return [...(loaded.fields.includes(id) ? [id] : []), ...shown].map((name) => {
-    const column = loaded.columns.get(name) ?? columnOf(loaded, name)
+    const column = loaded.columns.get(name) ?? columnOf(loaded.query, loaded.items, name)
     loaded.columns.set(name, column)
     return column
   })
 })
 
-function columnOf({ query, items }: Rows, name: string): Column {
+function columnOf(query: URLSearchParams, items: readonly JsonObject[], name: string) {
   const path = rowName(query) === 'item' ? parsePath(name) : [name]
   const isId = name === formatPath([idField()])
   const values = items.slice(0, MEASURED).map((item) => valueAt(item, path))
   const longest = Math.max(LEAST_WIDTH, name.length + 2, ...values.map((value) => short(value, MOST_WIDTH).length))
-  // Ids have wide characters.
-  const width = Math.min(MOST_WIDTH, isId ? 1.2 * longest : longest) + 3
-  return { name, path, isId, width, isNumber: values.every((value) => typeof (value ?? 0) === 'number') }
+  return {
+    name,
+    path,
+    isId,
+    /** In characters. Those of ids are wide. */
+    width: Math.min(MOST_WIDTH, isId ? 1.2 * longest : longest) + 3,
+    /** Headings of numbers stand above them. */
+    isNumber: values.every((value) => typeof (value ?? 0) === 'number'),
+  }
 }
 
 function fieldsOf(items: readonly JsonObject[], before: readonly string[], isOfItems: boolean): readonly string[] {

@@ -1,7 +1,6 @@
 // Deleting items and collections: admins can undo it, others are asked before.
-import { signal } from '@preact/signals'
 import { client, may } from './app.ts'
-import { Dialog, messageOf, set } from './controls.tsx'
+import { messageOf } from './controls.tsx'
 import { say } from './messages.tsx'
 import { counted, visible } from './format.ts'
 import { touched } from './rows.ts'
@@ -17,49 +16,26 @@ interface Deleted {
   readonly to: number
 }
 
-const asked = signal<{ readonly what: string; readonly run: () => Promise<void> }>()
-
-/** The question whether to delete, while it is asked. */
-export function DeletionDialog() {
-  if (!asked.value) return null
-  const { what, run } = asked.value
-  const close = set(asked, undefined)
-  return (
-    <Dialog title={`Delete ${what}?`} action="Delete" onSubmit={() => run().then(close)} onClose={close}>
-      <p>Only an admin can bring it back.</p>
-    </Dialog>
-  )
-}
-
-/** Deletes items that nobody has changed since a position; a single object has an empty id. Calls back if one was deleted. */
-export function deleteItems(
-  collection: string,
-  ids: readonly Id[],
-  ifUnchangedSince: number,
-  onDone = (): void => {},
-): void {
+/** Deletes items that nobody has changed since a position; a single object has an empty id. Returns whether one was. */
+export async function deleteItems(collection: string, ids: readonly Id[], ifUnchangedSince: number): Promise<boolean> {
   const isObject = ids[0] === ''
   const nameOf = (count: number): string => (isObject ? visible(collection) : counted(count, 'item'))
+  if (!may('admin') && !confirm(`Delete ${nameOf(ids.length)}? Only an admin can bring it back.`)) return false
   const deleteItem = async (id: Id): Promise<Deleted> => {
     const item = isObject ? client.object(collection) : client.collection(collection).item(id)
     const { position } = await item.delete({ ifUnchangedSince })
     return { id, to: position - 1 }
   }
-  const run = async (): Promise<void> => {
-    const results: PromiseSettledResult<Deleted>[] = []
-    for (let from = 0; from < ids.length; from += AT_ONCE) {
-      results.push(...(await Promise.allSettled(ids.slice(from, from + AT_ONCE).map(deleteItem))))
-    }
-    touched.value++
-    const done = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-    const problems = results.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []))
-    if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${problems[0]}`, { isBad: true })
-    if (done.length === 0) return
-    sayDeleted(nameOf(done.length), () => bringBack(collection, done))
-    onDone()
+  const results: PromiseSettledResult<Deleted>[] = []
+  for (let from = 0; from < ids.length; from += AT_ONCE) {
+    results.push(...(await Promise.allSettled(ids.slice(from, from + AT_ONCE).map(deleteItem))))
   }
-  if (may('admin')) void run()
-  else asked.value = { what: nameOf(ids.length), run }
+  touched.value++
+  const done = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const problems = results.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []))
+  if (problems.length > 0) say(`${nameOf(problems.length)} not deleted. ${problems[0]}`, { isBad: true })
+  if (done.length > 0) sayDeleted(nameOf(done.length), () => bringBack(collection, done))
+  return done.length > 0
 }
 
 /** Deletes the collection with all its items, which takes the role admin. */
