@@ -94,8 +94,7 @@ export const beginItem = set<typeof editing.value>(editing, 'new')
 export const isPanelOpen = (): boolean => wantedKey() !== undefined || editing.value === 'new'
 
 function close(): void {
-  if (editing.value === 'new' || isObject.value) editing.value = undefined
-  else go({ item: undefined })
+  go({ item: undefined })
   focusTable()
 }
 
@@ -136,6 +135,7 @@ export function ItemPanel() {
             editing.value = undefined
             turn.value++
             if (created !== undefined) go({ item: created })
+            else if (!isPanelOpen()) focusTable()
           }}
         />
       ) : (

@@ -211,27 +211,28 @@ export const columns = computed((): readonly Column[] => {
   if (!loaded) return []
   const isOfItems = rowName(loaded.query) === 'item'
   const wanted = isOfItems && Object.hasOwn(chosen.value, loaded.collection) && chosen.value[loaded.collection]
-  const id = formatPath([idField()])
-  const others = loaded.fields.filter((name) => name !== id && (!wanted || wanted.includes(name)))
+  const others = loaded.fields.filter((name) => !isIdColumn(name) && (!wanted || wanted.includes(name)))
   const shown = others.slice(0, wanted || !isOfItems ? MOST_COLUMNS : SHOWN_COLUMNS)
-  return [...(loaded.fields.includes(id) ? [id] : []), ...shown].map((name) => {
+  return [...loaded.fields.filter(isIdColumn), ...shown].map((name) => {
     const column = loaded.columns.get(name) ?? columnOf(loaded.query, loaded.items, name)
     loaded.columns.set(name, column)
     return column
   })
 })
 
+export function isIdColumn(name: string): boolean {
+  return name === formatPath([idField()])
+}
+
 function columnOf(query: URLSearchParams, items: readonly JsonObject[], name: string) {
   const path = rowName(query) === 'item' ? parsePath(name) : [name]
-  const isId = name === formatPath([idField()])
   const values = items.slice(0, MEASURED).map((item) => valueAt(item, path))
   const longest = Math.max(LEAST_WIDTH, name.length + 2, ...values.map((value) => short(value, MOST_WIDTH).length))
   return {
     name,
     path,
-    isId,
     /** In characters. Those of ids are wide. */
-    width: Math.min(MOST_WIDTH, isId ? 1.2 * longest : longest) + 3,
+    width: Math.min(MOST_WIDTH, isIdColumn(name) ? 1.2 * longest : longest) + 3,
     /** Headings of numbers stand above them. */
     isNumber: values.every((value) => typeof (value ?? 0) === 'number'),
   }

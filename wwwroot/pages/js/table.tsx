@@ -19,6 +19,7 @@ import {
   columns,
   firstInView,
   idOf,
+  isIdColumn,
   isItem,
   keyOf,
   MOST_WIDTH,
@@ -138,15 +139,16 @@ export function Table() {
     active.value = `${next},${inColumns(column + moves[1])}`
     focusTable()
   }
-  const width = columns.value.reduce((sum, column) => sum + column.width, canSelect.value ? SELECT_WIDTH : 0)
-  const frozen = (canSelect.value ? SELECT_WIDTH : 0) + (columns.value[0]?.isId ? columns.value[0].width : 0)
+  const widthOf = (all: readonly Column[]): number =>
+    all.reduce((sum, { width }) => sum + width, canSelect.value ? SELECT_WIDTH : 0)
+  const frozen = columns.value.filter(({ name }) => isIdColumn(name))
   return (
     <div
       class="table"
       id="table"
       ref={scroller}
       aria-busy={rows.isReading.value}
-      style={{ scrollPadding: `${HEIGHT}px 0 0 ${frozen}ch` }}
+      style={{ scrollPadding: `${HEIGHT}px 0 0 ${widthOf(frozen)}ch` }}
     >
       <div style={{ height: `${height}px`, paddingTop: `${(inView[0]?.start ?? HEIGHT) - HEIGHT}px` }}>
         <table
@@ -154,7 +156,7 @@ export function Table() {
           role="grid"
           aria-labelledby="collection"
           aria-rowcount={items.length + 1}
-          style={{ width: `max(100%, ${width}ch)` }}
+          style={{ width: `max(100%, ${widthOf(columns.value)}ch)` }}
           onKeyDown={move}
           onFocusIn={({ target }) => {
             active.value = (target as HTMLElement).dataset.cell ?? active.value
@@ -203,11 +205,11 @@ function Head({ items, stop }: { readonly items: readonly JsonObject[]; readonly
             />
           </th>
         )}
-        {columns.value.map(({ name, isId, isNumber, width }, index) => (
+        {columns.value.map(({ name, isNumber, width }, index) => (
           <th
             key={name}
             scope="col"
-            class={`${isId ? 'id' : ''}${isNumber ? ' right' : ''}`}
+            class={`${isIdColumn(name) ? 'id' : ''}${isNumber ? ' right' : ''}`}
             style={{ width: `${width}ch` }}
             aria-sort={orderOf(name)}
           >
@@ -283,7 +285,7 @@ interface CellProperties {
 }
 
 function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperties) {
-  const { name, path, isId } = column
+  const { name, path } = column
   const cell = useRef<HTMLTableCellElement>(null)
   const value = valueAt(item, path)
   const text = short(value, CHARACTERS)
@@ -292,7 +294,7 @@ function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperti
     if (cell.current && text !== shown.current && loaded.before) flash(cell.current)
     shown.current = text
   }, [text, loaded.before])
-  if (isItem(item) && isId) {
+  if (isItem(item) && isIdColumn(name)) {
     return (
       <th scope="row" class="id">
         <Link to={{ item: key }} {...reached}>

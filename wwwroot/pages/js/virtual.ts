@@ -7,7 +7,8 @@ import {
   Virtualizer,
   type VirtualizerOptions,
 } from '@tanstack/virtual-core'
-import { type RefObject, useLayoutEffect, useReducer, useRef } from 'preact/compat'
+import type { RefObject } from 'preact'
+import { useLayoutEffect, useReducer, useRef } from 'preact/hooks'
 
 export interface VirtualRows {
   /** The rows to draw, each `start` pixels from the top of the list. */
