@@ -1,4 +1,4 @@
-// One item beside the table: its value, its history, what it refers to, and, for writers, another value in its place.
+// One item beside the table: its value, its history, and, for writers, another value in its place.
 
 import { batch, effect, signal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
@@ -14,7 +14,6 @@ import { moment, visible } from './format.ts'
 import { ItemEditor, type Shown } from './item-editor.tsx'
 import { Value } from './json-view.tsx'
 import { go, place } from './query.ts'
-import { Relations, referringTo } from './relations.tsx'
 import { calm, resource } from './resource.ts'
 import { RestoreDialog } from './restore.tsx'
 import { collection, idOf, isObject } from './rows.ts'
@@ -25,7 +24,7 @@ import { VERBS } from './words.ts'
 const LIVE_MS = 250
 const EVENTS = 20
 
-const TABS = ['Value', 'History', 'Related']
+const TABS = ['Value', 'History']
 const tab = signal('Value')
 /** `new`: an item that is not there yet. */
 const editing = signal<'item' | 'new'>()
@@ -58,11 +57,6 @@ const history = resource(
       ...(at !== undefined && { from: at }),
     }),
 )
-const referring = resource(
-  () => (tab.value === 'Related' ? question() : undefined),
-  ({ name, id }) => referringTo(name, id),
-)
-
 onUpdated(({ collection: name, itemId }) => {
   if (name === collection.value && String(itemId ?? '') === wantedKey()) turn.value++
 })
@@ -172,7 +166,6 @@ function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
         )}
       </div>
       {tab.value === 'History' && <History />}
-      {tab.value === 'Related' && item && <Relations item={item} referring={referring.value.value} />}
       {tab.value === 'Value' && (
         <div class="value">
           {item ? (

@@ -2,9 +2,10 @@
 // in the document.
 
 import { computed, effect, signal } from '@preact/signals'
+import pluralize from 'pluralize'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { formatPath } from '../../../src/json/paths.ts'
-import type { JsonObject } from '../../../src/json/value.ts'
+import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { may } from './app.ts'
 import { CellEditor } from './cell-editor.tsx'
 import { Button } from './controls.tsx'
@@ -12,8 +13,7 @@ import { flash } from './dom.ts'
 import { short } from './format.ts'
 import { classOf } from './json-view.tsx'
 import { Link } from './link.tsx'
-import { ask, go, place, query, rowName, sortingOf } from './query.ts'
-import { ReferenceLink, referenceOf } from './relations.tsx'
+import { ask, go, type Place, place, query, rowName, sortingOf } from './query.ts'
 import {
   type Column,
   columns,
@@ -25,6 +25,7 @@ import {
   MOST_WIDTH,
   type Rows,
   rows,
+  shownCounts,
   shownRows,
   today,
   valueAt,
@@ -36,6 +37,8 @@ import { useVirtualRows } from './virtual.ts'
 const HEIGHT = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)
 const CHARACTERS = 120
 const SELECT_WIDTH = 5
+/** `postId` of a comment is the id of an item of `posts` (docs/api.md, "Related items"). */
+const REFERENCE = /^(.+)Id$/
 const MOVES: Readonly<Record<string, readonly [rows: number, columns: number]>> = {
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
@@ -337,8 +340,23 @@ function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperti
       onDblClick={open}
       {...reached}
     >
-      {reference ? <ReferenceLink {...reference} tabIndex={-1} /> : text}
+      {reference ? (
+        <Link class="chip" tabIndex={-1} to={reference}>
+          {reference.collection}/{text}
+        </Link>
+      ) : (
+        text
+      )}
       {since !== '' && <span class="today">{since}</span>}
     </td>
   )
+}
+
+/** The item that the value of a field refers to. */
+function referenceOf(field = '', value: JsonValue | undefined): Place | undefined {
+  const [, name] = REFERENCE.exec(field) ?? []
+  if (name === undefined || !['string', 'number'].includes(typeof value) || value === '') return undefined
+  const collection = pluralize.plural(name)
+  if (typeof shownCounts.value?.[collection] !== 'number') return undefined
+  return { collection, query: undefined, item: String(value) }
 }
