@@ -254,6 +254,14 @@ test('a search that takes long is seen to be running, and the next one does not 
   await page.locator('#total:text-is("1 item")').waitFor()
 })
 
+test('the rows of a collection that the address names do not wait for the numbers of items', options, async (t) => {
+  const server = await startProgram(t, { data: { posts: POSTS } })
+  const { page } = await openPage(t, 'about:blank')
+  await page.route(/count=true/, () => {})
+  await page.goto(`${server.url}/collections.html?collection=posts`)
+  await page.locator(row(4)).waitFor()
+})
+
 test('in the past nothing can be edited, and what differs has the value of today beside it', options, async (t) => {
   const { server, page, errors } = await open(t, { posts: POSTS }, 'collection=posts')
   const position = Number((await server.fetch('/api/posts')).headers.get('Journal-Position'))

@@ -44,7 +44,8 @@ const isDragging = signal(false)
 function Collections() {
   const names = Object.keys({ ...shownCounts.value, ...countsToday.value })
   const isEmpty = shownCounts.value !== undefined && names.length === 0
-  const isThere = collection.value !== undefined && role.value !== null
+  // Drawn before the role is known, the content would move when its controls appear.
+  const isThere = collection.value !== undefined && !!role.value
   const isOpen = isThere && isPanelOpen()
   return (
     <div
@@ -57,7 +58,7 @@ function Collections() {
           <ul id="names">{role.value !== null && names.map((name) => <Name key={name} name={name} />)}</ul>
           {mayWrite.value && <Button text="New collection" class="plain" run={set(isCreating, true)} />}
         </nav>
-        <Facets />
+        {isThere && !isObject.value && <Facets />}
       </aside>
       {isThere && !isObject.value && <Items />}
       {isOpen && <ItemPanel />}

@@ -64,13 +64,13 @@ function toggle(name: string, value: string): void {
 }
 
 export function Facets() {
-  if (candidates.value.length === 0) return null
   const onToggle = (event: Event): void => {
     isOpen.value = (event.currentTarget as HTMLDetailsElement).open
   }
   return (
     <details class="card facets" open={isOpen.value} onToggle={onToggle}>
       <summary>Values</summary>
+      {candidates.value.length === 0 && <p class="quiet">No field has few values.</p>}
       {facets.value.value?.map(({ field, values }) => (
         <fieldset key={field} aria-label={`Values of ${field}`}>
           <p class="quiet break">{short(field, 60)}</p>
