@@ -1,8 +1,8 @@
 // Deleting items and collections: admins can undo it, others are asked before.
 import { client, may } from './app.ts'
 import { messageOf } from './controls.tsx'
-import { say } from './messages.tsx'
 import { counted, visible } from './format.ts'
+import { say } from './messages.tsx'
 import { touched } from './rows.ts'
 
 /** Requests at a time. */
