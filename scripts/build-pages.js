@@ -10,7 +10,7 @@ const BANNER =
 const FIRST = {
   home: 'api?count=true',
   collections: 'api?count=true',
-  sensors: 'api/sensors?sort=order%2Cname%2Cmac&page=1&pageSize=60',
+  sensors: 'api?count=true',
   journal: 'events?limit=100&changes=true&order=desc',
 }
 const TITLES = { home: 'Home', collections: 'Collections', sensors: 'Sensors', journal: 'Journal' }
@@ -24,9 +24,9 @@ export function buildPages(root, directory) {
   const template = readFileSync(join(sources, 'page.html'), 'utf8')
   const icon = readFileSync(join(sources, 'icon.svg'), 'utf8').replaceAll(/\s*\n\s*/g, '')
   const names = Object.keys(TITLES)
-  const { metafile, outputFiles } = buildSync({
+  /** @type {import('esbuild').BuildOptions & { write: false, metafile: true }} */
+  const options = {
     absWorkingDir: root,
-    entryPoints: names.map((name) => join(sources, 'js', `${name}.tsx`)),
     outdir: join(directory, 'assets'),
     entryNames: '[name]-[hash]',
     bundle: true,
@@ -39,6 +39,16 @@ export function buildPages(root, directory) {
     metafile: true,
     write: false,
     logLevel: 'warning',
+  }
+  mkdirSync(join(directory, 'assets'), { recursive: true })
+  // Charts are drawn after everything else: their library is a file of its own, which they import.
+  const library = buildSync({ ...options, entryPoints: { uplot: 'uplot' } })
+  for (const { path, text } of library.outputFiles) writeFileSync(path, text)
+  const { metafile, outputFiles } = buildSync({
+    ...options,
+    entryPoints: names.map((name) => join(sources, 'js', `${name}.tsx`)),
+    define: { UPLOT: JSON.stringify(`./${basename(library.outputFiles[0]?.path ?? '')}`) },
+    external: ['./uplot-*'],
   })
   const [early] = buildSync({
     absWorkingDir: root,
@@ -51,7 +61,6 @@ export function buildPages(root, directory) {
   }).outputFiles
   const earlyScript = early?.text.trim() ?? ''
   const contents = new Map(outputFiles.map(({ path, text }) => [relative(root, path), text]))
-  mkdirSync(join(directory, 'assets'), { recursive: true })
   for (const [file, { entryPoint, cssBundle }] of Object.entries(metafile.outputs)) {
     if (entryPoint === undefined || cssBundle === undefined) continue
     const name = basename(entryPoint, extname(entryPoint))

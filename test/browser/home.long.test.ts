@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
-import { temporaryDirectory } from '../support/directory.ts'
-import { json, SAMPLE, spawnServer, startProgram, storeBuilt } from '../support/server.ts'
+import { startDemo } from '../support/demo.ts'
+import { json, SAMPLE, spawnServer, startProgram } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 
 const options = { skip: withoutBrowser }
@@ -12,19 +12,10 @@ const HOUR = 3_600_000
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const rowOf = (page: Page, name: string) => page.locator(`.rows > li:has(.what-row a:text-is("${name}"))`)
-const tileOf = (page: Page, name: string) => page.locator(`.multiple:has(a:text-is("${name}"))`)
+const tileOf = (page: Page, name: string) => page.locator(`.multiple:has(h2:text-is("${name}"))`)
 const lines = (page: Page) => page.locator('.feed li > p:first-child').allTextContents()
 const strip = (page: Page) => page.getByRole('slider', { name: 'Moment' })
 const at = (page: Page) => new URL(page.url()).searchParams.get('at')
-
-async function startDemo(t: TestContext): Promise<string> {
-  const TMPDIR = await temporaryDirectory(t)
-  const demo = spawnServer(t, TMPDIR, { isBare: true, flags: ['demo', '--port', '0'], env: { TMPDIR } })
-  const url = await demo.listening()
-  assert.ok(url, demo.stderr())
-  await storeBuilt(url)
-  return url
-}
 
 for (const { name, ...look } of LOOKS) {
   test(
@@ -40,7 +31,7 @@ for (const { name, ...look } of LOOKS) {
       assert.deepEqual([await barriers(page), await overhang(page)], [[], 0])
 
       await page.goto(`${url}/?at=${new Date(Date.now() - 30 * HOUR).toISOString()}`)
-      await page.locator('.multiple.differs').nth(2).waitFor()
+      await page.locator('.multiple .differs').nth(2).waitFor()
       await page.locator('.feed li').nth(10).waitFor()
       assert.match(await page.title(), /^\w{3} \d\d:\d\d · Home · Recollect$/)
       assert.deepEqual([await barriers(page), await overhang(page)], [[], 0])
@@ -57,10 +48,10 @@ test('a home of six sensors is complete after eight requests, with few elements'
   await page.goto(url)
   for (const name of ['Kitchen', 'Living room', 'Bedroom', 'Bathroom', 'Outside']) {
     await tileOf(page, name)
-      .locator('.value', { hasText: /^-?[\d.]+ °C$/ })
+      .locator('.main', { hasText: /^-?[\d.]+°C$/ })
       .waitFor()
     await tileOf(page, name)
-      .locator('.range', { hasText: /^-?[\d.]+ to -?[\d.]+$/ })
+      .locator('.tile-line', { hasText: /^-?[\d.]+ to -?[\d.]+$/ })
       .waitFor()
   }
   await tileOf(page, 'Cellar').getByText('silent for 2 days').waitFor()

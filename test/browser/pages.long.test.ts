@@ -9,7 +9,7 @@ const options = { skip: withoutBrowser }
 const FIRST = [
   { path: '/', request: '**/api?count=true', element: '.what-row .total:has-text("item")' },
   { path: '/collections.html', request: '**/api?count=true', element: '#table td' },
-  { path: '/sensors.html', request: '**/api/sensors?*', element: '#tiles li' },
+  { path: '/sensors.html', request: '**/api?count=true', element: '#tiles li' },
   { path: '/journal.html', request: '**/events?limit=*', element: '#list .main' },
 ]
 

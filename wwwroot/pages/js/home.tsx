@@ -5,13 +5,14 @@ import '../css/home.css'
 import { signal } from '@preact/signals'
 import { render } from 'preact'
 import { address } from './address.ts'
-import { changes, client, head, health, now, role } from './app.ts'
+import { client, head, health, now, role } from './app.ts'
 import { counts as activity, type Bin, DAY } from './counts.ts'
 import { Feed } from './feed.tsx'
+import { following } from './following.ts'
 import { count, counted } from './format.ts'
 import { SENSORS } from './measures.ts'
-import { itemCounts, sensors, timeFieldOf } from './names.ts'
-import { calm, type Resource, resource } from './resource.ts'
+import { firstSensors, itemCounts, timeFieldOf } from './names.ts'
+import { type Resource, resource } from './resource.ts'
 import { startShell } from './shell.tsx'
 import { barsPath } from './spark.tsx'
 import { AT_MOST, readTiles, TileList, type Tiles } from './tiles.tsx'
@@ -23,7 +24,6 @@ const ACTIVITY = { width: 200, height: 20 }
 const FEW_EVENTS = 200
 const DISMISSED = 'recollect.demo-seen'
 
-const calmerChanges = calm(changes, CURVES_MS)
 const countsThen = resource(
   () => asOf.value,
   (position) => client.counts({ asOf: position }),
@@ -42,8 +42,10 @@ function curvesOf(collection: string): Curves {
   const known = curves.get(collection)
   if (known) return known
   const made = {
-    today: resource(
-      () => (sensorsAreRead() ? calmerChanges.value : undefined),
+    today: following(
+      (changed) => changed === collection,
+      CURVES_MS,
+      () => sensorsAreRead() || undefined,
       () => readTiles(collection, undefined, now()),
     ),
     past: resource(
@@ -59,7 +61,7 @@ function curvesOf(collection: string): Curves {
 function sensorsAreRead(): boolean {
   if (health.value === undefined || itemCounts.value.value === undefined) return false
   const hasSensors = typeof itemCounts.value.value[SENSORS] === 'number'
-  return !hasSensors || sensors.value.value !== undefined || sensors.error.value !== undefined
+  return !hasSensors || firstSensors.value.value !== undefined || firstSensors.error.value !== undefined
 }
 
 function Home() {

@@ -25,8 +25,6 @@ export interface Limits {
 const MAIN = 'temperature'
 /** Members that describe the sensor. */
 const OF_SENSOR = ['id', 'mac', 'name', 'units', 'order', 'thresholds', 'timestamp']
-/** Smaller numbers are seconds since 1970, greater ones milliseconds. */
-const LEAST_MILLISECONDS = 1e11
 /** A battery with less is low. */
 const LOW: Readonly<Record<string, number>> = { '%': 20, V: 2.5, mV: 2500 }
 
@@ -45,24 +43,13 @@ export function timeIn(item: Item, field: string): number | undefined {
   return millisecondsOf(firstAt(item, parsePath(field)))
 }
 
-function timeValue(item: Item): JsonValue | undefined {
-  return firstAt(item, parsePath(timeField())) ?? item.timestamp
-}
-
 /** With thousands of sensors reading the time of each takes a while. */
 const times = new WeakMap<Item, number | undefined>()
 
 /** When the reading in an item was measured, in milliseconds since 1970. */
 export function timeOfReading(item: Item): number | undefined {
-  if (!times.has(item)) times.set(item, millisecondsOf(timeValue(item)))
+  if (!times.has(item)) times.set(item, timeIn(item, timeField()) ?? timeIn(item, 'timestamp'))
   return times.get(item)
-}
-
-/** An instant as a filter takes it: where the server knows no event time, as readings such as this one have it. */
-export function timeLike(ms: number, item: Item): string {
-  const value = timeValue(item)
-  if (eventTimeField() !== undefined || typeof value !== 'number') return new Date(ms).toISOString()
-  return String(Math.abs(value) < LEAST_MILLISECONDS ? ms / 1000 : ms)
 }
 
 /** The measurements of an item: the members of `data`, or those of the item itself. */
@@ -79,6 +66,11 @@ export function measuresOf(item: Item): readonly Measure[] {
     .filter(([name, value]) => typeof value === 'number' && name !== '')
     .map(([name]) => ({ name, path: formatPath([...before, name]) }))
     .sort((a, b) => Number(b.name === MAIN) - Number(a.name === MAIN))
+}
+
+/** Without those that have the path of one before. */
+export function distinct(measures: readonly Measure[]): readonly Measure[] {
+  return [...new Map(measures.map((one) => [one.path, one])).values()]
 }
 
 /** The number that a tile shows first. */

@@ -1,11 +1,11 @@
 // A chart of one or several fields over time: the average as a line, the least and the greatest as a band around it, and
 // the same fields of other lines without bands.
 import { signal } from '@preact/signals'
-import { useLayoutEffect, useRef } from 'preact/hooks'
-import uPlot from 'uplot'
-import { DAY } from './counts.ts'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import type uPlot from 'uplot'
 import type { Limits } from './measures.ts'
-import type { Point } from './readings.ts'
+import { gapOf, type Point } from './readings.ts'
+import { resource } from './resource.ts'
 import type { Span } from './time.ts'
 
 /** One sensor in one time. */
@@ -21,8 +21,6 @@ interface PlotProperties {
   readonly lines: readonly Line[]
   readonly span: Span
   readonly limits: Limits
-  /** In pixels, without the axis. */
-  readonly height: number
   readonly hasTimes: boolean
   readonly onZoom: (span: Span) => void
   readonly onBack: () => void
@@ -35,43 +33,64 @@ const theme = signal(0)
 for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)']) {
   matchMedia(query).addEventListener('change', () => theme.value++)
 }
-const SYNC = uPlot.sync('readings')
+/** The address of uPlot, which the build sets. */
+declare const UPLOT: string
+const isWanted = signal(false)
+/** Loaded with the first chart: the tiles need none of it. */
+const library = resource(
+  () => isWanted.value || undefined,
+  async (): Promise<typeof uPlot> => (await import(UPLOT)).default,
+)
+/** The charts whose pointers move together. */
+const SYNC = 'readings'
 const AXIS_HEIGHT = 36
-const DAY_S = DAY / 1000
+/** Clock times, with the date below where another day begins; days, with the year; years. As uPlot takes them. */
+const [YEAR, MONTH, DAY, MINUTE, SECOND] = [365 * 86_400, 28 * 86_400, 86_400, 60, 0.001]
+const DATES: uPlot.Axis.Values = [
+  [YEAR, '{YYYY}', null, null, null, null, null, null, 1],
+  [MONTH, '{MMM}', '\n{YYYY}', null, null, null, null, null, 1],
+  [DAY, '{D} {MMM}', '\n{YYYY}', null, null, null, null, null, 1],
+  [MINUTE, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
+  [SECOND, '{HH}:{mm}:{ss}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
+]
 const STROKES = ['--accent', '--number', '--string', '--word', '--good'] as const
 /** Lines are told apart without colours, too. */
 const DASHES: readonly number[][] = [[], [6, 4], [2, 3], [9, 3, 2, 3], [14, 4]]
 /** A shorter drag is a click, in pixels. */
 const LEAST_DRAG = 8
-/** Fewer points are joined by a line, however far apart they are. */
-const FEW = 30
-/** A gap is a distance of so many times the median. */
-const GAP_TIMES = 5
 
 /** The colour of a field of a line, as the name of a property. */
 export function strokeOf(fields: number, field: number, line: number): string {
   return STROKES[(fields > 1 ? field : line) % STROKES.length] as string
 }
 
+/** It fills its place, which has a height of its own. */
 export function Plot(properties: PlotProperties) {
-  const { fields, lines, hasTimes } = properties
+  const { fields, lines, limits, hasTimes } = properties
+  useEffect(() => {
+    isWanted.value = true
+  }, [])
   // For other series uPlot is made anew.
-  return <Canvas key={JSON.stringify([fields, lines.length, hasTimes, theme.value])} {...properties} />
+  const key = JSON.stringify([fields, lines.length, limits, hasTimes, theme.value])
+  return (
+    <div class={`plot${hasTimes ? ' has-times' : ''}`}>
+      {library.value.value && <Canvas key={key} {...properties} />}
+    </div>
+  )
 }
 
 function Canvas(properties: PlotProperties) {
-  const { fields, lines, span, height, hasTimes } = properties
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
   const latest = useRef(properties)
   latest.current = properties
-  const full = height + (hasTimes ? AXIS_HEIGHT : 0)
   useLayoutEffect(() => {
     const element = place.current as HTMLElement
-    const made = new uPlot(optionsOf(latest, element.clientWidth), emptyOf(latest.current), element)
+    const made = new (chart())(optionsOf(latest, element), dataOf(latest.current), element)
     plot.current = made
     const observer = new ResizeObserver(() => {
-      if (element.clientWidth !== made.width) made.setSize({ width: element.clientWidth, height: made.height })
+      const { clientWidth: width, clientHeight: height } = element
+      if (width !== made.width || height !== made.height) made.setSize({ width, height })
     })
     observer.observe(element)
     return () => {
@@ -79,24 +98,27 @@ function Canvas(properties: PlotProperties) {
       made.destroy()
     }
   }, [])
-  useLayoutEffect(() => {
-    const made = plot.current as uPlot
-    if (made.height !== full) made.setSize({ width: made.width, height: full })
-    made.batch(() => {
-      const tables = lines.map(({ points }, line) => columnsOf(points, fields, line === 0))
-      made.setData(tables.length > 1 ? uPlot.join(tables) : (tables[0] as uPlot.AlignedData), false)
-      made.setScale('x', { min: span.from / 1000, max: span.to / 1000 })
-    })
-  })
-  return <div ref={place} style={{ height: `${full}px` }} />
+  useLayoutEffect(() => plot.current?.setData(dataOf(properties)))
+  return <div ref={place} class="plot-place" />
 }
 
-function emptyOf({ fields, lines }: PlotProperties): uPlot.AlignedData {
-  return [[], ...Array.from({ length: fields.length * (lines.length + 2) }, () => [])]
+function chart(): typeof uPlot {
+  return library.value.peek() as typeof uPlot
 }
 
-function optionsOf(latest: { readonly current: PlotProperties }, width: number): uPlot.Options {
-  const { fields, lines, height, hasTimes } = latest.current
+function dataOf({ lines, fields, limits }: PlotProperties): uPlot.AlignedData {
+  const [first, ...others] = lines.map(({ points }, line) => columnsOf(points, fields, line === 0))
+  const [times, ...columns] =
+    others.length > 0 ? chart().join([first, ...others] as uPlot.AlignedData[]) : (first as uPlot.AlignedData)
+  return [times, ...columns, ...valuesOf(limits).map((limit) => Array.from(times, () => limit))]
+}
+
+function valuesOf({ low, high }: Limits): readonly number[] {
+  return [low, high].filter((limit) => limit !== undefined)
+}
+
+function optionsOf(latest: { readonly current: PlotProperties }, place: HTMLElement): uPlot.Options {
+  const { fields, lines, limits, hasTimes } = latest.current
   const style = getComputedStyle(document.documentElement)
   const colour = (name: string): string => style.getPropertyValue(name).trim()
   const axis = {
@@ -119,12 +141,12 @@ function optionsOf(latest: { readonly current: PlotProperties }, width: number):
     return { series: [index * 3 + 3, index * 3 + 2], fill: `color-mix(in srgb, ${stroke} 18%, transparent)` }
   })
   return {
-    width,
-    height: height + (hasTimes ? AXIS_HEIGHT : 0),
+    width: place.clientWidth,
+    height: place.clientHeight,
     padding: [6, 20, hasTimes ? 0 : 6, 0],
     legend: { show: false },
     cursor: {
-      sync: { key: SYNC.key },
+      sync: { key: SYNC },
       y: false,
       drag: { x: true, y: false, setScale: false, dist: LEAST_DRAG },
       points: { size: 6 },
@@ -135,16 +157,18 @@ function optionsOf(latest: { readonly current: PlotProperties }, width: number):
         },
       },
     },
-    scales: { x: { time: true }, y: { range: (_plot, min, max) => padded(min, max, latest.current.limits) } },
+    scales: {
+      x: { time: true, range: () => [latest.current.span.from / 1000, latest.current.span.to / 1000] },
+      y: { range: (_plot, min, max) => padded(min, max) },
+    },
     axes: [
-      { ...axis, size: hasTimes ? AXIS_HEIGHT : 0, values: hasTimes ? dates : () => [], space: 64 },
+      { ...axis, size: hasTimes ? AXIS_HEIGHT : 0, values: hasTimes ? DATES : () => [], space: 64 },
       { ...axis, size: 52, space: 22, values: (_plot, splits) => splits.map((one) => String(Number(one.toFixed(6)))) },
     ],
-    series: [{}, ...series],
+    series: [{}, ...series, ...valuesOf(limits).map(() => ({ ...hidden, stroke: colour('--warn'), dash: [4, 3] }))],
     bands,
     hooks: {
       setCursor: [point],
-      draw: [(plot) => drawLimits(plot, latest.current.limits, colour('--warn'))],
       setSelect: [(plot) => zoom(plot, latest.current.onZoom)],
     },
   }
@@ -161,31 +185,6 @@ function zoom(plot: uPlot, onZoom: PlotProperties['onZoom']): void {
 function point(plot: uPlot): void {
   const { left } = plot.cursor
   pointed.value = left === undefined || left < 0 ? undefined : plot.posToVal(left, 'x') * 1000
-}
-
-function drawLimits(plot: uPlot, { low, high }: Limits, stroke: string): void {
-  const { ctx, bbox } = plot
-  ctx.save()
-  ctx.strokeStyle = stroke
-  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio])
-  ctx.lineWidth = devicePixelRatio
-  for (const value of [low, high]) {
-    if (value === undefined) continue
-    const y = plot.valToPos(value, 'y', true)
-    ctx.beginPath()
-    ctx.moveTo(bbox.left, y)
-    ctx.lineTo(bbox.left + bbox.width, y)
-    ctx.stroke()
-  }
-  ctx.restore()
-}
-
-/** From which distance on there is a gap between two points, in milliseconds. */
-function gapOf(points: readonly Point[]): number {
-  if (points.length < FEW) return Number.POSITIVE_INFINITY
-  const distances = points.slice(1).map(({ from }, index) => from - (points[index] as Point).from)
-  distances.sort((a, b) => a - b)
-  return GAP_TIMES * Math.max(1, distances[distances.length >> 1] ?? 0)
 }
 
 /**
@@ -233,33 +232,8 @@ function alone(plot: uPlot, series: number, areFew: boolean): number[] | null {
   return values.flatMap(({ index }, at) => (!isGap(at) && isGap(at - 1) && isGap(at + 1) ? [index] : []))
 }
 
-function padded(min: number | null, max: number | null, { low, high }: Limits): [number, number] {
+function padded(min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1]
-  const [least, greatest] = [Math.min(min, low ?? min), Math.max(max, high ?? max)]
-  const room = greatest > least ? (greatest - least) * 0.08 : Math.max(Math.abs(greatest) * 0.01, 0.5)
-  return [least - room, greatest + room]
-}
-
-/** Clock times, with the date below the first one and where another day begins; days, with the year; years. */
-function dates(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
-  let before = ''
-  return splits.map((seconds) => {
-    const date = new Date(seconds * 1000)
-    const written = (options: Intl.DateTimeFormatOptions): string => date.toLocaleString('en-GB', options)
-    const year = String(date.getFullYear())
-    if (step >= 365 * DAY_S) return year
-    const withSeconds = step < 60 ? ({ second: '2-digit' } as const) : {}
-    const [text, below] =
-      step >= 28 * DAY_S
-        ? [written({ month: 'short' }), year]
-        : step >= DAY_S
-          ? [written({ day: 'numeric', month: 'short' }), year]
-          : [
-              written({ hour: '2-digit', minute: '2-digit', ...withSeconds }),
-              written({ day: 'numeric', month: 'short' }),
-            ]
-    const isNew = below !== before
-    before = below
-    return isNew ? `${text}\n${below}` : text
-  })
+  const room = max > min ? (max - min) * 0.08 : Math.max(Math.abs(max) * 0.01, 0.5)
+  return [min - room, max + room]
 }

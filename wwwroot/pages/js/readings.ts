@@ -1,7 +1,6 @@
-// The readings of sensors over time: those of `sensordatas`, few as they are, many as averages of windows of time. Where
-// there are none, what the history of the sensor's item has. However many there are, a bounded number is read.
-import { type Aggregate, Problem, type Query } from '../../../src/client/index.ts'
-import { firstAt, parsePath } from '../../../src/json/paths.ts'
+// The readings of sensors over time: few as they are, many as averages of windows of time. Where there are none, what
+// the history of the sensor's item has. However many there are, a bounded number is read.
+import { Problem, type Query } from '../../../src/client/index.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { client } from './app.ts'
 import { DAY } from './counts.ts'
@@ -16,14 +15,11 @@ import {
   READINGS,
   SENSORS,
   timeField,
-  timeLike,
   timeOfReading,
 } from './measures.ts'
-import { hasReadings } from './sensor-list.ts'
-import type { Point as SparkPoint } from './spark.tsx'
-import type { Span } from './time.ts'
+import { hasReadings } from './names.ts'
 
-type Three = readonly [average: number, least: number, greatest: number]
+type Values = readonly [average: number, least: number, greatest: number, last: number]
 
 /** A reading, or all of a window of time. */
 export interface Point {
@@ -31,7 +27,7 @@ export interface Point {
   readonly from: number
   readonly to: number
   readonly count: number
-  readonly values: ReadonlyMap<string, Three>
+  readonly values: ReadonlyMap<string, Values>
 }
 
 export interface Series {
@@ -44,7 +40,7 @@ export interface Series {
 }
 
 /** The time of which readings are asked for; `from`: undefined for all, `to`: undefined for all that came since. */
-export interface Asked {
+interface Asked {
   readonly key: string
   readonly item: Item
   readonly position: number | undefined
@@ -56,42 +52,39 @@ export interface Asked {
 
 /** Up to so many readings are read one by one. */
 const FEW = 500
-/** Longer times than this are asked for as windows at first. */
-const SHORT = 2 * DAY
 const EVENTS = 1000
-const EVENTS_PAGE = 500
+/** Fewer points are joined by a line, however far apart they are. */
+const JOINED = 30
+/** A gap is a distance of so many times the median. */
+const GAP_TIMES = 5
 const WINDOWS = 300
-/** Aggregates of one request: three a field, and the count. */
-const FIELDS = 10
-const MOST_FIELDS = 30
-const SPARK_FIELDS = 10
-const SPARK_WINDOWS = [
-  ['30m', 1_800_000],
-  ['1m', 60_000],
-] as const
-/** Fewer windows with a value show no curve. */
-const LEAST_WINDOWS = 4
-const SPARK_ROWS = 5000
-const WIDTHS: readonly (readonly [text: string, ms: number])[] = [
+const FUNCTIONS = ['avg', 'min', 'max', 'last'] as const
+/** A request has room for 32 aggregates: the count, and four for each measurement. */
+const AT_ONCE = 7
+const MOST_MEASURES = 28
+type Width = readonly [text: string, ms: number]
+const WIDTHS: readonly Width[] = [
   ...[1, 5, 10, 30].map((count) => [`${count}s`, count * 1000] as const),
   ...[1, 2, 5, 10, 15, 30].map((count) => [`${count}m`, count * 60_000] as const),
   ...[1, 2, 3, 6, 12].map((count) => [`${count}h`, count * 3_600_000] as const),
-  ...[1, 2, 7, 28, 91, 364, 3640].map((count) => [`${count}d`, count * DAY] as const),
+  ...[1, 2, 7, 28, 91, 364].map((count) => [`${count}d`, count * DAY] as const),
 ]
-const LAST_WIDTH = ['36400d', 36_400 * DAY] as const
+const LAST_WIDTH = ['3640d', 3640 * DAY] as const
 /** Days begin at midnight where the reader is. */
 const TZ = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-type Readings = Query<JsonObject>
+/** The filter of the readings that are asked for, as parameters of a query. */
+export function filterOf({ item, from, to }: Pick<Asked, 'item' | 'from' | 'to'>): Readonly<Record<string, string>> {
+  return {
+    mac: String(macOf(item)),
+    ...(from !== undefined && { [`${timeField()}_gte`]: new Date(from).toISOString() }),
+    ...(to !== undefined && { [`${timeField()}_lte`]: new Date(to).toISOString() }),
+  }
+}
 
-/** The readings in a time that are asked for. */
-export function readingsOf({ item, position, from, to }: Omit<Asked, 'key' | 'end'>): Readings {
-  const all = client.collection<JsonObject>(READINGS).where({
-    mac: macOf(item) as string,
-    ...(from !== undefined && { [`${timeField()}_gte`]: timeLike(from, item) }),
-    ...(to !== undefined && { [`${timeField()}_lte`]: timeLike(to, item) }),
-  })
-  return position === undefined ? all : all.asOf(position)
+function readingsOf(asked: Pick<Asked, 'item' | 'from' | 'to' | 'position'>): Query<JsonObject> {
+  const all = client.collection<JsonObject>(READINGS).where(filterOf(asked))
+  return asked.position === undefined ? all : all.asOf(asked.position)
 }
 
 export async function seriesOf(asked: Asked): Promise<Series> {
@@ -99,9 +92,8 @@ export async function seriesOf(asked: Asked): Promise<Series> {
   try {
     const found = await stored(asked)
     if (found.total > 0) return found
-    const all = { ...asked, from: undefined, to: undefined }
-    const isNone = asked.from === undefined || (await readingsOf(all).page(1, 1).get()).total === 0
-    return isNone ? history(asked) : found
+    const ever = readingsOf({ ...asked, from: undefined, to: undefined }).page(1, 1)
+    return (await ever.get()).total === 0 ? history(asked) : found
   } catch (error) {
     // At that moment there was no collection of readings.
     if (error instanceof Problem && error.status === 404) return history(asked)
@@ -112,161 +104,118 @@ export async function seriesOf(asked: Asked): Promise<Series> {
 async function stored(asked: Asked): Promise<Series> {
   const { item, from, end } = asked
   const readings = readingsOf(asked)
-  const canAggregate = eventTimeField() !== undefined
-  if (!canAggregate || (from !== undefined && end - from <= SHORT)) {
-    const { items, total } = await readings.sort(`-${timeField()}`).page(1, FEW).get()
-    if (total <= FEW || !canAggregate) {
-      return { points: pointsOf(items), total, isWhole: total <= FEW, kind: 'readings' }
-    }
+  const { items, total } = await readings.sort(`-${timeField()}`).page(1, FEW).get()
+  const isWhole = total <= FEW
+  if (isWhole || eventTimeField() === undefined) {
+    return { points: pointsOf(items, undefined, readingOf).get('') ?? [], total, isWhole, kind: 'readings' }
   }
-  const begin = from ?? timeOfReading((await readings.sort(timeField()).page(1, 1).get()).items[0] ?? {})
-  if (begin === undefined) return { points: [], total: 0, isWhole: true, kind: 'readings' }
-  const points = await windows(readings, measuresOf(item).slice(0, MOST_FIELDS), widthFor(end - begin))
-  const total = points.reduce((sum, { count }) => sum + count, 0)
-  if (total > FEW || total === 0) return { points, total, isWhole: true, kind: 'windows' }
-  const { items } = await readings.sort(`-${timeField()}`).page(1, FEW).get()
-  return { points: pointsOf(items), total, isWhole: true, kind: 'readings' }
+  const [first] = from === undefined ? (await readings.sort(timeField()).page(1, 1).get()).items : []
+  const begin = from ?? timeOfReading(first ?? {}) ?? end - DAY
+  const windows = await windowsOf(readings, measuresOf(item).slice(0, MOST_MEASURES), widthFor(end - begin))
+  const points = windows.get('') ?? []
+  return { points, total: points.reduce((sum, { count }) => sum + count, 0), isWhole: true, kind: 'windows' }
 }
 
-function widthFor(ms: number): readonly [text: string, ms: number] {
+function widthFor(ms: number): Width {
   return WIDTHS.find(([, width]) => ms / width <= WINDOWS) ?? LAST_WIDTH
 }
 
-async function windows(
-  readings: Readings,
-  fields: readonly Measure[],
-  [window, ms]: readonly [text: string, ms: number],
-): Promise<readonly Point[]> {
-  const points = new Map<number, Point & { readonly values: Map<string, Three> }>()
-  for (let first = 0; first < Math.max(1, fields.length); first += FIELDS) {
-    const part = fields.slice(first, first + FIELDS)
-    const columns = part.flatMap(({ path }) => ['avg', 'min', 'max'].map((name) => `${name}(${path})` as 'count'))
-    const { items } = await readings.aggregate(['count', ...columns], { window, ...(ms >= DAY && { tz: TZ }) })
+/** Windows of readings by the sensor that the field `group` names; '' without it. Those without readings are left out. */
+export async function windowsOf(
+  readings: Query<JsonObject>,
+  measures: readonly Measure[],
+  [window, ms]: Width,
+  group?: string,
+): Promise<ReadonlyMap<string, readonly Point[]>> {
+  const rows = new Map<string, Item>()
+  const options = { window, groupBy: group === undefined ? [] : [group], ...(ms >= DAY && { tz: TZ }) }
+  for (let first = 0; first === 0 || first < measures.length; first += AT_ONCE) {
+    const part = measures.slice(first, first + AT_ONCE)
+    const columns = part.flatMap(({ path }, index) =>
+      FUNCTIONS.map((name) => `${name}(${path}) as ${name}${first + index}` as const),
+    )
+    const { items } = await readings.aggregate(['count', ...columns], options)
     for (const row of items as readonly Item[]) {
-      const from = Date.parse(String(row.window))
-      const point = points.get(from) ?? { from, to: from + ms, count: Number(row.count), values: new Map() }
-      for (const { name, path } of part) {
-        const [average, ...others] = ['avg', 'min', 'max'].map((one) => numberOf(row[`${one}(${path})`]))
-        // Text has a least and a greatest, but no average.
-        if (average !== undefined) point.values.set(name, [average, ...others] as unknown as Three)
-      }
-      points.set(from, point)
+      const key = JSON.stringify([row.window, sensorOf(row, group)])
+      rows.set(key, { ...rows.get(key), ...row })
     }
   }
-  return [...points.values()].sort(byTime)
+  return pointsOf([...rows.values()], group, (row) => {
+    const from = Date.parse(String(row.window))
+    const values = measures.flatMap(({ name }, index) => {
+      const all = FUNCTIONS.map((one) => numberOf(row[`${one}${index}`]))
+      // Text has a least and a greatest, but no average.
+      return all[0] === undefined ? [] : [[name, all as unknown as Values] as const]
+    })
+    return { from, to: from + ms, count: Number(row.count), values: new Map(values) }
+  })
+}
+
+function sensorOf(row: Item, group: string | undefined): string {
+  return group === undefined ? '' : String(row[group])
+}
+
+/** Points in the order of time, by the sensor that the field `group` names. */
+export function pointsOf(
+  items: readonly Item[],
+  group: string | undefined,
+  pointOf: (item: Item) => Point | undefined,
+): ReadonlyMap<string, readonly Point[]> {
+  const found = new Map<string, Point[]>()
+  for (const item of items) {
+    const point = pointOf(item)
+    const known = found.get(sensorOf(item, group)) ?? []
+    if (point) found.set(sensorOf(item, group), known)
+    if (point) known.push(point)
+  }
+  for (const points of found.values()) points.sort(byTime)
+  return found
+}
+
+/** From which distance on there is a gap between two points, in milliseconds. */
+export function gapOf(points: readonly Point[]): number {
+  if (points.length < JOINED) return Number.POSITIVE_INFINITY
+  const distances = points.slice(1).map(({ from }, index) => from - (points[index] as Point).from)
+  distances.sort((a, b) => a - b)
+  return GAP_TIMES * Math.max(1, distances[distances.length >> 1] ?? 0)
+}
+
+/** The least, the average and the greatest of the points that have a field. */
+export function extentOf(points: readonly Point[], field: string): readonly [number, number, number] | undefined {
+  let [least, greatest, sum, number] = [Infinity, -Infinity, 0, 0]
+  for (const { values, count } of points) {
+    const [average = 0, low = Infinity, high = -Infinity] = values.get(field) ?? []
+    least = Math.min(least, low)
+    greatest = Math.max(greatest, high)
+    sum += average * count
+    if (values.has(field)) number += count
+  }
+  return number > 0 ? [least, sum / number, greatest] : undefined
 }
 
 /** The states of a sensor's item, from its events. */
 async function history({ key, from, to, position }: Asked): Promise<Series> {
-  const found: Point[] = []
-  let next = position
-  let isWhole = false
-  while (!isWhole && found.length < EVENTS) {
-    const page = await client.eventPage<JsonObject>({
-      collection: SENSORS,
-      id: key,
-      order: 'desc',
-      limit: EVENTS_PAGE,
-      ...(next !== undefined && { from: next }),
-    })
-    for (const event of page.events) {
-      if ('item' in event)
-        found.push(pointOf(timeOfReading(event.item) ?? Date.parse(event.time), measured(event.item)))
-    }
-    const last = page.events.at(-1)
-    isWhole = page.next === undefined || !last || Date.parse(last.time) < (from ?? 0)
-    next = page.next
-  }
+  const moment = position === undefined ? {} : { from: position }
+  const asked = { collection: SENSORS, id: key, order: 'desc', limit: EVENTS, ...moment } as const
+  const { events, next } = await client.eventPage<JsonObject>(asked)
+  const states = events.flatMap((event) =>
+    'item' in event ? (readingOf(event.item, Date.parse(event.time)) ?? []) : [],
+  )
   const isWithin = (point: Point): boolean => point.from >= (from ?? -Infinity) && point.from <= (to ?? Infinity)
-  const points = found.filter(isWithin).sort(byTime)
+  const points = states.filter(isWithin).sort(byTime)
+  const isWhole = next === undefined || (states.at(-1)?.from ?? 0) < (from ?? 0)
   return { points, total: points.length, isWhole, kind: 'history' }
 }
 
-function pointsOf(items: readonly Item[]): readonly Point[] {
-  const points = items.flatMap((item) => {
-    const time = timeOfReading(item)
-    return time === undefined ? [] : [pointOf(time, measured(item))]
-  })
-  return points.sort(byTime)
-}
-
-/** A single reading, of whose values the numbers are kept. */
-export function pointOf(time: number, values: Item): Point {
-  const numbers = Object.entries(values).flatMap(([name, value]) =>
-    typeof value === 'number' ? [[name, [value, value, value]] as const] : [],
+/** A single reading; undefined without a time. */
+export function readingOf(item: Item, otherwise?: number): Point | undefined {
+  const time = timeOfReading(item) ?? otherwise
+  const numbers = Object.entries(measured(item)).flatMap(([name, value]) =>
+    typeof value === 'number' ? [[name, [value, value, value, value]] as const] : [],
   )
-  return { from: time, to: time, count: 1, values: new Map(numbers) }
+  return time === undefined ? undefined : { from: time, to: time, count: 1, values: new Map(numbers) }
 }
 
 function byTime(a: Point, b: Point): number {
   return a.from - b.from
-}
-
-/** The curves of tiles, by mac. */
-export interface Sparks {
-  readonly span: Span
-  readonly byMac: ReadonlyMap<string, readonly SparkPoint[]>
-}
-
-/**
- * The main measurement of sensors over a day, by one request: averages of half hours. Where these are too few for a
- * curve, averages of minutes over the time that there is.
- */
-export async function sparksOf(items: readonly Item[], position: number | undefined, to: number): Promise<Sparks> {
-  let span = { from: to - DAY, to }
-  const [sample] = items
-  if (!sample || !hasReadings.value) return { span, byMac: new Map() }
-  const paths = [...new Set(items.flatMap((item) => measuresOf(item)[0]?.path ?? []))].slice(0, SPARK_FIELDS)
-  const macs = items.map((item) => macOf(item) as string)
-  const among = (): Readings => {
-    const all = client.collection<JsonObject>(READINGS).where({
-      mac: macs,
-      [`${timeField()}_gte`]: timeLike(span.from, sample),
-      [`${timeField()}_lte`]: timeLike(span.to, sample),
-    })
-    return (position === undefined ? all : all.asOf(position)).page(1, SPARK_ROWS)
-  }
-  if (eventTimeField() === undefined) {
-    const page = await among()
-      .sort(`-${timeField()}`)
-      .page(1, FEW)
-      .fields('mac', timeField(), ...paths)
-      .get()
-    const points = page.items.flatMap((item) => {
-      const x = timeOfReading(item as Item)
-      return x === undefined
-        ? []
-        : [{ mac: String(item.mac), x, y: paths.map((path) => numberOf(firstAt(item as Item, parsePath(path)))) }]
-    })
-    return { span, byMac: byMacOf(points.reverse(), paths, items) }
-  }
-  for (const [window, windowMs] of SPARK_WINDOWS) {
-    const columns = paths.map((path) => `avg(${path})` as Aggregate<JsonObject>)
-    const rows = await among().aggregate(columns.length > 0 ? columns : ['count'], { window, groupBy: ['mac'] })
-    const points = (rows.items as readonly Item[]).map((row) => ({
-      mac: String(row.mac),
-      x: Date.parse(String(row.window)),
-      y: columns.map((column) => numberOf(row[column])),
-    }))
-    const starts = points.map(({ x }) => x)
-    const isEnough = new Set(starts).size >= LEAST_WINDOWS || starts.length === 0 || windowMs === SPARK_WINDOWS[1][1]
-    if (isEnough) return { span, byMac: byMacOf(points, paths, items) }
-    span = { from: Math.min(...starts), to: Math.min(to, Math.max(...starts) + windowMs) }
-  }
-  return { span, byMac: new Map() }
-}
-
-function byMacOf(
-  points: readonly { readonly mac: string; readonly x: number; readonly y: readonly (number | undefined)[] }[],
-  paths: readonly string[],
-  items: readonly Item[],
-): Sparks['byMac'] {
-  const columns = new Map(items.map((item) => [String(macOf(item)), paths.indexOf(measuresOf(item)[0]?.path ?? '')]))
-  const found = new Map<string, SparkPoint[]>()
-  for (const { mac, x, y } of points) {
-    const known = found.get(mac) ?? []
-    known.push({ x, y: y[columns.get(mac) ?? -1] })
-    found.set(mac, known)
-  }
-  return found
 }

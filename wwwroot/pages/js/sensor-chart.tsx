@@ -1,13 +1,15 @@
-// The chosen sensor: what it measured over a time, as charts and as a table, to be compared and downloaded.
+// The chosen sensor: what it measured over a time, as charts, to be compared with others.
 import { computed, effect, signal } from '@preact/signals'
-import { health, may, now, state } from './app.ts'
+import { may, now, state } from './app.ts'
+import { Button, set } from './controls.tsx'
 import { DAY } from './counts.ts'
-import { count, counted, dateTime, moment, short, time, visible } from './format.ts'
+import { edge } from './curves.ts'
+import { following } from './following.ts'
+import { count, counted, dateTime, moment, short, visible } from './format.ts'
 import {
   type Item,
   limitsOf,
   macOf,
-  measured,
   measuresOf,
   nameOf,
   READINGS,
@@ -16,14 +18,15 @@ import {
   timeOfReading,
   unitOf,
 } from './measures.ts'
+import { isKnown } from './names.ts'
 import { type Line, nearest, Plot, pointed, strokeOf } from './plot.tsx'
-import { type Point, pointOf, readingsOf, type Series, seriesOf } from './readings.ts'
-import { calm, type Resource, resource } from './resource.ts'
+import { extentOf, filterOf, type Point, readingOf, type Series, seriesOf } from './readings.ts'
+import { calm } from './resource.ts'
 import { Compare } from './sensor-compare.tsx'
-import { second, showTiles } from './sensor-grid.tsx'
-import { edge, hasItem, isKnown, rereads, sensors } from './sensor-list.ts'
-import { SettingsDialog } from './sensor-settings.tsx'
-import { chosen, endOf, go, type Period, periodOf, RANGES, USUAL, type View, view } from './sensor-view.ts'
+import { showTiles } from './sensor-grid.tsx'
+import { hasItem, idField, second, sensors } from './sensor-list.ts'
+import { Settings } from './sensor-settings.tsx'
+import { chosen, endOf, go, type Period, periodOf, RANGES, USUAL, view } from './sensor-view.ts'
 import { showProblem, subject } from './shell.tsx'
 import { asOf, at, type Span } from './time.ts'
 
@@ -32,13 +35,12 @@ const SAID_MS = 1000
 /** Readings in a smaller part of the time that the page chose are shown alone. */
 const LEAST_PART = 0.05
 const LEAST_SPAN = 60_000
-const ROWS = 50
 /** Charts in the order in which people look at them. */
 const ORDER = ['temperature', 'humidity', 'pressure', 'battery', 'acceleration']
 
 /** The readings that the charts draw, of one sensor or of several. */
 interface Loaded {
-  /** What was asked for, without the moment: while that alone is another, nothing is said. */
+  /** The request, without the moment: while that alone is another, nothing is said. */
   readonly what: string
   readonly sensor: string
   readonly period: Period
@@ -49,64 +51,65 @@ interface Loaded {
 }
 
 const isEditing = signal(false)
-const rereading = rereads(READINGS, REREAD_MS)
-const rereadingItems = rereads(SENSORS, REREAD_MS)
 const what = computed(() => {
   const { range, from, to, others, withBefore } = view.value
   return JSON.stringify([chosen.value, range, from, to, others, withBefore])
 })
-
-const loading: Resource<Loaded> = resource(
+const loading = following(
+  (collection) => [READINGS, SENSORS].includes(collection) && !at.value,
+  REREAD_MS,
   () => {
     const item = sensors.value?.get(chosen.value ?? '')
     if (!item || !isKnown.value) return undefined
-    const isHistory = loading.value.peek()?.series.kind === 'history'
-    const turn = [rereading.turn.value, isHistory && rereadingItems.turn.value]
-    return { what: what.value, to: periodOf(view.value, item).to, moment: at.value, turn: at.value ? 0 : turn }
+    return { what: what.value, to: periodOf(view.value, item).to, moment: at.value }
   },
-  (key) => rereadingItems.timed(() => rereading.timed(() => load(key.what))),
+  load,
 )
 /** Its id alone, where there is no such sensor. */
-const chosenItem = computed(() => sensors.value?.get(chosen.value ?? '') ?? itemOf(chosen.value ?? ''))
-/** What is drawn; of another sensor nothing is, until it is read. */
+const chosenItem = computed(() => itemOf(chosen.value ?? ''))
+/** The readings that are drawn; none of another sensor. */
 const loaded = computed(() => (loading.value.value?.sensor === chosen.value ? loading.value.value : undefined))
+const lines = computed(() => loaded.value?.lines ?? NO_LINES)
 effect(() => {
   if (loading.error.value) showProblem(loading.error.value)
 })
 effect(() => {
-  const item = chosen.value === undefined ? undefined : sensors.value?.get(chosen.value)
+  const item = sensors.value?.get(chosen.value ?? '')
   subject.value = item ? short(nameOf(item), 80) : ''
 })
 
-async function load(asked: string): Promise<Loaded> {
+async function load({ what: asked }: { readonly what: string }): Promise<Loaded> {
   const sensor = chosen.peek() as string
   const { others, withBefore, range, to } = view.peek()
-  const item = itemOf(sensor)
-  const period = periodOf(view.peek(), item)
+  const period = periodOf(view.peek(), itemOf(sensor))
   const position = asOf.peek()
-  const read = async (key: string, shift = 0): Promise<Line & { readonly series: Series }> => {
+  const read = (key: string, shift = 0): Promise<Series> => {
     const from = period.from === undefined ? undefined : period.from - shift
-    const to = shift > 0 ? period.end - shift : period.to
-    const series = await seriesOf({ key, item: itemOf(key), position, from, to, end: period.end - shift })
-    const points = shift === 0 ? series.points : series.points.map((one) => shifted(one, shift))
-    return { key: `${shift} ${key}`, label: shift > 0 ? 'before' : titleOf(itemOf(key)), points, series }
+    const end = period.end - shift
+    return seriesOf({ key, item: itemOf(key), position, from, to: shift > 0 ? end : period.to, end })
   }
   const among = others.filter((key) => key !== sensor && sensors.peek()?.has(key))
-  const lines = await Promise.all([
+  const length = withBefore && period.from !== undefined ? period.end - period.from : 0
+  const [series, before, ...rest] = await Promise.all([
     read(sensor),
-    ...(withBefore && period.from !== undefined ? [read(sensor, period.end - period.from)] : []),
+    length > 0 ? read(sensor, length) : undefined,
     ...among.map((key) => read(key)),
   ])
-  const isUsual = range === undefined && to === undefined
-  return { what: asked, sensor, period, isUsual, lines, series: (lines[0] as (typeof lines)[number]).series }
-}
-
-function shifted(one: Point, ms: number): Point {
-  return { ...one, from: one.from + ms, to: one.to + ms }
+  const later = before?.points.map((one) => ({ ...one, from: one.from + length, to: one.to + length }))
+  const lines = [
+    { key: sensor, label: titleOf(itemOf(sensor)), points: series.points },
+    ...(later ? [{ key: 'before', label: 'before', points: later }] : []),
+    ...among.map((key, index) => ({
+      key: `with ${key}`,
+      label: titleOf(itemOf(key)),
+      points: rest[index]?.points ?? [],
+    })),
+  ]
+  return { what: asked, sensor, period, isUsual: range === undefined && to === undefined, lines, series }
 }
 
 function itemOf(key: string): Item {
-  return sensors.peek()?.get(key) ?? { [health.value?.idField ?? 'id']: key }
+  return sensors.value?.get(key) ?? { [idField()]: key }
 }
 
 function titleOf(item: Item): string {
@@ -115,30 +118,19 @@ function titleOf(item: Item): string {
 
 /** The time over which the charts are drawn: it moves while one watches, and while the past is played. */
 function spanOf({ period, isUsual, series: { points } }: Loaded): Span {
-  const [first, last] = [points[0], points.at(-1)]
-  const latest = last?.to ?? 0
   const end = period.to ?? endOf(chosenItem.value)
-  const from = period.ms === undefined ? period.from : end - period.ms
-  if (!first || !last) return { from: from ?? end - DAY, to: end }
-  if (from === undefined) return { from: Math.min(first.from, latest - LEAST_SPAN), to: Math.max(latest, first.from) }
-  if (!isUsual || latest - first.from > LEAST_PART * (end - from)) return { from, to: end }
-  const isCurrent = end - latest < LEAST_PART * (end - from)
-  const room = Math.max(LEAST_SPAN / 2, (latest - first.from) / 20)
-  return { from: first.from - room, to: isCurrent ? end : latest + room }
+  const from = period.from === undefined ? undefined : period.from + end - period.end
+  const [first, last] = [points[0]?.from, points.at(-1)?.to]
+  if (first === undefined || last === undefined) return { from: from ?? end - DAY, to: end }
+  if (from === undefined) return { from: Math.min(first, last - LEAST_SPAN), to: last }
+  if (!isUsual || last - first > LEAST_PART * (end - from)) return { from, to: end }
+  const room = Math.max(LEAST_SPAN / 2, (last - first) / 20)
+  return { from: first - room, to: last + room }
 }
 
 const span = computed((): Span | undefined => {
   void second.value
   return loaded.value && spanOf(loaded.value)
-})
-/** The lines without what is later than the moment that is shown. */
-const lines = computed((): readonly Line[] => {
-  const found = loaded.value?.lines ?? []
-  if (!at.value || loaded.value?.period.to !== undefined) return found
-  const end = endOf(chosenItem.value)
-  return found.map((line) =>
-    (line.points.at(-1)?.from ?? 0) > end ? { ...line, points: line.points.filter(({ from }) => from <= end) } : line,
-  )
 })
 
 export function Chart() {
@@ -148,7 +140,7 @@ export function Chart() {
   const [title, mac] = [titleOf(item), visible(short(macOf(item), 200))]
   const isPicked = view.value.sensor !== undefined
   const onKeyDown = (event: KeyboardEvent): void => {
-    const isTyping = (event.target as HTMLElement).matches('input:not([type=radio])')
+    const isTyping = (event.target as HTMLElement).matches('select, input:not([type=radio])')
     if (event.key === 'Escape' && isPicked && !isEditing.value && !isTyping) showTiles()
   }
   return (
@@ -166,14 +158,10 @@ export function Chart() {
         <p id="state-of-series" class="quiet number push" role="status">
           {said}
         </p>
-        <button type="button" class="plain" onClick={() => (isEditing.value = true)}>
-          Settings…
-        </button>
-        {isPicked && (
-          <button type="button" class="plain" aria-label="Back to all sensors" onClick={showTiles}>
-            ✕
-          </button>
+        {may('writer') && hasItem(key) && !at.value && (
+          <Button class="plain" text="Settings…" run={set(isEditing, true)} />
         )}
+        {isPicked && <Button class="plain" text="✕" label="Back to all sensors" run={showTiles} />}
       </div>
       <Times />
       <div class="row">
@@ -181,19 +169,8 @@ export function Chart() {
         <Compare />
       </div>
       <Charts />
-      {loaded.value && loaded.value.series.kind !== 'history' && <Downloads />}
-      <details onToggle={({ currentTarget }) => (isTableOpen.value = currentTarget.open)}>
-        <summary>The latest readings as a table</summary>
-        {isTableOpen.value && <Rows />}
-      </details>
-      {isEditing.value && (
-        <SettingsDialog
-          sensor={key}
-          item={item}
-          isWriter={may('writer') && hasItem(key) && !at.value}
-          onClose={() => (isEditing.value = false)}
-        />
-      )}
+      {loaded.value && loaded.value.series.kind !== 'history' && <AsTable {...loaded.value} />}
+      {isEditing.value && <Settings sensor={key} item={item} onClose={set(isEditing, false)} />}
     </section>
   )
 }
@@ -206,91 +183,88 @@ function statusOf(): string {
   if (!own || own.what !== what.value) return state.value === 'gone' ? 'The server cannot be reached' : 'Reading…'
   const { total, isWhole, kind, points } = own.series
   const latest = timeOfReading(itemOf(own.sensor))
-  if (total === 0 && latest === undefined) return 'No readings'
-  if (total === 0) return `None in this time; the last one was ${dateTime(latest as number)}`
-  const isOld = own.period.ms !== undefined && own.period.to !== undefined && view.value.to === undefined
-  const until = isOld && latest !== undefined ? `until ${dateTime(latest)}, ` : ''
-  const readings = points.reduce((sum, point) => sum + point.count, 0)
-  if (!isWhole) return `${until}the newest ${count(readings)} of ${counted(total, 'reading')}`
-  return `${until}${counted(readings, 'reading')}${kind === 'windows' ? ', averages' : ''}`
+  if (total === 0) {
+    return latest === undefined ? 'No readings' : `None in this time; the last one was ${dateTime(latest)}`
+  }
+  if (!isWhole) return `the newest ${count(points.length)} of ${counted(total, 'reading')}`
+  return `${counted(total, 'reading')}${kind === 'windows' ? ', averages' : ''}`
 }
 
-/** The time before a zoom, for a double click. */
-let beforeZoom: Partial<Pick<View, 'range' | 'to'>> = {}
+/** The end of the time before a zoom, for a double click. */
+let endBeforeZoom: number | undefined
 
 function zoomTo({ from, to }: Span): void {
-  const { range, from: zoomed, to: before } = view.peek()
-  if (zoomed === undefined) beforeZoom = { range, to: before }
+  if (view.peek().from === undefined) endBeforeZoom = view.peek().to
   go({ from, to })
 }
 
 function zoomBack(): void {
-  if (view.peek().from !== undefined) go({ to: undefined, ...beforeZoom, from: undefined })
+  if (view.peek().from !== undefined) go({ from: undefined, to: endBeforeZoom })
 }
 
 function Times() {
+  const { range, from } = view.value
   const shown = span.value
-  const { range, from, to } = view.value
-  const period = loaded.value?.period
-  const isAll = period !== undefined && period.from === undefined
-  const isNarrow = period?.ms !== undefined && shown !== undefined && Math.abs(shown.to - shown.from - period.ms) > 1000
-  const current = from !== undefined || isNarrow ? undefined : (range ?? USUAL)
+  const { from: begin, to, end = 0 } = loaded.value?.period ?? {}
+  const ms = begin === undefined ? undefined : end - begin
   const move = (direction: number): void => {
-    if (!shown || !period) return
-    const ms = period.ms ?? shown.to - shown.from
-    const end = (period.to ?? shown.to) + direction * ms
-    const isPast = end < edge() - ms / 20
-    go({ from: isPast && from !== undefined ? end - ms : undefined, to: isPast ? end : undefined })
+    if (ms === undefined) return
+    const next = (to ?? end) + direction * ms
+    const isPast = next < edge() - ms / 20
+    go({ from: isPast && from !== undefined ? next - ms : undefined, to: isPast ? next : undefined })
   }
-  const goTo = ({ currentTarget }: { readonly currentTarget: HTMLInputElement }): void => {
+  const showDay = ({ currentTarget }: { readonly currentTarget: HTMLInputElement }): void => {
     const day = new Date(`${currentTarget.value}T00:00`)
-    const end = new Date(day).setDate(day.getDate() + 1)
-    const isShort = (period?.ms ?? 0) < DAY
-    if (Number.isNaN(end)) return
-    go({ from: undefined, to: end < edge() ? end : undefined, range: isShort ? USUAL : range })
+    const next = new Date(day).setDate(day.getDate() + 1)
+    if (Number.isNaN(next)) return
+    go({ from: undefined, to: next < edge() ? next : undefined, ...((ms ?? 0) < DAY && { range: USUAL }) })
   }
-  const isNow = to === undefined && period?.to === undefined
-  const arrow = (name: string, text: string, direction: number, disabled: boolean) => (
-    <button type="button" class="plain" aria-label={name} disabled={disabled} onClick={() => move(direction)}>
-      {text}
-    </button>
-  )
   return (
     <div class="row times">
       <fieldset id="ranges" class="choices">
         <legend class="hidden-text">Time shown</legend>
-        {Object.entries(RANGES).map(([name, [label]]) => {
-          const choose = (): void => go({ range: name, from: undefined, to: undefined })
-          return (
-            <label key={name}>
-              <input type="radio" name="range" value={name} checked={name === current} onChange={choose} />
-              <span>{label}</span>
-            </label>
-          )
-        })}
+        {Object.entries(RANGES).map(([name, [label]]) => (
+          <label key={name}>
+            <input
+              type="radio"
+              name="range"
+              value={name}
+              checked={from === undefined && name === (range ?? USUAL)}
+              onChange={() => go({ range: name, from: undefined, to: undefined })}
+            />
+            <span>{label}</span>
+          </label>
+        ))}
       </fieldset>
       <span class="row period">
-        {arrow('Earlier', '‹', -1, !shown || isAll)}
-        <input type="date" aria-label="Day shown" value={shown && localDay(shown.to - 1)} onChange={goTo} />
-        {arrow('Later', '›', 1, isAll || isNow)}
+        <Button class="plain" text="‹" label="Earlier" disabled={ms === undefined} run={() => move(-1)} />
+        <input type="date" aria-label="Day shown" value={shown && dayOf(shown.to - 1)} onChange={showDay} />
+        <Button
+          class="plain"
+          text="›"
+          label="Later"
+          disabled={ms === undefined || to === undefined}
+          run={() => move(1)}
+        />
       </span>
     </div>
   )
 }
 
-function localDay(ms: number): string {
-  const date = new Date(ms)
-  return new Date(ms - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 10)
+/** A local day as a calendar takes it, which is how Swedes write it. */
+function dayOf(ms: number): string {
+  return new Date(ms).toLocaleDateString('sv')
 }
 
-/** Of what time the numbers beside the names of the charts are. */
+/** The time that is shown, and that of the numbers beside the names of the charts. */
 function When() {
   const one = pointOfValues(lines.value[0])
   const shown = span.value
   return (
     <p class="quiet number when">
       {shown && `${moment(shown.from, now())} – ${moment(shown.to, now())}. `}
-      {one && `${pointed.value === undefined ? 'Latest' : 'At the pointer'}: ${textOf(one)}`}
+      {one && `${pointed.value === undefined ? 'Latest' : 'At the pointer'}: `}
+      {one && dateTime(one.from, { withMs: one.from === one.to })}
     </p>
   )
 }
@@ -298,23 +272,16 @@ function When() {
 /** The point of a line under the pointer, else the latest one: that of the chosen sensor is in its item. */
 function pointOfValues(line: Line | undefined): Point | undefined {
   if (pointed.value !== undefined && line) return nearest(line.points, pointed.value)
-  const ms = line === lines.value[0] && view.value.to === undefined ? timeOfReading(chosenItem.value) : undefined
-  return ms === undefined ? line?.points.at(-1) : pointOf(ms, measured(chosenItem.value))
-}
-
-function textOf({ from, to, count: readings }: Point): string {
-  if (from === to && readings === 1) return dateTime(from, { withMs: true })
-  const isOneDay = new Date(from).toDateString() === new Date(to).toDateString()
-  return `${dateTime(from)} – ${isOneDay ? time(to) : dateTime(to)}, ${counted(readings, 'reading')}`
+  const isOfItem = line === lines.value[0] && view.value.to === undefined
+  return (isOfItem ? readingOf(chosenItem.value) : undefined) ?? line?.points.at(-1)
 }
 
 function Charts() {
   const item = chosenItem.value
-  const all = lines.value.length > 0 ? lines.value : NO_LINES
+  const all = lines.value
   const read = (all[0] as Line).points.flatMap(({ values }) => [...values.keys()])
   const groups = groupsOf([...new Set([...measuresOf(item).map(({ name }) => name), ...read])])
   const shown = span.value ?? { from: edge() - DAY, to: edge() }
-  const heights = heightsOf(groups.length)
   return (
     <div class="charts" aria-busy={!loaded.value}>
       {groups.map(({ name, fields }, index) => (
@@ -332,13 +299,12 @@ function Charts() {
             lines={all}
             span={shown}
             limits={fields.length === 1 ? limitsOf(item, fields[0] as string) : {}}
-            height={index === 0 ? heights.first : heights.others}
             hasTimes={index === 0 || index === groups.length - 1}
             onZoom={zoomTo}
             onBack={zoomBack}
           />
           <p class="extent quiet number">
-            {fields.map((field) => extentOf(field, fields.length === 1, shown)).join(' ') || ' '}
+            {fields.map((field) => extentText(field, fields.length === 1, shown)).join('; ') || ' '}
           </p>
         </figure>
       ))}
@@ -348,14 +314,6 @@ function Charts() {
 
 const NO_LINES: readonly Line[] = [{ key: '', label: '', points: [] }]
 
-/** The charts fill the window where it has room for them, in pixels. */
-function heightsOf(charts: number): { readonly first: number; readonly others: number } {
-  if (innerWidth < 960) return { first: 150, others: 84 }
-  const one = (innerHeight - 454 - 46 * charts) / (charts + 0.8)
-  const between = (least: number, most: number, value: number) => Math.round(Math.min(most, Math.max(least, value)))
-  return { first: between(120, 320, 1.8 * one), others: between(52, 160, one) }
-}
-
 interface ValuesProperties {
   readonly fields: readonly string[]
   readonly line: Line
@@ -363,7 +321,7 @@ interface ValuesProperties {
   readonly isAlone: boolean
 }
 
-/** What a line has at the pointer. */
+/** The values of a line at the pointer. */
 function Values({ fields, line, index, isAlone }: ValuesProperties) {
   const one = pointOfValues(line)
   return (
@@ -396,18 +354,11 @@ function lastPart(field: string): string {
 }
 
 /** The least, the average and the greatest of a time; '' without readings. */
-function extentOf(field: string, isAlone: boolean, { from, to }: Span): string {
-  const points = lines.value[0]?.points.filter((one) => one.to >= from && one.from <= to && one.values.has(field)) ?? []
-  if (points.length === 0) return ''
-  let [least, greatest, sum, number] = [Infinity, -Infinity, 0, 0]
-  for (const { values, count: readings } of points) {
-    const [average, low, high] = values.get(field) as readonly [number, number, number]
-    least = Math.min(least, low)
-    greatest = Math.max(greatest, high)
-    sum += average * readings
-    number += readings
-  }
-  const text = `min ${rounded(least)} · average ${rounded(sum / number)} · max ${withUnit(rounded(greatest), field)}`
+function extentText(field: string, isAlone: boolean, { from, to }: Span): string {
+  const points = lines.value[0]?.points.filter((one) => one.to >= from && one.from <= to) ?? []
+  const [least, average, greatest] = extentOf(points, field) ?? []
+  if (least === undefined) return ''
+  const text = `min ${rounded(least)} · average ${rounded(average)} · max ${withUnit(rounded(greatest), field)}`
   return isAlone ? text : `${lastPart(field)} ${text}`
 }
 
@@ -417,7 +368,7 @@ function rounded(value: number | undefined): string {
   return String(Math.abs(value) >= 1 ? Number(value.toFixed(2)) : Number(value.toPrecision(3)))
 }
 
-/** What belongs into one chart: `acceleration` with `acceleration_x`, and so on. */
+/** The fields of each chart: `acceleration` with `acceleration_x`, and so on. */
 function groupsOf(names: readonly string[]): readonly { readonly name: string; readonly fields: readonly string[] }[] {
   const found = new Map<string, string[]>()
   for (const name of names.toSorted()) {
@@ -428,67 +379,14 @@ function groupsOf(names: readonly string[]): readonly { readonly name: string; r
   return [...found].map(([name, fields]) => ({ name, fields })).sort((a, b) => rank(a.name) - rank(b.name))
 }
 
-function Downloads() {
-  const save = async (format: 'csv' | 'ndjson'): Promise<void> => {
-    const { period } = loaded.peek() as Loaded
-    const item = chosenItem.peek()
-    const asked = { item, position: asOf.peek(), from: period.from, to: period.to ?? period.end }
-    const { body } = await readingsOf(asked).sort(timeField()).export(format)
-    const link = document.createElement('a')
-    link.href = URL.createObjectURL(await new Response(body).blob())
-    link.download = `${String(macOf(item)).replaceAll(/[^\w.-]+/g, '-')}.${format}`
-    link.click()
-    URL.revokeObjectURL(link.href)
-  }
+/** The page of the collections shows the readings as a table, for readers who cannot see the charts, and exports them. */
+function AsTable({ sensor, period }: Loaded) {
+  const query = new URLSearchParams({ ...filterOf({ ...period, item: itemOf(sensor) }), sort: `-${timeField()}` })
+  const place = { collection: READINGS, query: String(query), ...(at.value && { at: String(at.value.position) }) }
   return (
-    <div class="row downloads">
-      <span class="quiet">Download the readings of this time:</span>
-      {(['csv', 'ndjson'] as const).map((format) => (
-        <button key={format} type="button" onClick={() => void save(format).catch(showProblem)}>
-          {format.toUpperCase()}
-        </button>
-      ))}
-    </div>
-  )
-}
-
-const isTableOpen = signal(false)
-/** What scrolls has to be reached by the keyboard. */
-const SCROLLS = { tabIndex: 0 }
-
-/** The latest points as text, for readers who cannot see the charts. */
-function Rows() {
-  const points = (lines.value[0]?.points ?? []).slice(-ROWS).reverse()
-  const names = [...new Set(points.flatMap(({ values }) => [...values.keys()]))].sort()
-  const isWindows = points.some(({ from, to }) => to > from)
-  const cellOf = (point: Point, name: string): string => {
-    const [average, least, greatest] = point.values.get(name) ?? []
-    return least === greatest ? String(least ?? '') : `${rounded(average)} (${rounded(least)} to ${rounded(greatest)})`
-  }
-  return (
-    <section id="table" {...SCROLLS} aria-label="The latest readings">
-      <table>
-        <thead>
-          <tr>
-            {['time', ...names, ...(isWindows ? ['readings'] : [])].map((name) => (
-              <th key={name} scope="col">
-                {visible(name)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody class="number">
-          {points.map((point) => (
-            <tr key={point.from}>
-              <th scope="row">{dateTime(point.from, { withMs: !isWindows })}</th>
-              {names.map((name) => (
-                <td key={name}>{cellOf(point, name)}</td>
-              ))}
-              {isWindows && <td>{count(point.count)}</td>}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <p>
+      <a href={`collections.html?${new URLSearchParams(place)}`}>These readings as a table</a>, to export them as CSV or
+      NDJSON
+    </p>
   )
 }

@@ -1,24 +1,17 @@
-// What is drawn beside the chosen sensor: other sensors, and the time before.
-import { signal } from '@preact/signals'
+// A choice of lines beside that of the chosen sensor: other sensors, and the time before.
+import { Button } from './controls.tsx'
 import { short } from './format.ts'
-import { type Item, macOf, nameOf } from './measures.ts'
+import { nameOf } from './measures.ts'
 import { sensors } from './sensor-list.ts'
-import { chosen, go, MOST_OTHERS, view } from './sensor-view.ts'
+import { chosen, go, MOST_OTHERS, order, view } from './sensor-view.ts'
 
-const MOST_OFFERED = 20
-const typed = signal('')
+/** A search in the list leads to others. */
+const MOST_OFFERED = 50
 
 export function Compare() {
   const { others, withBefore, range } = view.value
-  const add = (event: Event): void => {
-    const field = event.currentTarget as HTMLInputElement
-    typed.value = field.value
-    const key = offered().find((one) => labelOf(one) === field.value)
-    if (key === undefined) return
-    field.value = ''
-    typed.value = ''
-    go({ others: [...others, key] })
-  }
+  const shown = [chosen.value, ...others]
+  const offered = order.value.filter((key) => !shown.includes(key)).slice(0, MOST_OFFERED)
   return (
     <div class="row compare">
       <label>
@@ -31,51 +24,32 @@ export function Compare() {
         The time before
       </label>
       {others.map((key) => (
-        <button
+        <Button
           key={key}
-          type="button"
           class="chip"
-          aria-label={`Without ${labelOf(key)}`}
-          onClick={() => go({ others: others.filter((one) => one !== key) })}
-        >
-          {short(sensors.value?.has(key) ? nameOf(sensors.value.get(key) as Item) : key, 24)} ✕
-        </button>
+          text={`${labelOf(key)} ✕`}
+          label={`Without ${labelOf(key)}`}
+          run={() => go({ others: others.filter((one) => one !== key) })}
+        />
       ))}
-      {others.length < MOST_OTHERS && (sensors.value?.size ?? 0) > 1 && (
-        <>
-          <input
-            list="others"
-            placeholder="Compare with…"
-            aria-label="Compare with a sensor"
-            autocomplete="off"
-            onInput={add}
-          />
-          <datalist id="others">
-            {offered().map((key) => (
-              <option key={key} value={labelOf(key)} />
-            ))}
-          </datalist>
-        </>
+      {others.length < MOST_OTHERS && offered.length > 0 && (
+        <select
+          aria-label="Compare with a sensor"
+          value=""
+          onChange={({ currentTarget }) => go({ others: [...others, currentTarget.value] })}
+        >
+          <option value="">Compare with…</option>
+          {offered.map((key) => (
+            <option key={key} value={key}>
+              {labelOf(key)}
+            </option>
+          ))}
+        </select>
       )}
     </div>
   )
 }
 
-/** Sensors that the typed text names. */
-function offered(): readonly string[] {
-  const found: string[] = []
-  const wanted = typed.value.toLowerCase()
-  for (const key of sensors.value?.keys() ?? []) {
-    const isShown = key === chosen.value || view.value.others.includes(key)
-    if (!isShown && labelOf(key).toLowerCase().includes(wanted)) found.push(key)
-    if (found.length === MOST_OFFERED) break
-  }
-  return found
-}
-
 function labelOf(key: string): string {
-  const item = sensors.value?.get(key)
-  if (!item) return key
-  const [name, mac] = [short(nameOf(item), 60), short(macOf(item), 60)]
-  return name === mac ? name : `${name} (${mac})`
+  return short(nameOf(sensors.value?.get(key) ?? { mac: key }), 24)
 }

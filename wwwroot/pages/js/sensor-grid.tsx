@@ -1,5 +1,5 @@
 // A tile for each sensor: its latest reading, how old that is, and the last day as a small curve.
-import { computed, signal } from '@preact/signals'
+import { signal } from '@preact/signals'
 import {
   observeWindowOffset,
   observeWindowRect,
@@ -8,9 +8,13 @@ import {
   windowScroll,
 } from '@tanstack/virtual-core'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { address } from './address.ts'
+import { edge, isSilence, readCurves } from './curves.ts'
 import { flash } from './dom.ts'
+import { following } from './following.ts'
 import { age, span as lasting, short } from './format.ts'
 import {
+  distinct,
   hasLowBattery,
   type Item,
   limitsOf,
@@ -23,22 +27,21 @@ import {
   timeOfReading,
   unitOf,
 } from './measures.ts'
-import { type Sparks, sparksOf } from './readings.ts'
-import { resource } from './resource.ts'
-import { edge, hasReadings, isKnown, isSilent, rereads, sensors, times, today } from './sensor-list.ts'
+import { hasReadings, isKnown } from './names.ts'
+import type { Point } from './readings.ts'
+import { calm } from './resource.ts'
+import { second, sensors, times, today } from './sensor-list.ts'
 import { chosen, go, order } from './sensor-view.ts'
-import { Spark } from './spark.tsx'
+import { Tile } from './tile.tsx'
 import { asOf, at } from './time.ts'
 import { useVirtualRows } from './virtual.ts'
 
-/** Of a tile with the gap, in pixels. */
+/** The size of a tile, and the gap between two, in pixels. */
 const [TILE_WIDTH, TILE_HEIGHT, GAP] = [248, 150, 12]
-/** Fewer sensors have their curves read together, not only those that are seen. */
-const FEW = 60
 /** Other values than the first that a tile has room for. */
 const OTHERS = 4
-const SPARKS_MS = 15_000
-const SETTLE_MS = 150
+const CURVES_MS = 15_000
+const SETTLE_MS = 300
 /** The page scrolls, not the list. */
 const SCROLLER = {
   getScrollElement: () => window,
@@ -50,40 +53,46 @@ const SCROLLER = {
   'getScrollElement' | 'observeElementRect' | 'observeElementOffset' | 'scrollToFn'
 >
 
-/** Becomes another number each second. */
-export const second = signal(0)
-setInterval(() => {
-  if (!document.hidden) second.value++
-}, 1000)
-
 /** Where the list is on the page, and how many tiles are beside each other. */
 const place = signal({ top: 0, columns: 1 })
 const seen = signal<readonly string[]>([])
+/** While one scrolls, few of the tiles that pass are read. */
+const calmSeen = calm(seen, SETTLE_MS)
 /** The tile that Tab leads to. */
 const current = signal<string>()
 let wantsFocus = false
-let settling: ReturnType<typeof setTimeout> | undefined
 
-const rereading = rereads(READINGS, SPARKS_MS)
-const curves = resource(
+/** The curves of the tiles in view. The ones before are shown until the next are read. */
+const curves = following(
+  (collection) => collection === READINGS && !at.value,
+  CURVES_MS,
   () => {
-    const keys = order.value.length <= FEW ? order.value.toSorted() : seen.value
-    if (!isKnown.value || !hasReadings.value || keys.length === 0) return undefined
-    return {
-      keys,
-      position: asOf.value,
-      ms: at.value?.ms,
-      turn: at.value ? 0 : rereading.turn.value,
-    }
+    const isReady = isKnown.value && hasReadings.value && calmSeen.value.length > 0
+    return isReady ? { keys: calmSeen.value, position: asOf.value, ms: at.value?.ms } : undefined
   },
   ({ keys, position }) => {
-    const items = keys.map((key) => sensors.peek()?.get(key)).filter((item) => item !== undefined)
-    const to = times.peek().isOld ? (times.peek().newest as number) : edge()
-    return rereading.timed(() => sparksOf(items, position, to))
+    const items = keys.map((key) => sensors.peek()?.get(key) ?? {})
+    return readCurves({
+      collection: READINGS,
+      position,
+      to: times.peek().isOld ? times.peek().newest : edge(),
+      group: 'mac',
+      sensors: items.map((item) => String(macOf(item))),
+      measures: distinct(items.flatMap((item) => measuresOf(item).slice(0, 1))),
+    })
   },
 )
-/** What was read before is shown until the next is there. */
-const shownCurves = computed((): Sparks | undefined => curves.value.value)
+
+function pointsOf(item: Item): readonly Point[] | undefined {
+  return curves.value.value?.bySensor.get(String(macOf(item)))
+}
+
+/** Whether a sensor sends no more. Where all readings are old, whether it did not at the time of the last one. */
+export function isSilent(item: Item): boolean {
+  const { newest, isOld } = times.value
+  const time = timeOfReading(item)
+  return time === undefined || isSilence((isOld ? newest : edge()) - time, pointsOf(item))
+}
 
 export function Grid() {
   const list = useRef<HTMLDivElement | null>(null)
@@ -99,7 +108,9 @@ export function Grid() {
   useLayoutEffect(() => observe(list.current as HTMLElement), [])
   const first = (rows[0]?.index ?? 0) * columns
   const shown = keys.slice(first, ((rows.at(-1)?.index ?? -1) + 1) * columns)
-  useEffect(() => settle(shown))
+  useEffect(() => {
+    if (shown.length > 0) seen.value = shown
+  })
   useLayoutEffect(focusTile)
   const isShown = current.value !== undefined && shown.includes(current.value)
   const stop = isShown || wantsFocus ? current.value : (shown.find((key) => key === chosen.value) ?? shown[0])
@@ -114,9 +125,14 @@ export function Grid() {
         }}
         onKeyDown={(event) => move(event, virtualizer)}
       >
-        {shown.map((key, index) => (
-          <Tile key={key} sensor={key} index={first + index} isStop={key === stop} />
-        ))}
+        {shown.map((key, index) => {
+          const item = sensors.value?.get(key)
+          return (
+            <li key={key} data-sensor={key} aria-posinset={first + index + 1} aria-setsize={keys.length}>
+              {item && <SensorTile sensor={key} item={item} isStop={key === stop} />}
+            </li>
+          )
+        })}
       </ul>
     </div>
   )
@@ -132,130 +148,112 @@ function observe(list: HTMLElement): () => void {
     }
     if (next.top !== place.peek().top || next.columns !== place.peek().columns) place.value = next
   })
-  // What is above the list may change its height.
+  // The part above the list may change its height.
   for (const element of [list, document.querySelector('main') as HTMLElement]) observer.observe(element)
   return () => observer.disconnect()
-}
-
-/** Tiles that are passed sooner are not read. */
-function settle(keys: readonly string[]): void {
-  clearTimeout(settling)
-  settling = setTimeout(() => {
-    if (JSON.stringify(keys) !== JSON.stringify(seen.peek())) seen.value = keys
-  }, SETTLE_MS)
 }
 
 function move(event: KeyboardEvent, virtualizer: Virtualizer<HTMLElement, HTMLElement>): void {
   const keys = order.peek()
   const { columns } = place.peek()
-  const steps: Readonly<Record<string, number>> = {
-    ArrowLeft: -1,
-    ArrowRight: 1,
-    ArrowUp: -columns,
-    ArrowDown: columns,
-    Home: Number.NEGATIVE_INFINITY,
-    End: Number.POSITIVE_INFINITY,
-  }
-  const step = steps[event.key]
-  if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return
-  event.preventDefault()
   const here = keys.indexOf((event.target as HTMLElement).closest('li')?.dataset.sensor ?? '')
-  const next = Number.isFinite(step) ? here + step : step < 0 ? 0 : keys.length - 1
-  const key = keys[next]
-  if (key === undefined) return
+  const places: Readonly<Record<string, number>> = {
+    ArrowLeft: here - 1,
+    ArrowRight: here + 1,
+    ArrowUp: here - columns,
+    ArrowDown: here + columns,
+    Home: 0,
+    End: keys.length - 1,
+  }
+  const next = places[event.key]
+  if (next === undefined || event.ctrlKey || event.metaKey || event.altKey) return
+  event.preventDefault()
+  if (keys[next] === undefined) return
   wantsFocus = true
-  current.value = key
+  current.value = keys[next]
   virtualizer.scrollToIndex(Math.floor(next / columns), { align: 'auto' })
 }
 
-interface TileProperties {
+interface SensorTileProperties {
   readonly sensor: string
-  readonly index: number
+  readonly item: Item
   readonly isStop: boolean
 }
 
-function Tile({ sensor, index, isStop }: TileProperties) {
-  const item = sensors.value?.get(sensor)
-  const link = useRef<HTMLAnchorElement>(null)
-  const known = useRef(item)
+function SensorTile({ sensor, item, isStop }: SensorTileProperties) {
+  const before = useRef(item)
+  const frame = useRef<HTMLSpanElement>(null)
   useEffect(() => {
-    const isNew = known.current && item && !at.value && timeOfReading(known.current) !== timeOfReading(item)
-    known.current = item
-    if (isNew && link.current) flash(link.current)
+    const isNew = !at.value && timeOfReading(before.current) !== timeOfReading(item)
+    before.current = item
+    const tile = frame.current?.closest('a')
+    if (isNew && tile) flash(tile)
   }, [item])
-  if (!item) return null
-  const name = short(nameOf(item), 80) || '""'
   const then = at.value && today.value?.get(sensor)
   const differs = then !== undefined && mainValue(then) !== mainValue(item)
+  const name = mainNameOf(item)
+  const value = measured(item)[name]
   const pick = (event: MouseEvent): void => {
-    current.value = sensor
     if (event.ctrlKey || event.metaKey || event.shiftKey) return
     event.preventDefault()
+    current.value = sensor
     go({ sensor })
     showCharts()
   }
   return (
-    <li data-sensor={sensor} aria-posinset={index + 1} aria-setsize={order.value.length}>
-      <a
-        ref={link}
-        title={short(macOf(item), 80)}
-        class={`tile card fades${differs ? ' differs' : ''}`}
-        href={`?${new URLSearchParams({ sensor, ...(at.value && { at: String(at.value.position) }) })}`}
-        aria-current={chosen.value === sensor ? 'true' : undefined}
-        tabIndex={isStop ? 0 : -1}
-        onClick={pick}
-        onFocus={() => {
-          current.value = sensor
-        }}
-      >
-        <span class="tile-head">
-          <h2>{name}</h2>
-          <Age item={item} />
-        </span>
-        <Values item={item} then={differs ? then : undefined} />
-        <Curve mac={String(macOf(item))} />
-        <span class="tile-head">
-          <span class="rest quiet">{othersOf(item)}</span>
-          <Badge item={item} />
-        </span>
-      </a>
-    </li>
+    <Tile
+      title={short(macOf(item), 80)}
+      href={address.search({ sensor })}
+      aria-current={chosen.value === sensor ? 'true' : undefined}
+      tabIndex={isStop ? 0 : -1}
+      onClick={pick}
+      onFocus={() => {
+        current.value = sensor
+      }}
+      name={short(nameOf(item), 80) || '""'}
+      aside={<Age item={item} />}
+      value={value === undefined ? '–' : short(value, 40)}
+      unit={short(unitOf(item, name), 12)}
+      label={wordsOf(name)}
+      today={differs ? short(mainValue(then) ?? '–', 40) : undefined}
+      measure={name}
+      points={pointsOf(item)}
+      span={curves.value.value?.span}
+    >
+      <span ref={frame} class="rest quiet">
+        {othersOf(item)}
+      </span>
+      <Badge item={item} />
+    </Tile>
   )
 }
 
-function Values({ item, then }: { readonly item: Item; readonly then: Item | undefined }) {
-  const all = Object.entries(measured(item))
-  const name = measuresOf(item)[0]?.name ?? all[0]?.[0] ?? ''
-  const unit = short(unitOf(item, name), 12)
-  const value = measured(item)[name]
-  return (
-    <span class="main number">
-      <strong>{value === undefined ? '–' : short(value, 40)}</strong>
-      <span class="unit">{unit}</span>
-      <span class="quiet">{short(name.replaceAll('_', ' '), 40)}</span>
-      {then && <span class="today"> now {short(mainValue(then) ?? '–', 40)}</span>}
-    </span>
-  )
+/** The measurement that a tile shows first, or the first text where there are no numbers. */
+function mainNameOf(item: Item): string {
+  return measuresOf(item)[0]?.name ?? Object.keys(measured(item))[0] ?? ''
+}
+
+function wordsOf(name: string): string {
+  return short(name.replaceAll('_', ' '), 40)
 }
 
 function Badge({ item }: { readonly item: Item }) {
   const beyond = measuresOf(item).flatMap(({ name }) => {
     const value = measured(item)[name] as number
     const { low, high } = limitsOf(item, name)
-    if (low !== undefined && value < low) return `${name} below ${low}`
-    return high !== undefined && value > high ? `${name} above ${high}` : []
+    if (low !== undefined && value < low) return `${wordsOf(name)} below ${low}`
+    return high !== undefined && value > high ? `${wordsOf(name)} above ${high}` : []
   })
   const text = beyond[0] ?? (hasLowBattery(item) ? 'Low battery' : undefined)
-  return text === undefined ? null : <span class="badge">{short(text.replaceAll('_', ' '), 40)}</span>
+  return text === undefined ? null : <span class="badge">{text}</span>
 }
 
 /** The parts of what is there as a whole are seen when the sensor is charted. */
 function othersOf(item: Item): string {
-  const main = measuresOf(item)[0]?.name ?? Object.keys(measured(item))[0]
   return Object.entries(measured(item))
-    .filter(([name, value]) => name !== main && value !== null && !/_[xyz]$/.test(name))
+    .filter(([name, value]) => name !== mainNameOf(item) && value !== null && !/_[xyz]$/.test(name))
     .slice(0, OTHERS)
-    .map(([name, value]) => `${short(name.replaceAll('_', ' '), 40)} ${short(value, 40)} ${unitOf(item, name)}`.trim())
+    .map(([name, value]) => `${wordsOf(name)} ${short(value, 40)} ${unitOf(item, name)}`.trim())
     .join(', ')
 }
 
@@ -264,13 +262,8 @@ function Age({ item }: { readonly item: Item }) {
   const time = timeOfReading(item)
   if (time === undefined) return <span class="age silent">{short(item.timestamp, 40) || 'no reading'}</span>
   const ms = edge() - time
-  if (!isSilent(time)) return <span class="age number">{age(ms)}</span>
+  if (!isSilent(item)) return <span class="age number">{age(ms)}</span>
   return <span class="age number silent">silent for {lasting(ms / 1000)}</span>
-}
-
-function Curve({ mac }: { readonly mac: string }) {
-  const loaded = shownCurves.value
-  return <Spark points={loaded?.byMac.get(mac) ?? []} from={loaded?.span.from ?? 0} to={loaded?.span.to ?? 1} />
 }
 
 /** Where the charts are above the tiles. */

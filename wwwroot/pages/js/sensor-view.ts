@@ -2,13 +2,15 @@
 import { computed, signal } from '@preact/signals'
 import { address } from './address.ts'
 import { DAY } from './counts.ts'
+import { edge } from './curves.ts'
 import { type Item, macOf, mainValue, measured, nameOf, numberOf, timeOfReading } from './measures.ts'
+import { sortable } from './names.ts'
 import { calm } from './resource.ts'
-import { edge, sensors } from './sensor-list.ts'
+import { sensors } from './sensor-list.ts'
 import { at } from './time.ts'
 
 const HOUR = DAY / 24
-/** By name: what it is called, and how long it is; undefined for all there is. */
+/** By name: what it is called, and how long it is in milliseconds; undefined for all there is. */
 export const RANGES: Readonly<Record<string, readonly [label: string, ms: number | undefined]>> = {
   '1h': ['1 h', HOUR],
   '6h': ['6 h', 6 * HOUR],
@@ -20,6 +22,10 @@ export const RANGES: Readonly<Record<string, readonly [label: string, ms: number
   all: ['All', undefined],
 }
 export const USUAL = '24h'
+/** Tiles change their places at most so often. */
+const ORDER_MS = 2000
+/** Between ids in the address. */
+const SEPARATOR = '\n'
 /** More lines in one chart are not told apart. */
 export const MOST_OTHERS = 4
 
@@ -56,43 +62,28 @@ function read(): View {
     range: Object.hasOwn(RANGES, range) ? range : undefined,
     from: to !== undefined && from !== undefined && from < to ? from : undefined,
     to,
-    others: (address.get('with') ?? '').split(',').filter(Boolean).map(decoded).slice(0, MOST_OTHERS),
+    others: (address.get('with') ?? '').split(SEPARATOR).filter(Boolean).slice(0, MOST_OTHERS),
     withBefore: address.get('before') === 'true',
   }
 }
 
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
-
 /** isStep: Back leads to what was before. */
-export function go(changes: Partial<View>, options: { readonly isStep?: boolean } = { isStep: true }): void {
-  const { sensor, q, sort, range, from, to, others, withBefore } = { ...view.peek(), ...changes }
+export function go(changes: Partial<View>, { isStep = true } = {}): void {
+  const { from, to, others, withBefore, ...rest } = { ...view.peek(), ...changes }
   const instant = (ms: number | undefined): string | undefined =>
     ms === undefined ? undefined : new Date(Math.round(ms)).toISOString()
-  address.set(
-    {
-      sensor,
-      q,
-      sort,
-      range,
-      from: instant(from),
-      to: instant(to),
-      with: others.map((key) => key.replace(/[%,]/g, encodeURIComponent)).join(','),
-      before: withBefore ? 'true' : undefined,
-    },
-    options,
-  )
+  const times = { from: instant(from), to: instant(to) }
+  const compared = { with: others.join(SEPARATOR), before: withBefore ? 'true' : undefined }
+  address.set({ ...rest, ...times, ...compared }, { isStep })
   view.value = read()
 }
 
+type Sort = readonly [label: string, rank: (item: Item) => number | undefined]
+
+const BY_NAME: Sort = ['Name', ({ order }) => numberOf(order)]
 /** The orders of the tiles: what they are called, and what they sort by, the least first. */
-export const SORTS: Readonly<Record<string, readonly [label: string, rank: (item: Item) => number | undefined]>> = {
-  name: ['Name', ({ order }) => (typeof order === 'number' ? order : undefined)],
+export const SORTS: Readonly<Record<string, Sort>> = {
+  name: BY_NAME,
   latest: ['Latest first', (item) => negative(timeOfReading(item))],
   silent: ['Silent longest first', (item) => timeOfReading(item) ?? Number.NEGATIVE_INFINITY],
   high: ['Highest first', (item) => negative(mainValue(item))],
@@ -104,47 +95,21 @@ function negative(value: number | undefined): number | undefined {
   return value === undefined ? undefined : -value
 }
 
-interface Named {
-  readonly key: string
-  /** Lower case; numbers have leading zeros, so that 2 is before 10. */
-  readonly name: string
-  readonly text: string
-}
-
-/** By the object of the item: most stay what they are while others change. */
-const named = new WeakMap<Item, Named>()
-
-function namedOf(key: string, item: Item): Named {
-  const known = named.get(item)
-  if (known) return known
-  const isNamed = nameOf(item) !== macOf(item)
-  const name = String(nameOf(item)).toLowerCase()
-  const sorted = isNamed ? name.replace(/\d+/g, (digits) => digits.padStart(12, '0')) : name
-  const made = { key, name: sorted, text: `${name}\n${String(macOf(item)).toLowerCase()}\n${key.toLowerCase()}` }
-  named.set(item, made)
-  return made
-}
-
-/** Tiles do not change their places all the time. */
-const calmSensors = { byName: calm(sensors, 1000), byValue: calm(sensors, 10_000) }
-const size = computed(() => sensors.value?.size)
+const calmSensors = calm(sensors, ORDER_MS)
 /** The sensors that the search leaves, in their order. */
 export const order = computed((): readonly string[] => {
   const { q, sort } = view.value
-  const isByValue = sort !== 'name' && Object.hasOwn(SORTS, sort)
-  const [, rankOf] = SORTS[isByValue ? sort : 'name'] as (typeof SORTS)[string]
-  const before = calmSensors[isByValue ? 'byValue' : 'byName'].value
-  const all = at.value ? sensors.value : before?.size === size.value ? before : sensors.peek()
+  const [, rankOf] = (Object.hasOwn(SORTS, sort) ? SORTS[sort] : undefined) ?? BY_NAME
   const wanted = q.trim().toLowerCase()
-  const found: (Named & { readonly rank: number })[] = []
-  for (const [key, item] of all ?? []) {
-    const own = namedOf(key, item)
-    if (wanted === '' || own.text.includes(wanted)) {
-      found.push({ ...own, rank: rankOf(item) ?? Number.POSITIVE_INFINITY })
-    }
-  }
-  found.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : a.name < b.name ? -1 : a.name > b.name ? 1 : 0))
-  return found.map(({ key }) => key)
+  return [...(calmSensors.value ?? [])]
+    .filter(([key, item]) => `${nameOf(item)}\n${macOf(item)}\n${key}`.toLowerCase().includes(wanted))
+    .map(([key, item]) => ({
+      key,
+      rank: rankOf(item) ?? Number.POSITIVE_INFINITY,
+      name: sortable(String(nameOf(item))),
+    }))
+    .sort((a, b) => (a.rank === b.rank ? Number(a.name > b.name) - Number(a.name < b.name) : a.rank < b.rank ? -1 : 1))
+    .map(({ key }) => key)
 })
 
 /** The first sensor there was, while the address names none: search and sort do not change what is charted. */
@@ -157,27 +122,26 @@ export const chosen = computed((): string | undefined => {
 })
 
 export interface Period {
-  /** Undefined: all there is. */
+  /** In milliseconds since 1970; undefined: all there is. */
   readonly from: number | undefined
   /** Undefined: it ends now, and new readings come in. */
   readonly to: number | undefined
+  /** `to`, or now. */
   readonly end: number
-  /** Undefined: the part of a chart that was zoomed, or all there is. */
-  readonly ms: number | undefined
 }
 
-/** The right edge of what is shown; a reading may be stamped later than that. */
+/** The right edge of what is shown. In the present a reading may be stamped later than that. */
 export function endOf(item: Item): number {
-  return Math.max(edge(), timeOfReading(item) ?? 0)
+  return at.value ? edge() : Math.max(edge(), timeOfReading(item) ?? 0)
 }
 
 /** The time over which a sensor is shown; where its last reading is older, the time that ends with that millisecond. */
 export function periodOf({ range = USUAL, from, to }: Pick<View, 'range' | 'from' | 'to'>, item: Item): Period {
-  if (from !== undefined && to !== undefined) return { from, to, end: to, ms: undefined }
-  const ms = RANGES[range]?.[1]
-  const latest = timeOfReading(item)
   const end = endOf(item)
-  if (ms === undefined) return { from: undefined, to: undefined, end, ms }
+  if (from !== undefined && to !== undefined) return { from, to, end: to }
+  const ms = RANGES[range]?.[1]
+  if (ms === undefined) return { from: undefined, to: undefined, end }
+  const latest = timeOfReading(item)
   const last = to ?? (latest !== undefined && latest < end - ms ? latest + 1 : undefined)
-  return { from: (last ?? end) - ms, to: last, end: last ?? end, ms }
+  return { from: (last ?? end) - ms, to: last, end: last ?? end }
 }

@@ -5,11 +5,12 @@ import 'uplot/dist/uPlot.min.css'
 import '../css/sensors.css'
 import { render } from 'preact'
 import { role } from './app.ts'
+import { edge } from './curves.ts'
 import { count, counted, span as lasting } from './format.ts'
-import { hasLowBattery, timeOfReading } from './measures.ts'
+import { hasLowBattery } from './measures.ts'
 import { Chart } from './sensor-chart.tsx'
-import { Grid, second } from './sensor-grid.tsx'
-import { edge, isSilent, isWhole, sensors, startSensors, times, total } from './sensor-list.ts'
+import { Grid, isSilent } from './sensor-grid.tsx'
+import { second, sensors, startSensors, times, total } from './sensor-list.ts'
 import { go, order, SORTS, view } from './sensor-view.ts'
 import { startShell } from './shell.tsx'
 import { at } from './time.ts'
@@ -38,24 +39,13 @@ function Sensors() {
 
 function Summary() {
   void second.value
-  let silent = 0
-  let low = 0
-  for (const item of sensors.value?.values() ?? []) {
-    if (isSilent(timeOfReading(item))) silent++
-    if (hasLowBattery(item)) low++
-  }
-  const all = total.value
-  const shown = order.value.length
-  const found =
-    all === undefined || shown === all || !isWhole.value
-      ? counted(all ?? 0, 'sensor')
-      : `${count(shown)} of ${counted(all, 'sensor')}`
+  const shown = [...(sensors.value?.values() ?? [])]
+  const [silent, low] = [shown.filter(isSilent).length, shown.filter(hasLowBattery).length]
+  const all = counted(total.value ?? 0, 'sensor')
   const { isOld, newest } = times.value
   const parts = [
-    found,
-    isOld &&
-      newest !== undefined &&
-      `the last reading ${lasting((edge() - newest) / 1000)} ${at.value ? 'before' : 'ago'}`,
+    view.value.q.trim() === '' ? all : `${count(order.value.length)} of ${all}`,
+    isOld && `the last reading ${lasting((edge() - newest) / 1000)} ${at.value ? 'before' : 'ago'}`,
     silent > 0 && `${count(silent)} silent`,
     low > 0 && `${count(low)} with a low battery`,
   ]
@@ -75,13 +65,13 @@ function Controls() {
         aria-label="Search sensors"
         autocomplete="off"
         value={view.value.q}
-        onInput={(event) => go({ q: event.currentTarget.value }, {})}
+        onInput={(event) => go({ q: event.currentTarget.value }, { isStep: false })}
       />
       <label class="row">
         Sort
         <select
           value={view.value.sort || 'name'}
-          onChange={({ currentTarget: { value } }) => go({ sort: value === 'name' ? '' : value }, {})}
+          onChange={({ currentTarget: { value } }) => go({ sort: value === 'name' ? '' : value }, { isStep: false })}
         >
           {Object.entries(SORTS).map(([name, [label]]) => (
             <option key={name} value={name}>

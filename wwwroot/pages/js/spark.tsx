@@ -1,64 +1,46 @@
 // Small lines and bars, drawn as one path each. They are pictures of numbers that stand beside them.
 
-export interface Point {
-  readonly x: number
-  /** Undefined: a gap. */
-  readonly y: number | undefined
+import { gapOf, type Point } from './readings.ts'
+import type { Span } from './time.ts'
+
+/** The drawing is stretched to the size that it gets. */
+const WIDTH = 200
+const HEIGHT = 32
+const EDGE = 3
+
+interface SparkProperties {
+  readonly points: readonly Point[]
+  readonly measure: string
+  readonly span: Span
+  /** A moment of the past: what comes after it is drawn in grey. */
+  readonly then: number | undefined
 }
 
-/** The drawing is stretched to the width that it gets. */
-const WIDTH = 200
-/** Points that are further apart than so many times the median are not connected. */
-const GAP_TIMES = 5
-
-/** A line between points, with gaps, over the part of x that is asked for. */
-export function Spark({
-  points,
-  from,
-  to,
-  height = 32,
-  then,
-}: {
-  readonly points: readonly Point[]
-  readonly from: number
-  readonly to: number
-  readonly height?: number
-  /** A moment of the past: what comes after it is drawn in grey. */
-  readonly then?: number | undefined
-}) {
-  const gap = GAP_TIMES * medianDistance(points)
-  const values = points.flatMap(({ y }) => (y === undefined ? [] : [y]))
-  const low = Math.min(...values)
-  const range = Math.max(...values) - low || 1
-  const place = ({ x, y = 0 }: Point): string =>
-    `${(((x - from) / (to - from || 1)) * WIDTH).toFixed(1)} ${(height - 3 - ((y - low) / range) * (height - 6)).toFixed(1)}`
-  const line = (part: readonly Point[]): string => {
-    let path = ''
-    let before: Point | undefined
-    for (const point of part) {
-      if (point.y === undefined) before = undefined
-      else {
-        const isJoined = before !== undefined && point.x - before.x <= gap
+/** The averages of points over a time as a line with gaps. */
+export function Spark({ points, measure, span: { from, to }, then }: SparkProperties) {
+  const gap = gapOf(points)
+  const line = points.flatMap((one) => {
+    const [y] = one.values.get(measure) ?? []
+    return y === undefined ? [] : [{ x: one.from, y }]
+  })
+  const low = Math.min(...line.map(({ y }) => y))
+  const range = Math.max(...line.map(({ y }) => y)) - low || 1
+  const pathOf = (part: typeof line): string =>
+    part
+      .map(({ x, y }, index) => {
+        const isJoined = x - (part[index - 1]?.x ?? Number.NaN) <= gap
+        const left = (((x - from) / (to - from || 1)) * WIDTH).toFixed(1)
+        const top = (HEIGHT - EDGE - ((y - low) / range) * (HEIGHT - 2 * EDGE)).toFixed(1)
         // A single point is seen as a dot: a line of no length with round ends.
-        path += isJoined ? `L${place(point)}` : `M${place(point)}h0`
-        before = point
-      }
-    }
-    return path
-  }
-  const shown = then === undefined ? points : points.filter(({ x }) => x <= then)
+        return isJoined ? `L${left} ${top}` : `M${left} ${top}h0`
+      })
+      .join('')
   return (
-    <svg class="spark" viewBox={`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none" aria-hidden="true">
-      {then !== undefined && <path class="later" d={line(points)} />}
-      <path d={line(shown)} />
+    <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+      {then !== undefined && <path class="later" d={pathOf(line)} />}
+      <path d={pathOf(then === undefined ? line : line.filter(({ x }) => x <= then))} />
     </svg>
   )
-}
-
-/** Zero where there are no two points. */
-function medianDistance(points: readonly Point[]): number {
-  const distances = points.slice(1).map(({ x }, index) => x - (points[index] as Point).x)
-  return distances.sort((a, b) => a - b)[distances.length >> 1] ?? 0
 }
 
 /** Bars over a part of x. Their height is the square root of the number, so that few are seen beside many. */
