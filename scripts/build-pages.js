@@ -11,7 +11,7 @@ const FIRST = {
   home: 'api?count=true',
   collections: 'api?count=true',
   sensors: 'api?count=true',
-  journal: 'events?limit=100&changes=true&order=desc',
+  journal: 'events?limit=40&changes=true&order=desc',
 }
 const TITLES = { home: 'Home', collections: 'Collections', sensors: 'Sensors', journal: 'Journal' }
 

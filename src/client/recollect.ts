@@ -62,6 +62,8 @@ export interface RestoreRequest {
   readonly id?: string | number
   /** Returns what would change, and changes nothing. */
   readonly dryRun?: boolean
+  /** Rejects with a `Problem` of status 412 if something that would change has changed since this position. */
+  readonly ifUnchangedSince?: number
 }
 
 export interface Restored {
@@ -221,8 +223,9 @@ export class Recollect {
   }
 
   /** Restores an item, a collection or everything by appending events (docs/api.md, "Restoring"). */
-  async restore(body: RestoreRequest): Promise<Restored> {
-    return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Restored
+  async restore({ ifUnchangedSince, ...body }: RestoreRequest): Promise<Restored> {
+    const condition = ifUnchangedSince === undefined ? {} : { ifUnchangedSince }
+    return (await this.#requests.write('POST', '/admin/restore', body, condition)).json() as Restored
   }
 
   /** Checks the whole journal, which takes the role admin. Leaving the loop ends the check. */

@@ -267,13 +267,13 @@ async function restorationText(restoration: Restoration, bytes: number, turn: Tu
     // A single object stands for itself, as in a data file.
     collections.push([name, past ? (isObject ? (values[0] as JsonObject) : values) : null])
   }
-  return { type: restoration.type, collections }
+  return { ...restoration, collections }
 }
 
 function parseRestoration(text: RestorationText, idField: string): Restoration {
   if (text.type === 'item') return { ...text, item: text.item ? parseItem(text.item, text.key, idField) : undefined }
   return {
-    type: text.type,
+    ...text,
     collections: new Map(
       text.collections.map(([name, past]) => [name, past ? { items: () => parseItems(past, idField) } : undefined]),
     ),

@@ -11,6 +11,7 @@ import type { BulkCommand, Command, Deletion } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
 import type { DeletionOptions, DeletionOutcome } from '../commands/deletions.ts'
 import type { ImportOutcome } from '../commands/handler.ts'
+import type { RestoreCondition } from '../commands/restore.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -37,12 +38,14 @@ export interface Peer {
 export type CollectionText = readonly JsonObject[] | JsonObject
 
 /** The state to restore; see commands/restore.ts. Null for a collection that did not exist. */
-export type RestorationText =
-  | {
-      readonly type: 'collections' | 'reset' | 'import'
-      readonly collections: readonly (readonly [string, CollectionText | null])[]
-    }
-  | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
+export type RestorationText = RestoreCondition &
+  (
+    | {
+        readonly type: 'collections' | 'reset' | 'import'
+        readonly collections: readonly (readonly [string, CollectionText | null])[]
+      }
+    | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
+  )
 
 export type LeaderRequest =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }

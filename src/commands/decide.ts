@@ -286,7 +286,8 @@ function tagsOf(before: Item | Tombstone | undefined): readonly string[] {
   return isItem(before) ? [before.tag] : []
 }
 
-function checkKnown(since: Position | undefined, last: Position): void {
+/** @throws {Refusal} for a position of If-Unchanged-Since that this journal does not have. */
+export function checkKnown(since: Position | undefined, last: Position): void {
   if (since === undefined || since <= last) return
   throw new Refusal(
     'PreconditionFailed',

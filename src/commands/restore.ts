@@ -1,11 +1,12 @@
 import type { CollectionState } from '../collections/collection.ts'
 import type { FileItem } from '../collections/file-items.ts'
-import { type Item, isItem } from '../collections/item.ts'
+import { type Item, isItem, keyOf } from '../collections/item.ts'
 import { type AcceptedState, Overlay } from '../collections/overlay.ts'
-import { type DomainEvent, OBJECT_ID } from '../events/event.ts'
+import { type DomainEvent, OBJECT_ID, type Position } from '../events/event.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
+import { checkKnown } from './decide.ts'
 import { decideEdit } from './decide-edit.ts'
 import { type BaseItems, Difference } from './difference.ts'
 import { BYTES, type CollectionEdit, type Edit, type EditKind, NO_ITEMS_OF_FILE } from './edit.ts'
@@ -22,7 +23,15 @@ export interface RestoredCollection {
 export type RestoredCollections = ReadonlyMap<string, RestoredCollection | undefined>
 
 /** The state to restore: whole collections, or one item. Undefined: it did not exist. */
-export type Restoration =
+export type Restoration = RestoreCondition & PastState
+
+/** The condition of the request. It is sent to the leader of a cluster as it is. */
+export interface RestoreCondition {
+  /** Nothing is written if something that would change has an event after this position. */
+  readonly ifUnchangedSince?: Position | undefined
+}
+
+type PastState =
   | {
       /**
        * After a `reset`, the next id of each list is one above the highest integer id of its items. An `import` is a reset
@@ -47,6 +56,37 @@ export function bytesOfRestoration(restoration: Restoration): number {
 
 /** A restore is an edit of the accepted state: only differences become events. Restored items are equal byte for byte. */
 export async function decideRestore(
+  restoration: Restoration,
+  accepted: AcceptedState,
+  rules: Rules,
+  turn: Turn,
+): Promise<List<DomainEvent>> {
+  const { ifUnchangedSince } = restoration
+  checkKnown(ifUnchangedSince, accepted.head)
+  const events = await decideUnconditionally(restoration, accepted, rules, turn)
+  if (ifUnchangedSince !== undefined) await checkUnchanged(events, ifUnchangedSince, accepted, turn)
+  return events
+}
+
+/** An event of a collection, such as that of its order, is refused if anything in the collection has changed. */
+async function checkUnchanged(
+  events: Iterable<DomainEvent>,
+  since: Position,
+  accepted: AcceptedState,
+  turn: Turn,
+): Promise<void> {
+  for (const event of events) {
+    if (turn.isOver) await turn.next()
+    const collection = accepted.collection(event.collection)
+    const changed = 'id' in event ? collection.get(keyOf(event.id)) : collection
+    if (changed === undefined || changed.position <= since) continue
+    const place = JSON.stringify('id' in event ? [event.collection, event.id] : event.collection)
+    const why = `${place} was changed at position ${changed.position}`
+    throw new Refusal('PreconditionFailed', `If-Unchanged-Since ${since} does not hold: ${why}. Nothing was restored.`)
+  }
+}
+
+async function decideUnconditionally(
   restoration: Restoration,
   accepted: AcceptedState,
   rules: Rules,
@@ -122,7 +162,7 @@ async function idResets(
 
 /** Concerns a single item only, whatever else exists; a restored item becomes the last. */
 function editOfItem(
-  { collection: name, key, item }: Extract<Restoration, { readonly type: 'item' }>,
+  { collection: name, key, item }: Extract<PastState, { readonly type: 'item' }>,
   collection: CollectionState,
 ): Edit {
   if (collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)

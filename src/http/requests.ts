@@ -104,15 +104,18 @@ export function parseUnchangedSince({ [UNCHANGED_SINCE]: sent }: HttpRequest['he
 }
 
 /** Rejects writes with headers that would otherwise be ignored. */
-export function refuseIgnoredHeaders({ method, headers }: HttpRequest): void {
+export function refuseIgnoredHeaders({ method, headers }: HttpRequest, takesUnchangedSince = method !== 'POST'): void {
   if (method === 'PUT' && headers['content-range'] !== undefined) {
     throw new Refusal(
       'Invalid',
       'A PUT replaces the item as a whole; with Content-Range it is refused (RFC 9110 §14.5).',
     )
   }
-  if (method === 'POST' && headers[UNCHANGED_SINCE] !== undefined) {
-    throw new Refusal('Invalid', 'If-Unchanged-Since is for PUT, PATCH and DELETE of single items, not for POST.')
+  if (!takesUnchangedSince && headers[UNCHANGED_SINCE] !== undefined) {
+    throw new Refusal(
+      'Invalid',
+      'If-Unchanged-Since is for PUT, PATCH and DELETE of single items, and for restores, not for other POSTs.',
+    )
   }
   // If-Match takes precedence (RFC 9110 §13.2.2).
   if (headers['if-unmodified-since'] !== undefined && headers['if-match'] === undefined) {

@@ -20,7 +20,7 @@ import type { ApiOptions } from './api-options.ts'
 import { hasBody, readBody } from './bodies.ts'
 import type { HttpRequest, Reply } from './exchange.ts'
 import { JSON_TYPE } from './media-types.ts'
-import { authorOf, refuseIgnoredHeaders } from './requests.ts'
+import { authorOf, parseUnchangedSince, refuseIgnoredHeaders } from './requests.ts'
 
 export type RestorationOptions = Pick<ApiOptions, 'handler' | 'views' | 'past' | 'journal' | 'now' | 'turns'>
 
@@ -29,13 +29,14 @@ const CHANGES = 1000
 
 /** POST to `/admin/restore`. */
 export async function restore(request: HttpRequest, reply: Reply, options: RestorationOptions): Promise<void> {
-  refuseIgnoredHeaders(request)
+  refuseIgnoredHeaders(request, true)
+  const ifUnchangedSince = parseUnchangedSince(request.headers)
   if (request.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
   const wanted = await parseRestore(await readRequest(request, RESTORE_SCHEMA, options), options)
   const snapshots: CollectionSnapshot[] = []
   try {
-    const restoration = await restorationOf(wanted, options, snapshots)
-    const outcome = await options.handler.restore(restoration, authorOf(request), wanted.dryRun)
+    const past = await restorationOf(wanted, options, snapshots)
+    const outcome = await options.handler.restore({ ...past, ifUnchangedSince }, authorOf(request), wanted.dryRun)
     replyRestored(reply, outcome, wanted.dryRun)
   } finally {
     for (const snapshot of snapshots) snapshot.release()

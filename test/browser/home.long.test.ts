@@ -139,7 +139,7 @@ test('a request is undone, unless its items have changed since', options, async 
   await server.fetch('/api/posts/2', json('PATCH', { title: 'z' }))
   const { page } = await openPage(t, server.url)
   await page.getByRole('button', { name: 'Undo: posts/1 title' }).click()
-  await page.getByText('Undone: 1 item.').waitFor()
+  await page.getByText('Undone by 1 event.').waitFor()
   assert.deepEqual(await titles(), ['a', 'z'])
   await page.getByRole('button', { name: 'Undo: posts/2 title' }).last().click()
   await page.getByText('posts/2 has changed since').waitFor()

@@ -182,9 +182,11 @@ test('new events appear at the top, and elsewhere do not move what is read', opt
   await server.fetch('/api/rows', json('POST', {}))
   await row(page, 202).waitFor()
 
-  await page.evaluate("document.getElementById('list').scrollTop = 2000")
   const read = row(page, 140)
-  await read.waitFor()
+  await until('row 140', async () => {
+    await page.evaluate("document.getElementById('list').scrollTop = 2000")
+    return (await read.count()) > 0
+  })
   const before = await read.boundingBox()
   await post(server, 20)
   await page.getByRole('button', { name: '↑ 20 new' }).waitFor()
@@ -356,10 +358,13 @@ test('a request is undone as a whole, by one restore of what it changed', option
   // A filter hides some of the request's events.
   const { page, errors } = await openPage(t, `${server.url}/journal.html?collection=rows&id=7`)
   const restores: string[] = []
-  page.on('request', (request) => request.url().endsWith('/restore') && restores.push(request.postData() ?? ''))
+  page.on('request', (request) => {
+    const body = request.postData() ?? ''
+    if (request.url().endsWith('/restore') && !JSON.parse(body).dryRun) restores.push(body)
+  })
   const undo = page.locator('#list li').first().getByRole('button', { name: /^Undo/ })
   await undo.click()
-  await page.getByText('Undone: 60 items.').waitFor()
+  await page.getByText('Undone by 60 events.').waitFor()
   assert.deepEqual(
     restores.map((body) => JSON.parse(body).collection),
     ['rows'],
@@ -368,10 +373,30 @@ test('a request is undone as a whole, by one restore of what it changed', option
   assert.deepEqual(await answered(server, '/api/others/1/n'), 2, 'what came later stays')
 
   await page.goto(`${server.url}/journal.html?collection=rows&id=7&until=${new Date().toISOString()}`)
-  await page.locator('#list li').nth(1).getByRole('button', { name: /^Undo/ }).click()
+  const again = page.locator('#list li').nth(1).getByRole('button', { name: /^Undo/ })
+  await again.click()
+  await page.getByText('All is as it was before.').waitFor()
+  await server.fetch('/api/rows/7', json('PATCH', { n: 7 }))
+  await again.click()
   await page.getByText(/rows has changed since/).waitFor()
-  assert.equal(restores.length, 1)
-  assert.deepEqual(errors, [])
+  assert.equal(restores.length, 2)
+  assert.deepEqual(
+    errors.filter((error) => !error.includes('412')),
+    [],
+  )
+})
+
+test('an undo does not overwrite what somebody writes at the same moment', options, async (t) => {
+  const server = await startProgram(t, { data: { rows: [{ id: 1, n: 1 }] } })
+  await server.fetch('/api/rows/1', json('PATCH', { n: 2 }))
+  const { page } = await openPage(t, `${server.url}/journal.html`)
+  await page.route('**/admin/restore', async (route) => {
+    if (!route.request().postDataJSON().dryRun) await server.fetch('/api/rows/1', json('PATCH', { n: 3 }))
+    await route.continue()
+  })
+  await row(page, 3).getByRole('button', { name: /^Undo/ }).click()
+  await page.getByText('Something of it has changed since.').waitFor()
+  assert.equal(await answered(server, '/api/rows/1/n'), 3)
 })
 
 test('the page says in words how the journal is, and verifies it', options, async (t) => {
@@ -441,20 +466,24 @@ test('an import of many items is one row, and what happened before it follows at
   const many = Array.from({ length: 9000 }, (_, n) => ({ n }))
   await server.fetch('/api/rows', json('POST', many))
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
-  let requests = 0
-  page.on('request', () => requests++)
+  await page.getByText('first/1 created').waitFor()
+  const requests: string[] = []
+  page.on('request', (request) => requests.push(request.url()))
   await page.reload()
   await page.getByText('rows: 9,001 changes, items created').waitFor()
   await page.getByText('first/1 created').waitFor()
-  assert.ok(requests <= 12, `${requests} requests`)
+  assert.ok(requests.length <= 12, requests.join('\n'))
   await page.locator('#list .main').first().click()
   await page.locator('#list .main[aria-expanded=true]').waitFor()
   await page.locator('#list .event-row').nth(2).waitFor()
+  // Rows are measured while the list scrolls, on a slow machine too.
+  const devTools = await page.context().newCDPSession(page)
+  await devTools.send('Emulation.setCPUThrottlingRate', { rate: 8 })
   await page.locator('#list').focus()
   await page.keyboard.press('End')
   await page.getByText(/more events of this request/).waitFor()
   await page.getByRole('link', { name: 'show them all' }).click()
-  await total(page, '100 events and more')
+  await total(page, '40 events and more')
   assert.deepEqual(errors, [])
 })
 

@@ -81,7 +81,7 @@ test('a filtered journal that could not be read is read when the server is there
   await page.getByText('Searching…').waitFor()
   await page.unroute('**/events?*')
   await server.fetch('/api/things', json('POST', {}))
-  await page.getByText('more than 100 changes').waitFor()
+  await page.getByText('more than 40 changes').waitFor()
   assert.equal(await page.locator('#problem').count(), 0)
 })
 

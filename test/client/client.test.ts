@@ -84,7 +84,9 @@ test('items are created, read, changed and deleted, and their history can be rea
   const types: string[] = []
   for await (const { type } of each('an event', item.history())) types.push(type)
   assert.deepEqual(types, ['ItemCreated', 'ItemPatched', 'ItemPatched', 'ItemReplaced', 'ItemDeleted'])
-  await client.restore({ to: 9, collection: 'sensors', id: 4 })
+  const deleted = { to: 9, collection: 'sensors', id: 4 }
+  await assert.rejects(client.restore({ ...deleted, ifUnchangedSince: 9 }), { status: 412 })
+  await client.restore({ ...deleted, ifUnchangedSince: 10 })
   assert.equal((await item.get()).item.mac, 'F')
 })
 

@@ -7,6 +7,7 @@ import { Messenger, RequestBatches } from '../../src/cluster/messenger.ts'
 import type { LeaderRequest, LeaderResponse } from '../../src/cluster/protocol.ts'
 import type { FileItem } from '../../src/collections/file-items.ts'
 import type { Command } from '../../src/commands/command.ts'
+import type { RestoreCondition } from '../../src/commands/restore.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
@@ -183,6 +184,25 @@ test('a follower stops reading what a restore needs once no message can hold it'
   const restoration = { type: 'collections', collections: new Map([['a', { items }]]) } as const
   await assert.rejects(handler.restore(restoration, { actor: 'ann', requestId: 'r' }, false), { code: 'TooLarge' })
   assert.ok(read < messageBytes / 100, `${read} items`)
+})
+
+test('a follower forwards the condition of a restore', async () => {
+  const conditions: unknown[] = []
+  const follower = new ClusterHandler({
+    node: { id: 'this', leader: 'other', isLeader: false },
+    messenger: {
+      messageBytes: 1024,
+      ask: async (_leader: string, { restoration }: { restoration: RestoreCondition }) => {
+        conditions.push(restoration.ifUnchangedSince)
+        return { type: 'stored', position: 5, events: 0 }
+      },
+    },
+    hasRoom: () => true,
+  } as unknown as ConstructorParameters<typeof ClusterHandler>[0])
+  const item = { type: 'item', collection: 'a', key: '1', item: undefined } as const
+  await follower.restore({ ...item, ifUnchangedSince: 3 }, ORIGIN, false)
+  await follower.restore({ type: 'collections', collections: new Map(), ifUnchangedSince: 4 }, ORIGIN, false)
+  assert.deepEqual(conditions, [3, 4])
 })
 
 /** A follower whose leader has stored an item at position 5. */

@@ -228,7 +228,6 @@ test('If-Unchanged-Since is refused where there is no single item that it could 
     ['POST', '/api/things', { n: 1 }],
     ['POST', '/api/things', [{ n: 1 }]],
     ['POST', '/api', { things: [] }],
-    ['POST', '/admin/restore', { to: 1 }],
     ['PUT', '/api/unwritten', undefined],
     ['DELETE', '/api/things?n=0', undefined],
   ] as const) {

@@ -55,6 +55,10 @@ const DATA = {
   ordered: [{ id: 0, n: 1, m: { x: 1, y: 2 } }],
   told: [{ id: 0, n: 1 }],
   single: { theme: 'dark' },
+  watched: [
+    { id: 0, n: 1 },
+    { id: 1, n: 1 },
+  ],
 }
 
 describe('POST /admin/restore', async () => {
@@ -133,6 +137,39 @@ describe('POST /admin/restore', async () => {
     const event = (await (await server.fetch(`/events/${position}`)).json()) as { actor: string; type: string }
     assert.equal(event.actor, 'anonymous')
     assert.equal(event.type, 'ItemReplaced')
+  })
+
+  test('with If-Unchanged-Since fails when something that would change has changed since', async () => {
+    const to = await headOf(server.url)
+    await server.fetch('/api/watched/0', json('PUT', { n: 2 }))
+    await server.fetch('/api/watched/1', { method: 'DELETE' })
+    const since = await headOf(server.url)
+    const answered = async (body: object, position: number | string) => {
+      const headers = { 'Content-Type': 'application/json', 'If-Unchanged-Since': String(position) }
+      const before = await headOf(server.url)
+      const { status } = await server.fetch('/admin/restore', { ...json('POST', { to, ...body }), headers })
+      const { dryRun } = body as { dryRun?: boolean }
+      if (status !== 200 || dryRun) assert.equal(await headOf(server.url), before, 'nothing is written')
+      return status
+    }
+    const whole = { collection: 'watched' }
+    assert.equal(await answered({ ...whole, dryRun: true }, since), 200)
+    assert.equal(await answered(whole, since - 1), 412, 'an item was deleted')
+    assert.equal(await answered({ ...whole, id: 0 }, since - 1), 200, 'only this item counts')
+    for (const [change, path, init] of [
+      ['an item was changed', '0', json('PUT', { n: 3 })],
+      ['an item was created', '', json('POST', { n: 4 })],
+    ] as const) {
+      const now = await headOf(server.url)
+      await server.fetch(`/api/watched${path && '/'}${path}`, init)
+      for (const body of [{}, { dryRun: true }]) assert.equal(await answered({ ...whole, ...body }, now), 412, change)
+    }
+    const now = await headOf(server.url)
+    assert.equal(await answered(whole, now + 1), 412, 'a position of another journal')
+    for (const invalid of ['', '-1', 'now']) assert.equal(await answered(whole, invalid), 400)
+    await server.fetch('/api/others/0', json('PUT', { n: 7 }))
+    assert.equal(await answered(whole, now), 200, 'other collections may change')
+    assert.equal(await (await server.fetch('/api/watched')).text(), JSON.stringify(DATA.watched))
   })
 
   for (const [what, body, status] of [

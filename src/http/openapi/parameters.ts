@@ -69,7 +69,7 @@ export const parameters = {
   ),
   'If-Unchanged-Since': sent(
     'If-Unchanged-Since',
-    'Write only when the item exists and has no event after this position, which `Journal-Position` tells of a read.',
+    'Write only when the item exists and has no event after this position, which `Journal-Position` tells of a read. Restore only when nothing that would change has one.',
     position,
   ),
   'Idempotency-Key': sent(

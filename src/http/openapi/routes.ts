@@ -430,6 +430,8 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     summary: 'Bring back what was',
     description:
       'Appends the events that return an item, a collection or everything to an earlier state. History is kept, and a restore can be reverted.',
+    parameters: ['If-Unchanged-Since'],
+    problems: [...CREATE_PROBLEMS, 412],
     body: json('Restore'),
   }),
   '/admin/reset': {

@@ -4,12 +4,11 @@ import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { ValueChange } from '../../../src/client/index.ts'
 import { changesBetween } from '../../../src/json/changes.ts'
-import type { JsonObject } from '../../../src/json/value.ts'
 import { client, may } from './app.ts'
-import { Changes } from './changes.tsx'
+import { Button, set } from './controls.tsx'
 import { count, dateTime, visible } from './format.ts'
-import { go, opened } from './journal-list.ts'
-import { focusList } from './journal-rows.tsx'
+import { Changes, itemHistory, Timeline } from './item-history.tsx'
+import { opened } from './journal-list.ts'
 import { Value } from './json-view.tsx'
 import { Link } from './link.tsx'
 import { resource } from './resource.ts'
@@ -17,47 +16,24 @@ import { RestoreDialog } from './restore.tsx'
 import { asOf, showPosition } from './time.ts'
 import { type Event, placeOf, VERBS } from './words.ts'
 
-/** Events of the item that are read at a time. */
-const PAGE = 30
-
 /** The position that is about to be restored. */
 const restoring = signal<number>()
-/** How many events of the item are shown. */
-const most = signal(PAGE)
-
-const event = resource(
-  () => opened.value && { position: opened.value.event },
-  ({ position }) => eventAt(position),
-)
-const base = resource(
-  () => (opened.value?.base === undefined ? undefined : { position: opened.value.base }),
-  ({ position }) => eventAt(position),
-)
-const history = resource(
-  () => {
-    const one = event.value.value
-    if (!one || !('id' in one)) return undefined
-    return { collection: one.collection, id: one.id, limit: most.value, from: asOf.value }
-  },
-  ({ from, ...filter }) =>
-    client.eventPage<JsonObject>({ ...filter, order: 'desc', changes: true, ...(from !== undefined && { from }) }),
-)
+const event = resource(() => opened.value?.event, eventAt)
+const base = resource(() => opened.value?.base, eventAt)
+const history = itemHistory(() => {
+  const one = event.value.value
+  return one && 'id' in one ? { collection: one.collection, id: one.id, at: asOf.value } : undefined
+})
 
 async function eventAt(position: number): Promise<Event> {
   const response = await client.request('GET', `/events/${position}?changes=true`)
   return response.json() as Event
 }
 
-export function close(): void {
-  go({ event: undefined, with: undefined })
-  focusList()
-}
-
-export function EventPanel() {
+export function EventPanel({ onClose }: { readonly onClose: () => void }) {
   const position = opened.value?.event ?? 0
   const heading = useRef<HTMLHeadingElement>(null)
   useLayoutEffect(() => {
-    most.value = PAGE
     // Who came here by an address begins at the top of the page.
     if (position > 0 && document.activeElement !== document.body) heading.current?.focus({ preventScroll: true })
   }, [position])
@@ -69,21 +45,12 @@ export function EventPanel() {
         <h2 id="event-title" class="break" tabIndex={-1} ref={heading}>
           {shown ? `${place?.text} ${VERBS[shown.type]}` : 'Event'}
         </h2>
-        <button type="button" class="plain push" aria-label="Close" onClick={close}>
-          ✕
-        </button>
+        <Button text="✕" class="plain push" label="Close" run={onClose} />
       </div>
       {event.error.value && <p class="bad-text break">{event.error.value.message}</p>}
       {shown && <Facts event={shown} />}
       {restoring.value !== undefined && place && (
-        <RestoreDialog
-          to={restoring.value}
-          collection={place.collection}
-          {...(place.id !== undefined && { id: place.id })}
-          onClose={() => {
-            restoring.value = undefined
-          }}
-        />
+        <RestoreDialog {...place} to={restoring.value} onClose={set(restoring, undefined)} />
       )}
     </section>
   )
@@ -92,11 +59,9 @@ export function EventPanel() {
 function Facts({ event: shown }: { readonly event: Event }) {
   const { position, time, actor, requestId, collection } = shown
   const other = base.value.value?.position === opened.value?.base ? base.value.value : undefined
+  const changes = other ? differences(other, shown) : shown.changes
   const id = 'id' in shown ? String(shown.id) : ''
   const search = new URLSearchParams({ collection, at: String(position), ...(id !== '' && { item: id }) })
-  const restore = (to: number) => () => {
-    restoring.value = to
-  }
   return (
     <>
       <dl class="facts number">
@@ -107,50 +72,39 @@ function Facts({ event: shown }: { readonly event: Event }) {
         {'revision' in shown && <Fact name="Revision" value={count(shown.revision)} />}
       </dl>
       <div class="row">
-        <button type="button" onClick={() => showPosition(position)}>
-          Show this moment
-        </button>
-        {may('admin') && (
-          <>
-            <button type="button" onClick={restore(position)}>
-              Back to this…
-            </button>
-            <button type="button" onClick={restore(position - 1)}>
-              Back to before…
-            </button>
-          </>
-        )}
+        <Button text="Show this moment" run={() => showPosition(position)} />
+        {may('admin') && <Button text="Back to this…" run={set(restoring, position)} />}
+        {may('admin') && <Button text="Back to before…" run={set(restoring, position - 1)} />}
         <a href={`collections.html?${search}`}>{id === '' ? 'Collection' : 'Item'} at this moment</a>
       </div>
-      {other ? (
+      {changes && (
         <>
-          <h3>
-            From revision {revisionOf(other)} to revision {revisionOf(shown)}
-          </h3>
-          <Differences changes={differences(itemOf(other), itemOf(shown))} />
-          <Link to={{ with: undefined }}>What changed since the revision before</Link>
+          <h3>{other ? `From revision ${revisionOf(other)} to revision ${revisionOf(shown)}` : 'What changed'}</h3>
+          <Changes changes={changes} />
+          {other && <Link to={{ with: undefined }}>What changed since the revision before</Link>}
         </>
-      ) : (
-        shown.changes && (
-          <>
-            <h3>What changed</h3>
-            <Differences changes={shown.changes} />
-          </>
-        )
       )}
-      {'item' in shown && (
+      {('item' in shown || 'ids' in shown) && (
         <details>
-          <summary>The item after this event</summary>
-          <Value value={shown.item} />
+          <summary>The {'item' in shown ? 'item' : 'order'} after this event</summary>
+          <Value value={'item' in shown ? shown.item : shown.ids} />
         </details>
       )}
-      {'ids' in shown && (
-        <details>
-          <summary>The order after this event</summary>
-          <Value value={shown.ids} />
-        </details>
+      {'id' in shown && (
+        <>
+          <h3>History of this item</h3>
+          <Timeline history={history} current={position}>
+            {(one) =>
+              one.position !== position && (
+                <>
+                  <Link to={{ event: one.position, with: undefined }}>Look at it</Link>
+                  <Link to={{ with: one.position }}>Compare with it</Link>
+                </>
+              )
+            }
+          </Timeline>
+        </>
       )}
-      {'id' in shown && <History event={shown} />}
     </>
   )
 }
@@ -168,53 +122,8 @@ function revisionOf(one: Event): number {
   return 'revision' in one ? one.revision : 0
 }
 
-function itemOf(one: Event): JsonObject | undefined {
-  return 'item' in one ? one.item : undefined
-}
-
-function differences(before: JsonObject | undefined, after: JsonObject | undefined): readonly ValueChange[] {
+function differences(from: Event, to: Event): readonly ValueChange[] {
+  const [before, after] = [from, to].map((one) => ('item' in one ? one.item : undefined))
   if (before && after) return changesBetween(before, after)
   return before || after ? [{ path: '', ...(before && { before }), ...(after && { after }) }] : []
-}
-
-function Differences({ changes }: { readonly changes: readonly ValueChange[] }) {
-  if (changes.length === 0) return <p class="quiet">No differences: the same content was written again.</p>
-  return <Changes changes={changes} />
-}
-
-/** All events of the item, up to the moment that is shown. */
-function History({ event: shown }: { readonly event: Event }) {
-  const page = history.value.value
-  const events = page?.events[0]?.collection === shown.collection ? page.events : []
-  return (
-    <>
-      <h3>History of this item</h3>
-      <ol class="timeline">
-        {events.map((one) => (
-          <li key={one.position} aria-current={one.position === shown.position}>
-            <p class="about">
-              <strong>{VERBS[one.type]}</strong>
-              <span class="quiet break">by {visible(one.actor)}</span>
-              <time class="quiet number" dateTime={one.time}>
-                {dateTime(Date.parse(one.time))}
-              </time>
-              <span class="quiet number">revision {revisionOf(one)}</span>
-            </p>
-            {one.changes && one.changes.length > 0 && <Changes changes={one.changes} />}
-            {one.position !== shown.position && (
-              <p class="row">
-                <Link to={{ event: one.position, with: undefined }}>Look at it</Link>
-                <Link to={{ with: one.position }}>Compare with it</Link>
-              </p>
-            )}
-          </li>
-        ))}
-      </ol>
-      {page?.next !== undefined && (
-        <button type="button" onClick={() => (most.value += PAGE)}>
-          Older
-        </button>
-      )}
-    </>
-  )
 }

@@ -55,7 +55,7 @@ function Line({ request }: { readonly request: RequestEvents }) {
       <p class="row about">
         <time dateTime={new Date(ms).toISOString()}>{moment(ms, now(), { withSeconds: true })}</time>
         <span class="row push actions">
-          <Actions request={request} event={events[0] as Event} subject={subject} />
+          <Actions event={events[0] as Event} subject={subject} />
         </span>
       </p>
     </li>

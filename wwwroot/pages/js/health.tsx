@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { changes, client, health, may, readHealth } from './app.ts'
 import { bytes, count, counted, span, visible } from './format.ts'
-import { calm, resource } from './resource.ts'
+import { resource } from './resource.ts'
 
 /** The parts of `/health` beside those that the client describes; `detail` and `damage` are for admins. */
 interface Details {
@@ -30,7 +30,7 @@ interface Details {
 }
 
 const REFRESH_MS = 2000
-const SHOWN_SEGMENTS = 100
+const MOST_SEGMENTS = 100
 const STATUS = {
   ok: 'All is well',
   degraded: 'Works, but something needs attention',
@@ -45,11 +45,10 @@ const DATA_FILE = {
   failing: 'cannot be written',
 } as const
 
-const calmChanges = calm(changes, REFRESH_MS)
 /** Read again as the journal grows. Its value is that of the page's `health`. */
-const read = resource(() => calmChanges.value || undefined, readHealth, REFRESH_MS)
+const read = resource(() => changes.value || undefined, readHealth, REFRESH_MS)
 
-/** Undefined: nobody has asked for it. */
+/** How a check of the journal is; undefined: nobody has asked for it. */
 const check = signal<{ readonly text: string; readonly share?: number; readonly isBad?: boolean }>()
 
 export function Health() {
@@ -99,7 +98,8 @@ export function Health() {
       {journal.segments && <Segments segments={journal.segments} />}
       {may('admin') && (
         <div class="row">
-          <button type="button" disabled={check.value?.share !== undefined} onClick={() => void verify()}>
+          {/* A Button would close the menu that the health is in beside a narrow list. */}
+          <button type="button" disabled={check.value?.share !== undefined} onClick={verify}>
             Verify the journal
           </button>
           {check.value?.share !== undefined && <progress aria-label="Checked" value={check.value.share} />}
@@ -113,26 +113,19 @@ export function Health() {
 }
 
 function Segments({ segments }: { readonly segments: NonNullable<Details['journal']['segments']> }) {
-  const most = Math.max(1, ...segments.map(({ size }) => size))
+  const shown = segments.slice(-MOST_SEGMENTS).toReversed()
   return (
     <details>
       <summary>
         {counted(segments.length, 'segment')}, {bytes(segments.reduce((sum, { size }) => sum + size, 0))}
       </summary>
-      <ul class="segments number">
-        {segments
-          .slice(-SHOWN_SEGMENTS)
-          .toReversed()
-          .map(({ first, size, compressed }) => (
-            <li key={first}>
-              <span>from {count(first)}</span>
-              <span>
-                {bytes(size)}
-                {compressed && ', compressed'}
-              </span>
-              <span class="share" style={{ width: `${(100 * size) / most}%` }} />
-            </li>
-          ))}
+      <ul class="segments number quiet">
+        {shown.map(({ first, size, compressed }) => (
+          <li key={first}>
+            from {count(first)}: {bytes(size)}
+            {compressed && ', compressed'}
+          </li>
+        ))}
       </ul>
     </details>
   )
@@ -143,9 +136,8 @@ async function verify(): Promise<void> {
   check.value = { text: 'Checking…', share: 0 }
   try {
     for await (const { position, of, ok, problem = '' } of client.verify()) {
-      if (of !== undefined) {
-        check.value = { text: `Checking… ${count(position)} of ${count(of)}`, share: position / Math.max(1, of) }
-      } else if (ok) check.value = { text: `Intact: ${counted(position, 'event')}, each as it was written.` }
+      if (of !== undefined) check.value = { text: 'Checking…', share: position / Math.max(1, of) }
+      else if (ok) check.value = { text: `Intact: ${counted(position, 'event')}, each as it was written.` }
       else check.value = { text: `Damaged: ${visible(problem)}`, isBad: true }
     }
   } catch (error) {

@@ -1,17 +1,17 @@
 // One item beside the table: its value, its history, and, for writers, another value in its place.
 
-import { batch, effect, signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { Problem } from '../../../src/client/index.ts'
 import { changesBetween } from '../../../src/json/changes.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
-import { client, may, now, onUpdated } from './app.ts'
-import { Changes } from './changes.tsx'
+import { client, may, onUpdated } from './app.ts'
 import { Button, Choices, set } from './controls.tsx'
 import { deleteItems } from './deletion.ts'
 import { draftOf } from './drafts.ts'
-import { moment, visible } from './format.ts'
+import { visible } from './format.ts'
 import { ItemEditor, type Shown } from './item-editor.tsx'
+import { Changes, itemHistory, Timeline } from './item-history.tsx'
 import { Value } from './json-view.tsx'
 import { go, place } from './query.ts'
 import { calm, resource } from './resource.ts'
@@ -19,10 +19,8 @@ import { RestoreDialog } from './restore.tsx'
 import { collection, idOf, isObject } from './rows.ts'
 import { focusTable, mayWrite } from './table.tsx'
 import { asOf, showPosition } from './time.ts'
-import { VERBS } from './words.ts'
 
 const LIVE_MS = 250
-const EVENTS = 20
 
 const TABS = ['Value', 'History']
 const tab = signal('Value')
@@ -30,7 +28,6 @@ const tab = signal('Value')
 const editing = signal<'item' | 'new'>()
 const turn = signal(0)
 const calmTurn = calm(turn, LIVE_MS)
-const limit = signal(EVENTS)
 const restoring = signal<number>()
 
 /** The key of the item; empty for a single object. */
@@ -46,27 +43,17 @@ const today = resource(
   () => (asOf.value === undefined ? undefined : question()),
   ({ name, id }) => read(name, id, undefined),
 )
-const history = resource(
-  () => {
-    const asked = tab.value === 'History' ? question() : undefined
-    return asked && { ...asked, limit: limit.value }
-  },
-  ({ name, id, at, limit }) =>
-    client.eventPage<JsonObject>({
-      ...{ collection: name, id, order: 'desc', limit, changes: true },
-      ...(at !== undefined && { from: at }),
-    }),
-)
+const history = itemHistory(() => {
+  const asked = tab.value === 'History' ? question() : undefined
+  return asked && { ...asked, collection: asked.name }
+})
 onUpdated(({ collection: name, itemId }) => {
   if (name === collection.value && String(itemId ?? '') === wantedKey()) turn.value++
 })
 // Another item is no longer edited; its draft is kept.
 effect(() => {
   void [place.value.item, place.value.collection]
-  batch(() => {
-    editing.value = undefined
-    limit.value = EVENTS
-  })
+  editing.value = undefined
 })
 effect(() => {
   const { item, key = '' } = shown.value.value ?? {}
@@ -165,7 +152,18 @@ function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
           </>
         )}
       </div>
-      {tab.value === 'History' && <History />}
+      {tab.value === 'History' && (
+        <div class="value">
+          <Timeline history={history}>
+            {({ position }) => (
+              <>
+                <Button text="Show this moment" class="plain" run={() => showPosition(position)} />
+                {may('admin') && <Button text="Back to this…" class="plain" run={set(restoring, position)} />}
+              </>
+            )}
+          </Timeline>
+        </div>
+      )}
       {tab.value === 'Value' && (
         <div class="value">
           {item ? (
@@ -188,36 +186,6 @@ function SinceThen({ item, now }: { readonly item: JsonObject; readonly now: Jso
     <div class="note warn">
       <h3>{now ? 'Changed since' : 'Deleted since'}</h3>
       <Changes changes={changes} />
-    </div>
-  )
-}
-
-function History() {
-  const page = history.value.value
-  if (!page) return <p class="quiet">Reading…</p>
-  if (page.events.length === 0) return <p class="quiet">It has no events at this moment.</p>
-  return (
-    <div class="value">
-      <ol class="timeline">
-        {page.events.map(({ type, actor, time, position, changes }) => (
-          <li key={position}>
-            <p class="row about">
-              <strong>{VERBS[type]}</strong>
-              <span class="quiet">by {actor}</span>
-              <time class="quiet number" dateTime={time} title={`position ${position}`}>
-                {moment(Date.parse(time), now(), { withSeconds: true })}
-              </time>
-            </p>
-            {changes?.length === 0 && <p class="quiet">The same content was written again.</p>}
-            {changes && <Changes changes={changes} />}
-            <p class="row">
-              <Button text="Show this moment" class="plain" run={() => showPosition(position)} />
-              {may('admin') && <Button text="Back to this…" class="plain" run={set(restoring, position)} />}
-            </p>
-          </li>
-        ))}
-      </ol>
-      {page.next !== undefined && <Button text="Older" run={set(limit, limit.value + EVENTS)} />}
     </div>
   )
 }

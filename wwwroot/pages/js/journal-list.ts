@@ -1,12 +1,12 @@
 // The events that the journal's page has read: a part of the journal that grows at both ends, the newest first.
 import { computed, effect, signal } from '@preact/signals'
 import type { EventPageFilter } from '../../../src/client/index.ts'
-import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
+import type { JsonObject } from '../../../src/json/value.ts'
 import { address, type Changes } from './address.ts'
 import { changes, client, epoch, head, health, role } from './app.ts'
 import { followLinks } from './link.tsx'
 import { calm, isPassing, pause } from './resource.ts'
-import { asOf, speed } from './time.ts'
+import { asOf, isMomentKnown, speed } from './time.ts'
 import type { Event } from './words.ts'
 
 export const FILTERS = ['collection', 'id', 'type', 'actor', 'requestId', 'since', 'until'] as const
@@ -19,32 +19,25 @@ interface List {
   readonly skipped: ReadonlyMap<number, number>
   /** Where the next older page begins; undefined: there is none. */
   readonly older: number | undefined
-  /** Newer events that are not shown yet. */
-  readonly waiting: readonly Event[]
-  /** There are newer events than those that wait. */
-  readonly hasNewer: boolean
+  /** How many newer events are not shown yet, up to a page of them. */
+  readonly waiting: number
   /** Newer events were shown, and were let go as one read on. */
   readonly isCut: boolean
   readonly isRead: boolean
 }
 
-const PAGE = 100
-const MOST_WAITING = 500
+/** The first page is small, to be there soon. */
+const FIRST_PAGE = 40
+export const PAGE = 100
 /** Events that are kept; those furthest from what one looks at are let go. */
 const MOST = 3000
 const LIVE_MS = 1000
 const RETRY_MS = 1000
-/** The part of a value that is kept, to be shown in a line. */
-const BRIEF = { depth: 3, members: 30, characters: 200 }
-const EMPTY: List = {
-  events: [],
-  skipped: new Map(),
-  older: undefined,
-  waiting: [],
-  hasNewer: false,
-  isCut: false,
-  isRead: false,
-}
+/** What a line shows of a value: the beginning of a text or an array. */
+const BRIEF = { elements: 30, characters: 200 }
+/** The members of an event that are values of its item. */
+const VALUES = ['item', 'changes', 'ids']
+const EMPTY: List = { events: [], skipped: new Map(), older: undefined, waiting: 0, isCut: false, isRead: false }
 
 export const filter = signal<Filter>(filterOfAddress())
 /** The position of the event that is open beside the list, and of the one that it is compared with. */
@@ -53,8 +46,6 @@ export const opened = signal(openedOfAddress())
 export const beginnings = signal(0)
 export const isFiltered = computed(() => Object.keys(filter.value).length > 0)
 export const list = signal<List>(EMPTY)
-/** Until the page knows which moment it shows. */
-export const isReady = signal(address.get('at') === undefined)
 export const isReading = signal(false)
 /** The reader stopped a search. */
 export const isStopped = signal(false)
@@ -62,12 +53,13 @@ export const isPaused = signal(false)
 export const isAtTop = signal(true)
 export const problem = signal<Error>()
 
-/** The filters and the moment that are wanted, and those of the list; undefined: none. */
-const wanted = computed(() => (isReady.value && role.value ? JSON.stringify([filter.value, asOf.value]) : undefined))
+/** What is wanted, and what the list is of: a server may come back with another journal. Undefined: nothing. */
+const wanted = computed(() => {
+  const isReady = isMomentKnown.value && role.value
+  return isReady ? JSON.stringify([filter.value, asOf.value, health.value?.journal.id]) : undefined
+})
 let known: string | undefined
-/** The UUID of the journal that was read. */
-let journal: string | undefined
-/** Up to this position nothing newer is missing. */
+/** Up to this position no matching event is missing before the list. */
 let seen = 0
 let wantsOlder = false
 let wantsNewer = false
@@ -84,8 +76,7 @@ function openedOfAddress(): { readonly event: number; readonly base: number | un
   return event > 0 ? { event, base: Number(address.get('with')) || undefined } : undefined
 }
 
-/** Changes to the address: filters, and the event that is open. */
-/** Shows something else; Back leads to what was before. */
+/** Shows other filters or another event; Back leads to what was before. */
 export function go(step: Changes): void {
   address.set(step, { isStep: true })
   showAddress()
@@ -96,9 +87,7 @@ followLinks(go)
 export function showAddress(): void {
   const next = filterOfAddress()
   if (JSON.stringify(next) !== JSON.stringify(filter.peek())) filter.value = next
-  const { event, base } = opened.peek() ?? {}
-  const open = openedOfAddress()
-  if (open?.event !== event || open?.base !== base) opened.value = open
+  opened.value = openedOfAddress()
 }
 
 export function startList(): void {
@@ -113,65 +102,46 @@ export function startList(): void {
   })
   effect(() => {
     void epoch.value
-    const id = health.peek()?.journal.id
-    // A server may have come back with another journal.
-    if (problem.peek() || (journal !== undefined && id !== undefined && journal !== id)) known = undefined
+    if (problem.peek()) known = undefined
     lookForNewer()
   })
   effect(() => {
-    void calmChanges.value
+    void [calmChanges.value, isAtTop.value, isPaused.value]
     lookForNewer()
-  })
-  effect(() => {
-    const { waiting, hasNewer, isCut } = list.value
-    if ((waiting.length > 0 || hasNewer) && !isCut && isAtTop.value && !isPaused.value) showNewer()
   })
 }
 
 function lookForNewer(): void {
   const { isRead, isCut, waiting } = list.peek()
-  const isLive = asOf.peek() === undefined && isRead && !isCut && waiting.length < MOST_WAITING
-  if (isLive && head.peek() > seen) wantsNewer = true
+  const isLive = asOf.peek() === undefined && isRead && !isCut
+  if (isLive && head.peek() > seen && (waiting < PAGE || showsNewer())) wantsNewer = true
   void work()
 }
 
-/** Shows the newest events, and what comes. */
-export function showNewer(): void {
-  const { events, waiting, hasNewer, isCut } = list.peek()
-  isPaused.value = false
-  if (hasNewer && !isCut) reload()
-  else {
-    const kept = [...waiting, ...events]
-    const { position: older } = kept[MOST] ?? { position: list.peek().older }
-    list.value = { ...list.peek(), events: kept.slice(0, MOST), waiting: [], older, isCut: isCut && hasNewer }
-  }
+/** Whether newer events are shown as they come, or counted. */
+function showsNewer(): boolean {
+  return isAtTop.peek() && !isPaused.peek()
 }
 
 /** Shows the newest events, wherever one is. */
 export function showNewest(): void {
-  isAtTop.value = true
-  if (list.peek().isCut) reload()
-  else showNewer()
-  beginnings.value++
-}
-
-function reload(): void {
-  known = undefined
+  if (list.peek().isCut) known = undefined
   isStopped.value = false
+  isAtTop.value = true
+  isPaused.value = false
+  beginnings.value++
   void work()
 }
 
 /** One looks at the last rows. */
 export function wantOlder(): void {
-  if (list.peek().older === undefined || wantsOlder) return
   wantsOlder = true
   void work()
 }
 
-/** One looks at the first rows, and others were before them. */
+/** One looks at the first rows. */
 export function wantNewer(): void {
-  if (!list.peek().isCut || wantsNewer) return
-  wantsNewer = true
+  if (list.peek().isCut) wantsNewer = true
   void work()
 }
 
@@ -200,9 +170,9 @@ async function work(): Promise<void> {
     } catch (error) {
       if (!signal.aborted) await failed(error as Error)
     }
+    isReading.value = false
   }
   isWorking = false
-  isReading.value = false
 }
 
 function nextWork(): ((signal: AbortSignal) => Promise<void>) | undefined {
@@ -224,11 +194,11 @@ async function failed(error: Error): Promise<void> {
 async function readFirst(signal: AbortSignal): Promise<void> {
   const own = wanted.peek()
   const from = asOf.peek()
-  const read = from === 0 ? undefined : await pageOf({ order: 'desc', ...(from !== undefined && { from }) }, signal)
+  const first = { limit: FIRST_PAGE, order: 'desc', ...(from !== undefined && { from }) } as const
+  const read = from === 0 ? undefined : await pageOf(first, signal)
   const events = read?.events ?? []
   seen = Math.max(read?.position ?? 0, events[0]?.position ?? 0)
   known = own
-  journal = events[0]?.journal ?? health.peek()?.journal.id
   wantsOlder = false
   wantsNewer = false
   list.value = { ...EMPTY, events, older: read?.next, isRead: true }
@@ -237,41 +207,42 @@ async function readFirst(signal: AbortSignal): Promise<void> {
 }
 
 async function readOlder(signal: AbortSignal): Promise<void> {
-  const { older } = list.peek()
+  const { older, events, isCut } = list.peek()
   if (older === undefined) return
-  const { events, next } = await pageOf({ order: 'desc', from: older }, signal)
-  const all = [...list.peek().events, ...events]
-  const isCut = all.length > MOST
-  const kept = isCut ? all.slice(-MOST) : all
-  list.value = { ...list.peek(), events: kept, older: next, ...(isCut && { isCut, hasNewer: true, waiting: [] }) }
+  const page = await pageOf({ order: 'desc', from: older }, signal)
+  const all = [...events, ...page.events]
+  list.value = { ...list.peek(), events: all.slice(-MOST), older: page.next, isCut: isCut || all.length > MOST }
   wantsOlder = false
   await skipRest(signal)
 }
 
+/** Shows or counts the events after the newest one of the list. */
 async function readNewer(signal: AbortSignal): Promise<void> {
-  const { events, waiting, isCut } = list.peek()
-  const newest = waiting[0] ?? events[0]
-  const from = isCut ? (newest?.position ?? 0) + 1 : seen + 1
+  const { events, older, isCut } = list.peek()
+  const from = 1 + (isCut ? (events[0]?.position ?? 0) : seen)
   const page = await pageOf({ from }, signal)
   const most = asOf.peek() ?? Number.POSITIVE_INFINITY
-  const found = page.events.filter(({ position }) => position <= most).reverse()
+  const found = page.events.filter(({ position }) => position <= most)
   const isLast = page.next === undefined || found.length < page.events.length
-  if (isLast || !isCut) seen = isLast ? Math.max(page.position, found[0]?.position ?? 0) : (page.next ?? 1) - 1
-  const all = [...found, ...waiting]
-  const isFull = !isLast && all.length >= MOST_WAITING
-  list.value = { ...list.peek(), waiting: all, hasNewer: !isLast }
-  if (isCut) showNewer()
-  wantsNewer = !isCut && !isLast && !isFull
+  wantsNewer = false
+  if (!isCut && found.length > 0 && !showsNewer()) list.value = { ...list.peek(), waiting: found.length }
+  else if (!isCut && !isLast) known = undefined
+  else {
+    const all = [...found.toReversed(), ...events]
+    const rest = all[MOST]?.position ?? older
+    if (isLast) seen = Math.max(page.position, all[0]?.position ?? 0)
+    list.value = { ...list.peek(), events: all.slice(0, MOST), older: rest, isCut: !isLast, waiting: 0 }
+  }
 }
 
-/** An import may have more events than one wants to pass: what its request has besides the last page is skipped. */
+/** Skips the rest of the last request, such as an import, if it has more events than one wants to pass. */
 async function skipRest(signal: AbortSignal): Promise<void> {
   const { events, older, skipped } = list.peek()
   const last = events.at(-1)
   if (!last || older === undefined || filter.peek().requestId !== undefined) return
-  if (events.at(-PAGE)?.requestId !== last.requestId) return
+  if (events.at(-FIRST_PAGE)?.requestId !== last.requestId) return
   const [first] = (await client.eventPage({ since: last.time, limit: 1, signal })).events
-  if (first?.requestId !== last.requestId || first.position >= last.position) return
+  if (first?.requestId !== last.requestId || last.position - first.position < PAGE) return
   const more = isFiltered.peek() ? Number.POSITIVE_INFINITY : last.position - first.position
   const next = first.position > 1 ? first.position - 1 : undefined
   list.value = { ...list.peek(), older: next, skipped: new Map(skipped).set(last.position, more) }
@@ -283,23 +254,12 @@ async function pageOf(part: EventPageFilter, signal: AbortSignal) {
   return { ...page, events: page.events.map(brief) }
 }
 
-/** An event without the depths of its values, which may be large. */
+/** An event without most of its longest values, which would take much memory. */
 function brief(event: Event): Event {
-  const changes = event.changes?.map((change) => briefValue({ ...change } as JsonObject, BRIEF.depth + 1))
-  const item = 'item' in event ? briefValue(event.item, BRIEF.depth) : undefined
-  return { ...event, ...(changes && { changes }), ...(item && { item }) } as Event
-}
-
-function briefValue(value: JsonValue, depth: number): JsonValue {
-  if (typeof value === 'string') return value.slice(0, BRIEF.characters)
-  if (typeof value !== 'object' || value === null) return value
-  if (depth === 0) return '…'
-  if (Array.isArray(value)) return value.slice(0, BRIEF.members).map((one) => briefValue(one, depth - 1))
-  const members: Record<string, JsonValue> = {}
-  let left = BRIEF.members
-  for (const name in value) {
-    if (left-- === 0) break
-    members[name] = briefValue((value as JsonObject)[name] as JsonValue, depth - 1)
-  }
-  return members
+  const values = Object.entries(event).filter(([name]) => VALUES.includes(name))
+  const shortened = JSON.parse(JSON.stringify(Object.fromEntries(values)), (_, value) => {
+    if (typeof value === 'string') return value.slice(0, BRIEF.characters)
+    return Array.isArray(value) ? value.slice(0, BRIEF.elements) : value
+  })
+  return { ...event, ...shortened }
 }

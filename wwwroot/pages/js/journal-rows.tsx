@@ -4,13 +4,12 @@ import { computed, effect, signal } from '@preact/signals'
 import { defaultRangeExtractor } from '@tanstack/virtual-core'
 import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import type { Changes } from './address.ts'
 import { now } from './app.ts'
 import { counted, moment, short, visible } from './format.ts'
 import { beginnings, filter, isAtTop, list, opened, wantNewer, wantOlder } from './journal-list.ts'
 import { Link } from './link.tsx'
 import { names } from './names.ts'
-import { Actions } from './undo.tsx'
+import { Actions, timesOf } from './undo.tsx'
 import { useVirtualRows, type VirtualRows } from './virtual.ts'
 import { byRequest, type Event, type Line, lineOf, type RequestEvents } from './words.ts'
 
@@ -23,13 +22,13 @@ interface Row {
   readonly skipped?: number
 }
 
-const ROW_PIXELS = 38
+/** The height of a row, until it is measured: beside each other, or below 52 rem in two lines (journal.css). */
+const ROW_PIXELS = 36
+const NARROW = { listPixels: 832, rowPixels: 57 }
 const MAIN = '[data-part=main]'
 const TOP_PIXELS = 4
 /** The next events are read when so few rows are left. */
 const NEAR_ROWS = 10
-/** Around the events of a request, in which others of it may be: a search of all times takes longer. */
-const AROUND_MS = 60_000
 const SIGNS: Readonly<Record<Event['type'], string>> = {
   ItemCreated: '+',
   ItemReplaced: '=',
@@ -54,8 +53,7 @@ let scroller: VirtualRows['virtualizer'] | undefined
 const rows = computed((): readonly Row[] => {
   const { events, skipped } = list.value
   return byRequest(events, skipped).flatMap((request) => {
-    const key = `request ${request.events[0]?.position}`
-    const head = { key, request }
+    const head = { key: `request ${request.events[0]?.position}`, request }
     if (!isOpen(head)) return [head]
     return [
       head,
@@ -70,6 +68,12 @@ const rows = computed((): readonly Row[] => {
 
 function isOpen({ key, request }: Row): boolean {
   return request.events.length > 1 && toggled.value.has(key) !== (filter.value.requestId !== undefined)
+}
+
+function toggle({ key }: Row): void {
+  const next = new Set(toggled.value)
+  if (!next.delete(key)) next.add(key)
+  toggled.value = next
 }
 
 effect(() => {
@@ -91,17 +95,14 @@ export function focusList(): void {
 }
 
 export function Rows() {
-  const place = useRef<HTMLDivElement>(null) as RefObject<HTMLDivElement>
+  const place = useRef<HTMLElement>(null) as RefObject<HTMLElement>
   const all = rows.value
   const at = all.findIndex(({ key }) => key === active.value.key)
   const { isCut, older } = list.value
-  const {
-    rows: shown,
-    height,
-    virtualizer,
-  } = useVirtualRows(place, {
+  const isNarrow = (scroller?.scrollRect?.width ?? NARROW.listPixels) < NARROW.listPixels
+  const virtual = useVirtualRows(place, {
     count: all.length,
-    size: ROW_PIXELS,
+    size: isNarrow ? NARROW.rowPixels : ROW_PIXELS,
     getItemKey: (index) => all[index]?.key ?? index,
     // The rows in view stay where they are; who looks at the newest sees the next ones come.
     anchorTo: isAtTop.value && !isCut ? 'start' : 'end',
@@ -110,6 +111,8 @@ export function Rows() {
       return at < 0 || found.includes(at) ? found : [...found, at].sort((a, b) => a - b)
     },
   })
+  const { rows: shown, height, virtualizer } = virtual
+  const hadFocus = place.current?.contains(document.activeElement)
   useLayoutEffect(() => {
     const { startIndex = 0, endIndex = 0 } = virtualizer.range ?? {}
     const { scrollDirection } = virtualizer
@@ -117,6 +120,8 @@ export function Rows() {
     if (endIndex >= all.length - NEAR_ROWS && (!isCut || scrollDirection === 'forward')) wantOlder()
     if (startIndex < NEAR_ROWS && scrollDirection === 'backward') wantNewer()
     scroller = virtualizer
+    // A row that Preact moves within the document loses the focus.
+    if (hadFocus && document.activeElement === document.body) wantsFocus = true
     if (!wantsFocus || all.length === 0) return
     wantsFocus = false
     const { key, part } = active.peek()
@@ -127,15 +132,18 @@ export function Rows() {
   const tabKey = shown.some(({ index }) => index === at) ? active.value.key : all[shown[0]?.index ?? 0]?.key
   const tabPart = tabKey === active.value.key ? active.value.part : 'main'
   return (
-    <div
+    <section
       id="list"
       class="list"
+      aria-label="Changes, the newest first"
       ref={place}
+      onFocusIn={remember}
+      onKeyDown={move}
       onScroll={({ currentTarget }) => {
         isAtTop.value = currentTarget.scrollTop < TOP_PIXELS
       }}
     >
-      <ol aria-label="Changes, the newest first" style={{ height: `${height}px` }}>
+      <ol style={{ height: `${height}px` }}>
         {shown.map(({ index, key, start }) => {
           const row = all[index]
           if (!row) return null
@@ -156,38 +164,44 @@ export function Rows() {
           )
         })}
       </ol>
-    </div>
+    </section>
   )
 }
 
-document.addEventListener('focusin', ({ target }) => {
+function remember({ target }: FocusEvent): void {
   const { part } = (target as HTMLElement).dataset
-  const { key } = (target as HTMLElement).closest<HTMLElement>('#list li')?.dataset ?? {}
+  const { key } = (target as HTMLElement).closest('li')?.dataset ?? {}
   if (part !== undefined && key !== undefined) active.value = { key, part }
-})
+}
 
-/** Down, up, to the first and the last row; left and right within a row. */
-document.addEventListener('keydown', (event) => {
-  const { target, key } = event
-  const row = target instanceof HTMLElement ? target.closest<HTMLElement>('#list li') : null
-  if (!row) return
-  const at = Number(row.dataset.index)
+/**
+ * Down, up, by a page, to the first and the last row; left and right within a row. The browser would scroll smoothly by
+ * these keys, which ends half way when rows on the way turn out to be higher than it was estimated.
+ */
+function move(event: KeyboardEvent): void {
+  const { key } = event
+  const target = event.target as HTMLElement
+  const row = target.closest('li')
+  const { startIndex = 0, endIndex = 0 } = scroller?.range ?? {}
+  const at = Number(row?.dataset.index ?? startIndex)
+  const page = Math.max(1, endIndex - startIndex - 1)
   const last = rows.peek().length - 1
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last }[key]
+  const to = {
+    ...{ ArrowDown: at + 1, PageDown: at + page, End: last },
+    ...{ ArrowUp: at - 1, PageUp: at - page, Home: 0 },
+  }[key]
   const by = { ArrowRight: 1, ArrowLeft: -1 }[key]
   if (to === undefined && by === undefined) return
   event.preventDefault()
-  if (to !== undefined) focusRow(Math.max(0, Math.min(last, to)))
-  else {
-    const controls = [...row.querySelectorAll<HTMLElement>('[data-part]')]
-    controls[controls.indexOf(target as HTMLElement) + (by ?? 0)]?.focus()
+  if (to !== undefined) {
+    const next = Math.max(0, Math.min(last, to))
+    wantsFocus = true
+    scroller?.scrollToIndex(next)
+    active.value = { part: active.peek().part, key: rows.peek()[next]?.key ?? '' }
+  } else {
+    const controls = [...(row?.querySelectorAll<HTMLElement>('[data-part]') ?? [])]
+    controls[controls.indexOf(target) + (by ?? 0)]?.focus()
   }
-})
-
-function focusRow(index: number): void {
-  wantsFocus = true
-  scroller?.scrollToIndex(index)
-  active.value = { part: active.peek().part, key: rows.peek()[index]?.key ?? '' }
 }
 
 function isOpened({ request: { events }, event }: Row): boolean {
@@ -203,30 +217,30 @@ interface CellProperties {
 
 function Cells({ row, tabPart }: CellProperties) {
   const { request, event, skipped } = row
+  const { actor, ms, requestId, events } = request
+  const shown = event ? [event] : events
+  const last = shown[0] as Event
+  const ofRequest = { requestId, ...timesOf(events.at(-1) as Event, last) }
   const part = (name: string) => ({ 'data-part': name, tabIndex: name === tabPart ? 0 : -1 })
   if (skipped !== undefined) {
     return (
       <div class="what quiet">
         {Number.isFinite(skipped) ? counted(skipped, 'more event') : 'More events'} of this request:{' '}
-        <Link to={ofRequest(request)} {...part('main')}>
+        <Link to={ofRequest} {...part('main')}>
           show them all
         </Link>
       </div>
     )
   }
-  const { actor, ms, requestId, events } = request
-  const line = lineOf(event ? { ...request, events: [event], skipped: 0 } : request, event ? undefined : names.value)
+  const line = lineOf(event ? { ...request, events: shown, skipped: 0 } : request, event ? undefined : names.value)
   const { place, subject, isDeletion } = line
-  const shown = event ? [event] : events
-  const last = shown[0] as Event
-  const isSameType = shown.every(({ type }) => type === last.type)
   return (
     <>
       <div class="when number quiet">
         {!event && <time dateTime={last.time}>{moment(ms, now(), { withSeconds: true })}</time>}
       </div>
       <div class={`sign ${isDeletion ? 'bad-text' : ''}`}>
-        {isSameType && (
+        {shown.every(({ type }) => type === last.type) && (
           <Link to={{ type: last.type }} title={`Only ${last.type}`} aria-label={`Only ${last.type}`} {...part('type')}>
             {SIGNS[last.type]}
           </Link>
@@ -250,18 +264,13 @@ function Cells({ row, tabPart }: CellProperties) {
       </div>
       <div class="request">
         {!event && (
-          <Link
-            to={ofRequest(request)}
-            title={`Only request ${visible(requestId)}`}
-            class="mono quiet"
-            {...part('request')}
-          >
+          <Link to={ofRequest} title={`Only request ${visible(requestId)}`} class="mono quiet" {...part('request')}>
             #{short(requestId, 8)}
           </Link>
         )}
       </div>
       <div class="actions">
-        <Actions request={request} event={last} subject={subject} mayUndo={!event} part={part} />
+        <Actions event={last} subject={subject} mayUndo={!event} part={part} />
       </div>
     </>
   )
@@ -277,35 +286,24 @@ function Main({ row, line, ...part }: { readonly row: Row; readonly line: Line; 
       {after}
     </>
   )
-  const { key, request, event = request.events[0] as Event } = row
-  if (!row.event && request.events.length > 1) {
-    const toggle = (): void => {
-      const next = new Set(toggled.value)
-      if (!next.delete(key)) next.add(key)
-      toggled.value = next
-    }
+  const { request, event = request.events[0] as Event } = row
+  if (row.event || request.events.length === 1) {
     return (
-      <button
-        type="button"
-        class="plain main"
-        aria-expanded={isOpen(row)}
-        aria-label={`${subject} ${after ?? ''}`}
-        onClick={toggle}
-        {...part}
-      >
-        {text} <span aria-hidden="true">{isOpen(row) ? '▾' : '▸'}</span>
-      </button>
+      <Link to={{ event: event.position, with: undefined }} class="main" {...part}>
+        {text}
+      </Link>
     )
   }
   return (
-    <Link to={{ event: event.position, with: undefined }} class="main" {...part}>
-      {text}
-    </Link>
+    <button
+      type="button"
+      class="plain main"
+      aria-expanded={isOpen(row)}
+      aria-label={`${subject} ${after ?? ''}`}
+      onClick={() => toggle(row)}
+      {...part}
+    >
+      {text} <span aria-hidden="true">{isOpen(row) ? '▾' : '▸'}</span>
+    </button>
   )
-}
-
-function ofRequest({ requestId, events, ms }: RequestEvents): Changes {
-  const first = Date.parse((events.at(-1) as Event).time)
-  const since = new Date(first - AROUND_MS).toISOString()
-  return { requestId, since, until: new Date(ms + AROUND_MS).toISOString() }
 }

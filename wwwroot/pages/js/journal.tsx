@@ -8,11 +8,12 @@ import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { address } from './address.ts'
 import { head, may, now, role } from './app.ts'
-import { close, EventPanel } from './event-panel.tsx'
+import { Button, Menu, set } from './controls.tsx'
+import { EventPanel } from './event-panel.tsx'
 import { counted, moment, short } from './format.ts'
 import { Health } from './health.tsx'
 import * as journal from './journal-list.ts'
-import { Rows } from './journal-rows.tsx'
+import { focusList, Rows } from './journal-rows.tsx'
 import { RestoreDialog } from './restore.tsx'
 import { showProblem, startShell, subject } from './shell.tsx'
 import { asOf, at, showNow, showTime } from './time.ts'
@@ -33,52 +34,33 @@ const LABELS: Readonly<Record<keyof journal.Filter, string>> = {
 
 const isFilling = signal(false)
 const isRestoring = signal(false)
-const isHealthOpen = signal(false)
 const takesLong = signal(false)
-/** Beside a narrow list there is no room: what opens lies over it. */
+/** Beside a narrow list there is no room: an event lies over it, and the health is in a menu. */
 const narrow = matchMedia('(max-width: 60rem)')
 const isNarrow = signal(narrow.matches)
-narrow.addEventListener('change', ({ matches }) => {
-  isNarrow.value = matches
-})
+narrow.addEventListener('change', ({ matches }) => set(isNarrow, matches)())
 
 function Journal() {
   if (role.value === null) return null
-  const isOpen = opened.value !== undefined || isHealthOpen.value
+  const isOpen = opened.value !== undefined
   return (
-    <div class={`journal ${opened.value ? 'with-event' : ''} ${isOpen ? 'with-side' : ''}`}>
+    <div class={`journal ${isOpen ? 'with-event' : ''}`}>
       <section class="card events" aria-labelledby="journal-title" inert={isNarrow.value && isOpen}>
         <Head />
         {isFilling.value && <Form />}
         <Status />
         <Rows />
       </section>
-      <div class="side">
-        {isNarrow.value && !opened.value && isOpen && (
-          <button type="button" class="plain" onClick={closeSide}>
-            Close
-          </button>
-        )}
-        {opened.value ? <EventPanel /> : (!isNarrow.value || isOpen) && <Health />}
-      </div>
-      {isRestoring.value && (
-        <RestoreDialog
-          to={asOf.value ?? head.value}
-          onClose={() => {
-            isRestoring.value = false
-          }}
-        />
-      )}
+      {isOpen ? <EventPanel onClose={close} /> : !isNarrow.value && <Health />}
+      {isRestoring.value && <RestoreDialog to={asOf.value ?? head.value} onClose={set(isRestoring, false)} />}
     </div>
   )
 }
 
-function closeSide(): void {
-  if (opened.value) close()
-  else {
-    isHealthOpen.value = false
-    document.getElementById('to-health')?.focus()
-  }
+/** Closes the event. */
+function close(): void {
+  go({ event: undefined, with: undefined })
+  focusList()
 }
 
 function Head() {
@@ -86,29 +68,21 @@ function Head() {
     <div class="row part-head">
       <h1 id="journal-title">Journal</h1>
       <span class="row push tools">
-        {asOf.value === undefined ? (
-          <button type="button" aria-pressed={journal.isPaused.value} onClick={togglePause}>
-            Pause
-          </button>
-        ) : (
-          may('admin') && (
-            <button
-              type="button"
-              onClick={() => {
-                isRestoring.value = true
-              }}
-            >
-              Restore this moment…
-            </button>
-          )
+        {asOf.value === undefined && (
+          <Button
+            text="Pause"
+            aria-pressed={journal.isPaused.value}
+            run={set(journal.isPaused, !journal.isPaused.value)}
+          />
         )}
-        <button type="button" aria-expanded={isFilling.value} onClick={() => (isFilling.value = !isFilling.value)}>
-          Filter
-        </button>
+        {asOf.value !== undefined && may('admin') && (
+          <Button text="Restore this moment…" run={set(isRestoring, true)} />
+        )}
+        <Button text="Filter" aria-expanded={isFilling.value} run={set(isFilling, !isFilling.value)} />
         {isNarrow.value && (
-          <button type="button" id="to-health" onClick={() => (isHealthOpen.value = true)}>
-            Health
-          </button>
+          <Menu label="Health">
+            <Health />
+          </Menu>
         )}
         <label class="row quiet">
           Go to
@@ -124,11 +98,6 @@ function Head() {
   )
 }
 
-function togglePause(): void {
-  if (journal.isPaused.value) journal.showNewer()
-  else journal.isPaused.value = true
-}
-
 function total(): string {
   const { events, older, isRead, isCut, skipped } = list.value
   if (!isRead) return ''
@@ -138,15 +107,14 @@ function total(): string {
 
 /** The filters, how many events wait, and how the search is. */
 function Status() {
-  const { events, older, waiting, hasNewer, isCut, isRead } = list.value
+  const { events, older, waiting, isCut, isRead } = list.value
   const isDone = isRead && older === undefined && !journal.problem.value
+  const newer = `${waiting}${waiting === journal.PAGE ? ' or more' : ''} new`
   return (
     <div class="row list-head">
       <Chips />
-      {(waiting.length > 0 || isCut) && (
-        <button type="button" class="primary" id="newer" onClick={() => journal.showNewest()}>
-          ↑ {isCut ? 'To the newest' : `${waiting.length}${hasNewer ? ' and more' : ''} new`}
-        </button>
+      {(waiting > 0 || isCut) && (
+        <Button text={`↑ ${isCut ? 'To the newest' : newer}`} class="primary" run={journal.showNewest} />
       )}
       <span class="quiet number push" id="total">
         {total()}
@@ -157,16 +125,8 @@ function Status() {
         {isDone && events.length === 0 && 'Nothing matches.'}
         {journal.problem.value && <span class="bad-text break">{journal.problem.value.message}</span>}
       </span>
-      {takesLong.value && (
-        <button type="button" onClick={journal.stop}>
-          Stop
-        </button>
-      )}
-      {journal.isStopped.value && (
-        <button type="button" onClick={journal.resume}>
-          Continue
-        </button>
-      )}
+      {takesLong.value && <Button text="Stop" run={journal.stop} />}
+      {journal.isStopped.value && <Button text="Continue" run={journal.resume} />}
     </div>
   )
 }
@@ -182,27 +142,23 @@ function Chips() {
           <span class="break">
             <span class="quiet">{LABELS[name]}</span> {textOf(name)}
           </span>
-          <button
-            type="button"
+          <Button
+            text="✕"
             class="plain"
-            aria-label={`Remove the filter ${LABELS[name]}`}
-            onClick={() => go({ [name]: undefined })}
-          >
-            ✕
-          </button>
+            label={`Remove the filter ${LABELS[name]}`}
+            run={() => go({ [name]: undefined })}
+          />
         </li>
       ))}
       <li>
-        <button type="button" class="link" onClick={clear}>
-          Clear
-        </button>
+        <Button
+          text="Clear"
+          class="link"
+          run={() => go(Object.fromEntries(FILTERS.map((name) => [name, undefined])))}
+        />
       </li>
     </ul>
   )
-}
-
-function clear(): void {
-  go(Object.fromEntries(FILTERS.map((name) => [name, undefined])))
 }
 
 function textOf(name: keyof journal.Filter): string {
@@ -227,28 +183,29 @@ function Form() {
         go({ [name]: isTime(name) && value !== '' ? new Date(value).toISOString() : value })
       }}
     >
-      {FILTERS.map((name) => (
-        <label key={name} class="field" htmlFor={`filter-${name}`}>
-          {LABELS[name]}
-          <Field id={`filter-${name}`} name={name} />
-        </label>
-      ))}
+      {FILTERS.map((name) => {
+        const value = filter.value[name] ?? ''
+        const id = `filter-${name}`
+        const common = { id, name, autocomplete: 'off', 'aria-label': LABELS[name] } as const
+        return (
+          <label key={name} class="field" htmlFor={id}>
+            {LABELS[name]}
+            {name === 'type' ? (
+              <select {...common} value={value}>
+                <option value="">all</option>
+                {Object.keys(VERBS).map((type) => (
+                  <option key={type}>{type}</option>
+                ))}
+              </select>
+            ) : isTime(name) ? (
+              <input {...common} type="datetime-local" step="1" value={localTime(Date.parse(value))} />
+            ) : (
+              <input {...common} value={value} />
+            )}
+          </label>
+        )
+      })}
     </form>
-  )
-}
-
-function Field({ name, id }: { readonly name: keyof journal.Filter; readonly id: string }) {
-  const value = filter.value[name] ?? ''
-  const common = { id, name, autocomplete: 'off' } as const
-  if (isTime(name)) return <input {...common} type="datetime-local" step="1" value={localTime(Date.parse(value))} />
-  if (name !== 'type') return <input {...common} value={value} />
-  return (
-    <select {...common} aria-label={LABELS[name]} value={value}>
-      <option value="">all</option>
-      {Object.keys(VERBS).map((type) => (
-        <option key={type}>{type}</option>
-      ))}
-    </select>
   )
 }
 
@@ -265,15 +222,15 @@ effect(() => {
   subject.value = short(parts.filter(Boolean).join(' '), 60)
 })
 effect(() => {
-  if (!journal.isReading.value) takesLong.value = false
-  const timer = journal.isReading.value && setTimeout(() => (takesLong.value = true), LONG_MS)
-  return () => clearTimeout(timer || undefined)
+  takesLong.value = false
+  if (!journal.isReading.value) return
+  const timer = setTimeout(set(takesLong, true), LONG_MS)
+  return () => clearTimeout(timer)
 })
 document.addEventListener('keydown', ({ key }) => {
-  const isOpen = opened.value !== undefined || isHealthOpen.value
-  if (key === 'Escape' && isOpen && !document.querySelector('dialog[open]')) closeSide()
+  if (key === 'Escape' && opened.value && !document.querySelector('dialog[open]')) close()
 })
 address.onBack(journal.showAddress)
 journal.startList()
 render(<Journal />, document.getElementById('main') as HTMLElement)
-void startShell().then(() => (journal.isReady.value = true), showProblem)
+void startShell().catch(showProblem)

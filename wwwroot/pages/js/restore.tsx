@@ -3,10 +3,11 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Restored } from '../../../src/client/index.ts'
 import { client, now } from './app.ts'
 import { Choices, Dialog, messageOf } from './controls.tsx'
-import { counted, moment, visible } from './format.ts'
+import { counted, moment } from './format.ts'
 import { say } from './messages.tsx'
 import { timeOf } from './time.ts'
-import { VERBS } from './words.ts'
+import { undo } from './undo.tsx'
+import { placeOf, VERBS } from './words.ts'
 
 const SHOWN = 100
 
@@ -15,20 +16,28 @@ interface Scope {
   readonly id?: string | number
 }
 
-/** `to`: the position of the last event whose effect remains. The choice is the item, its collection, or everything. */
-export function RestoreDialog({
-  to,
-  onClose,
-  ...wanted
-}: Scope & { readonly to: number; readonly onClose: () => void }) {
-  const scopes = scopesOf(wanted)
-  const [scope, choose] = useState(scopes[0] ?? {})
+interface RestoreProperties extends Scope {
+  /** The position of the last event whose effect remains. */
+  readonly to: number
+  readonly onClose: () => void
+}
+
+/** The choice is the item, its collection, or everything. */
+export function RestoreDialog({ to, onClose, collection, id }: RestoreProperties) {
+  const scopes: readonly Scope[] = [
+    ...(collection !== undefined && id !== undefined && id !== '' ? [{ collection, id }] : []),
+    ...(collection !== undefined ? [{ collection }] : []),
+    {},
+  ]
+  const [chosen, choose] = useState(0)
+  const scope = scopes[chosen] as Scope
   const [preview, setPreview] = useState<Restored | Error>()
   const [when, setWhen] = useState('…')
   useEffect(() => {
     const show = (ms: number): void => setWhen(moment(ms, now(), { withSeconds: true }))
     timeOf(to).then(show, () => {})
   }, [to])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the scope is that of the choice.
   useEffect(() => {
     let isWanted = true
     const show = (found: Restored | Error): void => {
@@ -39,15 +48,16 @@ export function RestoreDialog({
     return () => {
       isWanted = false
     }
-  }, [scope, to])
+  }, [chosen, to])
   const restore = async (): Promise<void> => {
     const { position, events } = await client.restore({ ...scope, to })
     onClose()
-    const run = (): void => void undo(scope, position - events)
+    const back = { ...scope, to: position - events, ifUnchangedSince: position }
+    const run = (): void => void undo(async () => [back])
     say(`${nameOf(scope)} restored by ${counted(events, 'event')}.`, { action: { name: 'Undo', run } })
   }
   const events = preview instanceof Error ? 0 : (preview?.events ?? 0)
-  const choice = (name: string): void => choose(scopes.find((one) => nameOf(one) === name) ?? {})
+  const names = scopes.map(nameOf)
   return (
     <Dialog
       title={`Restore the state of ${when}`}
@@ -56,7 +66,7 @@ export function RestoreDialog({
       onSubmit={restore}
       onClose={onClose}
     >
-      <Choices label="What" options={scopes.map(nameOf)} chosen={nameOf(scope)} onChoose={choice} />
+      <Choices label="What" options={names} chosen={nameOf(scope)} onChoose={(name) => choose(names.indexOf(name))} />
       <p class="quiet">History is not changed: the restore is written as new events, and can be undone.</p>
       <div class="restored">
         {preview ? <Preview preview={preview} /> : <p class="quiet">Checking what would change…</p>}
@@ -66,16 +76,16 @@ export function RestoreDialog({
 }
 
 function Preview({ preview }: { readonly preview: Restored | Error }) {
-  if (preview instanceof Error) return <p class="bad-text break">{preview.message}</p>
+  if (preview instanceof Error) return <p class="bad-text break">{messageOf(preview)}</p>
   const { events, changes } = preview
   if (events === 0) return <p>Nothing would change: the state is the same.</p>
   const shown = changes.slice(0, SHOWN)
   return (
     <>
       <ul>
-        {shown.map(({ type, collection, id }) => (
-          <li key={`${type} ${placeText(collection, id)}`} class="break">
-            <span class="mono">{placeText(collection, id)}</span> {VERBS[type as keyof typeof VERBS] ?? type}
+        {shown.map((change) => (
+          <li key={JSON.stringify(change)} class="break">
+            <span class="mono">{nameOf(change)}</span> {VERBS[change.type as keyof typeof VERBS] ?? change.type}
           </li>
         ))}
       </ul>
@@ -84,25 +94,6 @@ function Preview({ preview }: { readonly preview: Restored | Error }) {
   )
 }
 
-async function undo(scope: Scope, to: number): Promise<void> {
-  try {
-    const { events } = await client.restore({ ...scope, to })
-    say(`Undone by ${counted(events, 'event')}.`)
-  } catch (error) {
-    say(messageOf(error), { isBad: true })
-  }
-}
-
-function scopesOf({ collection, id }: Scope): readonly Scope[] {
-  if (collection === undefined) return [{}]
-  return id === undefined || id === '' ? [{ collection }, {}] : [{ collection, id }, { collection }, {}]
-}
-
 function nameOf({ collection, id }: Scope): string {
-  return collection === undefined ? 'Everything' : placeText(collection, id)
-}
-
-/** A single object has an empty id. */
-export function placeText(collection: string, id: string | number | undefined): string {
-  return visible(id === undefined || id === '' ? collection : `${collection}/${id}`)
+  return collection === undefined ? 'Everything' : placeOf(collection, id).text
 }

@@ -44,7 +44,6 @@ export interface Names {
 const CHARACTERS = 40
 const MAIN = 'temperature'
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:/
-const UNKNOWN = Number.POSITIVE_INFINITY
 const DELETES = /Deleted|Removed/
 export const VERBS: Readonly<Record<Event['type'], string>> = {
   ItemCreated: 'created',
@@ -85,20 +84,19 @@ export function byRequest(
 export function lineOf({ events, skipped }: RequestEvents, names: Names | undefined): Line {
   const measured = names && skipped === 0 && readingsLine(events, names)
   if (measured) return measured
-  const items = events.filter((one) => 'id' in one)
   // A first item makes its collection.
-  const [event, ...others] = items.length > 0 ? items : events
-  if (event && others.length === 0 && skipped === 0) return eventLine(event)
+  const items = events.filter((one) => 'id' in one)
   const shown = items.length > 0 ? items : events
+  if (shown.length === 1 && skipped === 0) return eventLine(shown[0] as Event)
   const isDeletion = shown.every(({ type }) => DELETES.test(type))
   const collections = [...new Set(shown.map(({ collection }) => collection))].reverse()
   const verbs = new Set(shown.map(({ type }) => VERBS[type]))
   const [verb = ''] = verbs.size === 1 ? verbs : ['changed']
   const what = items.length > 0 ? 'item' : 'collection'
-  const total = counted(events.length + (skipped === UNKNOWN ? 0 : skipped), 'change')
-  // The others may be of another type.
-  const number =
-    skipped === 0 ? `${counted(shown.length, what)}` : `${skipped === UNKNOWN ? 'more than ' : ''}${total}, ${what}s`
+  const isUnknown = skipped === Number.POSITIVE_INFINITY
+  const total = `${isUnknown ? 'more than ' : ''}${counted(events.length + (isUnknown ? 0 : skipped), 'change')}`
+  // Events that were not read may be of another type.
+  const number = skipped === 0 ? counted(shown.length, what) : `${total}, ${what}s`
   const [first = ''] = collections
   const place = collections.length === 1 ? placeOf(first) : undefined
   const where = place?.text ?? `${collections.slice(0, 3).map(visible).join(', ')}${collections.length > 3 ? '…' : ''}`
