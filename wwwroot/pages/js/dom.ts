@@ -13,26 +13,3 @@ export function flash(element: Element): void {
     setTimeout(() => element.classList.remove('flash'), FLASH_MS),
   )
 }
-
-/** Calls at most once in an interval, the last time after the last call. One call runs at a time. */
-export function calmly(work: () => void | Promise<void>, ms: number): () => void {
-  let wanted = false
-  let isRunning = false
-  const run = async (): Promise<void> => {
-    isRunning = true
-    while (wanted) {
-      wanted = false
-      try {
-        await work()
-      } catch (error) {
-        console.error(error)
-      }
-      await new Promise((resolve) => setTimeout(resolve, ms))
-    }
-    isRunning = false
-  }
-  return () => {
-    wanted = true
-    if (!isRunning) void run()
-  }
-}

@@ -9,6 +9,8 @@ import { Actions } from './undo.tsx'
 import { byRequest, type Event, lineOf, type RequestEvents } from './words.ts'
 
 const EVENTS = 40
+/** What is read of a moment of the past: there no more come. */
+const EVENTS_THEN = 100
 const LIVE_MS = 1000
 const calmChanges = calm(changes, LIVE_MS)
 
@@ -16,13 +18,18 @@ const page = resource(
   () =>
     asOf.value === 0 ? undefined : { from: asOf.value, changes: asOf.value === undefined ? calmChanges.value : 0 },
   ({ from }) =>
-    client.eventPage<JsonObject>({ order: 'desc', limit: EVENTS, changes: true, ...(from !== undefined && { from }) }),
+    client.eventPage<JsonObject>({
+      ...{ order: 'desc', changes: true },
+      ...(from === undefined ? { limit: EVENTS } : { limit: EVENTS_THEN, from }),
+    }),
 )
 
 export function Feed() {
   const { value } = page.value
   const problem = page.error.value
-  const requests = asOf.value === 0 ? [] : value && byRequest(value.events)
+  const all = asOf.value === 0 ? [] : value && byRequest(value.events)
+  // Of the last one there may be more events.
+  const requests = value?.next === undefined || all?.length === 1 ? all : all?.slice(0, -1)
   return (
     <section class="card feed" aria-labelledby="feed-title">
       <div class="row part-head">

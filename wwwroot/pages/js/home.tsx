@@ -6,6 +6,9 @@ import { signal } from '@preact/signals'
 import { render } from 'preact'
 import { address } from './address.ts'
 import { client, head, health, now, role } from './app.ts'
+import { barsPath, mostOf } from './bars.ts'
+import { FIRST_ITEM } from './base.ts'
+import { Button } from './controls.tsx'
 import { counts as activity, type Bin, DAY } from './counts.ts'
 import { Feed } from './feed.tsx'
 import { following } from './following.ts'
@@ -14,7 +17,6 @@ import { SENSORS } from './measures.ts'
 import { firstSensors, itemCounts, timeFieldOf } from './names.ts'
 import { type Resource, resource } from './resource.ts'
 import { startShell } from './shell.tsx'
-import { barsPath } from './spark.tsx'
 import { AT_MOST, readTiles, TileList, type Tiles } from './tiles.tsx'
 import { asOf, at } from './time.ts'
 
@@ -116,15 +118,13 @@ function Row({
     <li class={differs ? 'differs' : ''}>
       <div class="what-row">
         {hasTime ? (
-          <button
-            type="button"
+          <Button
+            text={isOpen ? '▾' : '▸'}
+            label={`Curves of ${name}`}
             class="plain fold"
             aria-expanded={isOpen}
-            aria-label={`Curves of ${name}`}
-            onClick={toggle}
-          >
-            {isOpen ? '▾' : '▸'}
-          </button>
+            run={toggle}
+          />
         ) : (
           <span class="fold" />
         )}
@@ -136,7 +136,7 @@ function Row({
         </span>
         <span class="since number quiet">
           {isOther && `now ${today === undefined ? 'gone' : today === null ? 'object' : count(today)}, `}
-          {later > 0 ? `${counted(later, 'change')} since` : sinceYesterday(bins)}
+          {later > 0 ? `${counted(later, 'change')}${isOther ? '' : ' since'}` : sinceYesterday(bins)}
         </span>
         <Activity bins={bins} />
       </div>
@@ -189,14 +189,7 @@ function sinceYesterday(bins: readonly Bin[]): string {
 function Activity({ bins }: { readonly bins: readonly Bin[] }) {
   const loaded = activity.value.value
   if (!loaded) return <svg class="activity" aria-hidden="true" />
-  const most = Math.max(1, ...bins.map((bin) => bin.count))
-  const size = { ...loaded.span, width: loaded.windowMs, most, size: ACTIVITY.height }
-  const path = (part: readonly Bin[]): string =>
-    barsPath(
-      part.map(({ from, count }) => ({ x: from, count })),
-      size,
-      ACTIVITY.width,
-    )
+  const path = (part: readonly Bin[]): string => barsPath(part, loaded, { ...ACTIVITY, most: mostOf(bins) })
   const end = at.value?.ms ?? Number.POSITIVE_INFINITY
   return (
     <svg
@@ -215,7 +208,7 @@ function Empty() {
   return (
     <div class="part">
       <p>There are no collections yet. A first item makes one:</p>
-      <pre class="break">{`curl ${location.origin}/api/notes -H "Content-Type: application/json" -d '{"text":"Hello"}'`}</pre>
+      <pre class="break">{FIRST_ITEM}</pre>
     </div>
   )
 }
@@ -231,9 +224,7 @@ function Offer() {
         <strong>See a home of six sensors</strong> with two weeks of history, in a directory of its own:{' '}
         <code>npx --no-install recollect demo</code>, or <code>npm run demo</code> in a checkout.
       </p>
-      <button type="button" class="plain push" aria-label="Dismiss" onClick={dismiss}>
-        ✕
-      </button>
+      <Button text="✕" label="Dismiss" class="plain push" run={dismiss} />
     </div>
   )
 }

@@ -42,21 +42,3 @@ export function Spark({ points, measure, span: { from, to }, then }: SparkProper
     </svg>
   )
 }
-
-/** Bars over a part of x. Their height is the square root of the number, so that few are seen beside many. */
-export function barsPath(
-  bars: readonly { readonly x: number; readonly count: number }[],
-  { from, to, width, most, size }: Readonly<Record<'from' | 'to' | 'width' | 'most' | 'size', number>>,
-  drawingWidth = WIDTH,
-): string {
-  const scale = drawingWidth / (to - from || 1)
-  return bars
-    .filter(({ count }) => count > 0)
-    .map(({ x, count }) => {
-      const left = Math.max(0, (x - from) * scale)
-      const wide = Math.max(1.5, width * scale * 0.86)
-      const high = Math.max(3, Math.sqrt(Math.min(1, count / most)) * size)
-      return `M${left.toFixed(1)} ${size}v${(-high).toFixed(1)}h${wide.toFixed(1)}V${size}z`
-    })
-    .join('')
-}

@@ -1,17 +1,15 @@
 // The time strip: how much changed when, over the time of the journal. Dragging it shows the past.
 import { signal } from '@preact/signals'
 import { client, head, now } from './app.ts'
+import { barsPath, mostOf } from './bars.ts'
 import { Button } from './controls.tsx'
 import { type Counts, counts, DAY, zoom, zoomBy } from './counts.ts'
 import { counted, moment } from './format.ts'
 import { resource } from './resource.ts'
-import { barsPath } from './spark.tsx'
 import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step } from './time.ts'
 
 const HOUR = DAY / 24
 const TICKS = [1 / 12, 1 / 4, 1, 3, 6, 12, 24, 48, 168, 672, 2184, 8760].map((hours) => hours * HOUR)
-/** A bar of more than so many times the median is as high as the strip. */
-const MOST_TIMES = 12
 /** Fewer windows without a change are no quiet time. */
 const QUIET_WINDOWS = 4
 /** The size of the drawing, which is stretched to the strip. */
@@ -157,19 +155,12 @@ function Marks({ span, bins, place }: Counts & { readonly place: (ms: number) =>
 }
 
 function Bars({ span, windowMs, bins }: Counts) {
-  const sorted = bins.map(({ count }) => count).sort((a, b) => a - b)
-  const most = Math.min(sorted.at(-1) ?? 1, MOST_TIMES * (sorted[sorted.length >> 1] ?? 1))
-  const path = (number: 'count' | 'deleted'): string =>
-    barsPath(
-      bins.map((bin) => ({ x: bin.from, count: bin[number] })),
-      { ...span, width: windowMs, most, size: HEIGHT },
-      WIDTH,
-    )
+  const size = { width: WIDTH, height: HEIGHT, most: mostOf(bins) }
   return (
     <>
       <path class="quiet" d={quietPath({ span, windowMs, bins })} />
-      <path class="changes" d={path('count')} />
-      <path class="deletions" d={path('deleted')} />
+      <path class="changes" d={barsPath(bins, { span, windowMs }, size)} />
+      <path class="deletions" d={barsPath(bins, { span, windowMs }, size, 'deleted')} />
     </>
   )
 }

@@ -3,7 +3,6 @@ import { batch, computed, signal } from '@preact/signals'
 import { Problem } from '../../../src/client/index.ts'
 import { address } from './address.ts'
 import { client, head, now } from './app.ts'
-import { calmly } from './dom.ts'
 
 export interface Moment {
   /** The position of the last event that had happened. */
@@ -164,4 +163,27 @@ let playing = 0
 function startedPlaying(): () => boolean {
   const own = ++playing
   return () => own === playing && speed.peek() !== undefined
+}
+
+/** Calls at most once in an interval, the last time after the last call. One call runs at a time. */
+function calmly(work: () => void | Promise<void>, ms: number): () => void {
+  let wanted = false
+  let isRunning = false
+  const run = async (): Promise<void> => {
+    isRunning = true
+    while (wanted) {
+      wanted = false
+      try {
+        await work()
+      } catch (error) {
+        console.error(error)
+      }
+      await new Promise((resolve) => setTimeout(resolve, ms))
+    }
+    isRunning = false
+  }
+  return () => {
+    wanted = true
+    if (!isRunning) void run()
+  }
 }
