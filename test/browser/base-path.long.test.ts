@@ -47,6 +47,7 @@ for (const [kind, strips] of [
     await server.fetch('/api/sensors/E1:09:5C:D2:77:40', json('PATCH', { data: { temperature: 24.5 } }))
     await page.getByText('38 events').first().waitFor()
     await page.getByRole('link', { name: 'API', exact: true }).click()
+    await page.locator('.opblock-tag', { hasText: 'sensors' }).first().click()
     const get = page.locator('.opblock-get', { has: page.locator('[data-path="/api/sensors"]') })
     await get.locator('.opblock-summary-control').click()
     await get.getByRole('button', { name: 'Try it out' }).click()

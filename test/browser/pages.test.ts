@@ -25,11 +25,11 @@ test('each page shows a change live, without an error or a request to another ho
   await page.getByText('38 events').first().waitFor()
 })
 
-test('the API page shows the operations, without an error or a request to another host', {
+test('the API page shows the groups of operations, without an error or a request to another host', {
   skip: withoutBrowser,
 }, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   const { page, errors, outside } = await openPage(t, `${server.url}/swagger/`)
-  await page.locator('.opblock').first().waitFor()
+  await page.locator('.opblock-tag').first().waitFor()
   assert.deepEqual([errors, outside], [[], []])
 })
