@@ -1,9 +1,10 @@
-// How many changes there were when, for the time strip and for the lines of activity.
+// How many items there are, and how many changes there were when, for the time strip and for the lines of activity.
 import { signal } from '@preact/signals'
 import { type EventCount, Problem } from '../../../src/client/index.ts'
 import { changes, client, now } from './app.ts'
+import { following } from './following.ts'
 import { calm, resource } from './resource.ts'
-import type { Span } from './time.ts'
+import { asOf, type Span } from './time.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -25,7 +26,22 @@ const MOST_WINDOWS = 180
 const LEAST_SPAN = HOUR
 const FIRST_SPAN = 14 * DAY
 const REFRESH_MS = 5000
+const ITEMS_MS = 3000
 const TZ = Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** The number of items of each collection, now. */
+export const itemCounts = following(
+  () => true,
+  ITEMS_MS,
+  () => true,
+  () => client.counts(),
+)
+
+/** Those at the moment that is shown; undefined: it is the present. */
+export const itemCountsThen = resource(
+  () => asOf.value,
+  (position) => client.counts({ asOf: position }),
+)
 
 /** The changes in a window of time, which begins at `from`. */
 export interface Bin {

@@ -5,20 +5,20 @@ import '../css/home.css'
 import { signal } from '@preact/signals'
 import { render } from 'preact'
 import { address } from './address.ts'
-import { client, head, health, now, role } from './app.ts'
+import { head, health, now, role } from './app.ts'
 import { barsPath, mostOf } from './bars.ts'
 import { FIRST_ITEM } from './base.ts'
 import { Button } from './controls.tsx'
-import { counts as activity, type Bin, DAY } from './counts.ts'
+import { counts as activity, type Bin, DAY, itemCounts, itemCountsThen } from './counts.ts'
 import { Feed } from './feed.tsx'
 import { following } from './following.ts'
 import { count, counted } from './format.ts'
 import { SENSORS } from './measures.ts'
-import { firstSensors, itemCounts, timeFieldOf } from './names.ts'
+import { firstSensors, timeFieldOf } from './names.ts'
 import { type Resource, resource } from './resource.ts'
 import { startShell } from './shell.tsx'
 import { AT_MOST, readTiles, TileList, type Tiles } from './tiles.tsx'
-import { asOf, at } from './time.ts'
+import { at } from './time.ts'
 
 const CURVES_MS = 5000
 const ACTIVITY = { width: 200, height: 20 }
@@ -26,10 +26,6 @@ const ACTIVITY = { width: 200, height: 20 }
 const FEW_EVENTS = 200
 const DISMISSED = 'recollect.demo-seen'
 
-const countsThen = resource(
-  () => asOf.value,
-  (position) => client.counts({ asOf: position }),
-)
 const closed = signal<ReadonlySet<string>>(new Set())
 const isDismissed = signal(localStorage.getItem(DISMISSED) !== null)
 
@@ -67,7 +63,7 @@ function sensorsAreRead(): boolean {
 }
 
 function Home() {
-  const shown = countsThen.value.value ?? itemCounts.value.value
+  const shown = itemCountsThen.value.value ?? itemCounts.value.value
   const today = at.value ? itemCounts.value.value : undefined
   const all = Object.keys({ ...shown, ...today })
   if (role.value === null) return null

@@ -2,7 +2,7 @@
 import { computed } from '@preact/signals'
 import type { Page } from '../../../src/client/index.ts'
 import { client, health } from './app.ts'
-import { following } from './following.ts'
+import { itemCounts } from './counts.ts'
 import { type Item, macOf, measuresOf, READINGS, SENSORS, unitOf } from './measures.ts'
 import { resource } from './resource.ts'
 import type { Names } from './words.ts'
@@ -10,16 +10,7 @@ import type { Names } from './words.ts'
 /** Fields by which readings are commonly told apart; otherwise it is the first text in them. */
 const GROUPS = ['mac', 'sensor', 'sensorId', 'device', 'deviceId', 'station', 'name']
 const FIRST = 60
-const LIVE_MS = 3000
 const MAC = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i
-
-/** The number of items of each collection, now. */
-export const itemCounts = following(
-  () => true,
-  LIVE_MS,
-  () => true,
-  () => client.counts(),
-)
 
 /** Whether it is known which collections there are, and which fields have the ids and times. */
 export const isKnown = computed(() => itemCounts.value.value !== undefined && health.value !== undefined)

@@ -1,7 +1,6 @@
 // Small multiples: a tile for each sensor of a collection with an event time.
-import { Problem } from '../../../src/client/index.ts'
 import { client } from './app.ts'
-import { DAY } from './counts.ts'
+import { DAY, itemCounts, itemCountsThen } from './counts.ts'
 import { type Curves, edge, isSilence, readCurves } from './curves.ts'
 import { count, span as lasting } from './format.ts'
 import {
@@ -15,7 +14,7 @@ import {
   timeIn,
   timeOfReading,
 } from './measures.ts'
-import { groupFieldOf, itemCounts, itemsByMac, names, sensorsByMac, sortable, timeFieldOf } from './names.ts'
+import { groupFieldOf, itemsByMac, names, sensorsByMac, sortable, timeFieldOf } from './names.ts'
 import { extentOf } from './readings.ts'
 import { resource } from './resource.ts'
 import { Tile } from './tile.tsx'
@@ -58,16 +57,9 @@ export async function readTiles(
 
 /** The first sensors as they were at the moment that is shown, by their mac. */
 const sensorsThen = resource(
-  () => asOf.value,
-  async (position) => {
-    const items = client.collection<Item>(SENSORS).asOf(position)
-    return itemsByMac(await items.page(1, AT_MOST).get().catch(noneIfMissing))
-  },
+  () => (typeof itemCountsThen.value.value?.[SENSORS] === 'number' ? asOf.value : undefined),
+  async (position) => itemsByMac(await client.collection<Item>(SENSORS).asOf(position).page(1, AT_MOST).get()),
 )
-
-function noneIfMissing(error: unknown): undefined {
-  if (!(error instanceof Problem) || error.status !== 404) throw error
-}
 
 /** A reading, which tells the fields of the others. */
 async function newestOf(collection: string, time: string): Promise<Item | undefined> {
