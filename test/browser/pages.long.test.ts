@@ -5,7 +5,7 @@ import { openPage, withoutBrowser } from '../support/browser.ts'
 import { SAMPLE, startProgram } from '../support/server.ts'
 
 const options = { skip: withoutBrowser }
-/** What each page shows first: the request for it, and an element that needs the answer. */
+/** The first request for data of each page, and an element that needs the answer. */
 const FIRST = [
   { path: '/', request: '**/api?count=true', element: '.what-row .total:has-text("item")' },
   { path: '/collections.html', request: '**/api?count=true', element: '#table td' },

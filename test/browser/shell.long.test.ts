@@ -183,7 +183,7 @@ test('all controls can be reached with the keyboard alone', options, async (t) =
     assert.ok(seen.has(name), `${name} is among ${[...seen].join(', ')}`)
   }
   assert.ok([...seen].some((name) => name.includes('Replay')))
-  // Of the cells one is a tab stop; arrow keys lead to the others.
+  // One of the cells is a tab stop; arrow keys lead to the others.
   await page.locator('#table [tabindex="0"]').focus()
   await page.keyboard.press('ArrowLeft')
   await page.locator('#table [aria-label="Select F4:A5:74:89:16:57"]:focus').waitFor()
