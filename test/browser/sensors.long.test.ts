@@ -106,6 +106,25 @@ test('without stored readings the chart shows the history of the item', options,
   assert.deepEqual(errors, [])
 })
 
+/** Whether a line of the first chart passes parts of its width. */
+function areDrawn(page: Page, parts: readonly number[]): Promise<readonly boolean[]> {
+  return page.evaluate<readonly boolean[]>(`(() => {
+    const canvas = document.querySelector('.charts canvas')
+    const plot = document.querySelector('.charts .u-over')
+    const scale = canvas.width / canvas.clientWidth
+    const wanted = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()
+    const rgb = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16))
+    return ${JSON.stringify(parts)}.map((part) => {
+      const x = Math.round((plot.offsetLeft + plot.clientWidth * part) * scale)
+      const { data } = canvas.getContext('2d').getImageData(x, 0, 1, canvas.height)
+      for (let at = 0; at < data.length; at += 4) {
+        if (rgb.every((part, index) => Math.abs(data[at + index] - part) < 20) && data[at + 3] > 200) return true
+      }
+      return false
+    })
+  })()`)
+}
+
 test('many readings are shown as averages with minimum and maximum', options, async (t) => {
   const COUNT = 30_000
   const began = Date.now() - COUNT * 1000
@@ -133,23 +152,7 @@ test('many readings are shown as averages with minimum and maximum', options, as
     assert.ok(least < average && average < greatest, `${average} of ${least} to ${greatest}`)
   }
   // A gap is drawn as one: in its middle no line crosses.
-  const inked = await page.evaluate(`(() => {
-    const canvas = document.querySelector('.charts canvas')
-    const { width, height } = canvas
-    const plot = document.querySelector('.charts .u-over')
-    const scale = width / canvas.clientWidth
-    const left = plot.offsetLeft * scale, wide = plot.clientWidth * scale
-    const inkAt = (part) => {
-      const { data } = canvas.getContext('2d').getImageData(Math.round(left + wide * part), 0, 1, height)
-      const wanted = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()
-      const [r, g, b] = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16))
-      for (let at = 0; at < data.length; at += 4) {
-        if (Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b) < 60 && data[at + 3] > 200) return true
-      }
-      return false
-    }
-    return [0.2, 0.42, 0.8].map(inkAt)
-  })()`)
+  const inked = await areDrawn(page, [0.2, 0.42, 0.8])
   assert.deepEqual(inked, [true, false, true])
   assert.deepEqual(errors, [])
 })
@@ -221,6 +224,7 @@ test(
     const server = await startProgram(t, { data: { rooms: [] } })
     const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
     await page.getByText('No sensor has sent a reading yet').waitFor()
+    assert.match((await page.locator('.note pre').textContent()) ?? '', /^curl http.*\/api\/sensors .*"timestamp":/)
     await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
     await page.locator(main(MAC, '21')).waitFor()
     assert.equal(await page.getByText('No sensor has sent a reading yet').count(), 0)
@@ -342,21 +346,26 @@ test('a line joins few readings, however far apart they are', options, async (t)
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?range=30d`)
   await page.getByText('5 readings').waitFor()
   await page.locator('.charts canvas').waitFor()
-  const inked = await page.evaluate(`(() => {
-    const canvas = document.querySelector('.charts canvas')
-    const plot = document.querySelector('.charts .u-over')
-    const scale = canvas.width / canvas.clientWidth
-    // Ten days ago nothing was measured.
-    const x = Math.round((plot.offsetLeft + plot.clientWidth * 2 / 3) * scale)
-    const { data } = canvas.getContext('2d').getImageData(x, 0, 1, canvas.height)
-    const wanted = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()
-    const rgb = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16))
-    for (let at = 0; at < data.length; at += 4) {
-      if (rgb.every((part, index) => Math.abs(data[at + index] - part) < 20) && data[at + 3] > 200) return true
-    }
-    return false
-  })()`)
-  assert.equal(inked, true)
+  // Ten days ago nothing was measured.
+  assert.deepEqual(await areDrawn(page, [2 / 3]), [true])
+  assert.deepEqual(errors, [])
+})
+
+test('a line joins the readings of a sensor that sends more often at last, and none over a gap', options, async (t) => {
+  const second = 1000
+  const hour = 3600 * second
+  const atNight = (ms: number): boolean => ms > 14 * hour && ms < 20 * hour
+  const often = Array.from({ length: 60 }, (_, index) => index * 5 * second)
+  const seldom = Array.from({ length: 47 }, (_, index) => (index + 1) * (hour / 2)).filter((ms) => !atNight(ms))
+  const sensordatas = [...often, ...seldom].map((ms, id) => {
+    return { ...reading(MAC, 20, new Date(Date.now() - ms).toISOString()), id }
+  })
+  const data = { sensors: [{ ...sensordatas[0], id: MAC }], sensordatas }
+  const server = await startProgram(t, { data, flags: TIME })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
+  await page.getByText(`${sensordatas.length} readings`).waitFor()
+  await page.locator('.charts canvas').waitFor()
+  assert.deepEqual(await areDrawn(page, [1 - 17 / 24, 1 - 8.2 / 24]), [false, true])
   assert.deepEqual(errors, [])
 })
 

@@ -4,7 +4,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import type uPlot from 'uplot'
 import type { Limits } from './measures.ts'
-import { gapOf, type Point } from './readings.ts'
+import { gapsOf, type Point } from './readings.ts'
 import { resource } from './resource.ts'
 import type { Span } from './time.ts'
 
@@ -44,6 +44,8 @@ const library = resource(
 /** The charts whose pointers move together. */
 const SYNC = 'readings'
 const AXIS_HEIGHT = 36
+/** The least distance of two values on an axis, in pixels; a fourth of a low chart, so that there are always two. */
+const LEAST_STEP = 22
 /** Clock times, with the date below where another day begins; days, with the year; years. As uPlot takes them. */
 const [YEAR, MONTH, DAY, MINUTE, SECOND] = [365 * 86_400, 28 * 86_400, 86_400, 60, 0.001]
 const DATES: uPlot.Axis.Values = [
@@ -163,7 +165,12 @@ function optionsOf(latest: { readonly current: PlotProperties }, place: HTMLElem
     },
     axes: [
       { ...axis, size: hasTimes ? AXIS_HEIGHT : 0, values: hasTimes ? DATES : () => [], space: 64 },
-      { ...axis, size: 52, space: 22, values: (_plot, splits) => splits.map((one) => String(Number(one.toFixed(6)))) },
+      {
+        ...axis,
+        size: 52,
+        space: (_plot, _axis, _min, _max, height) => Math.min(LEAST_STEP, height / 4),
+        values: (_plot, splits) => splits.map((one) => String(Number(one.toFixed(6)))),
+      },
     ],
     series: [{}, ...series, ...valuesOf(limits).map(() => ({ ...hidden, stroke: colour('--warn'), dash: [4, 3] }))],
     bands,
@@ -195,14 +202,12 @@ function columnsOf(points: readonly Point[], fields: readonly string[], hasBands
   const kinds = hasBands ? [0, 1, 2] : [0]
   const times: number[] = []
   const columns = fields.flatMap(() => kinds.map((): (number | null | undefined)[] => []))
-  const gap = gapOf(points)
-  let before = Number.POSITIVE_INFINITY
-  for (const one of points) {
-    if (one.from - before > gap) {
-      times.push((before + one.from) / 2000)
+  const gaps = gapsOf(points)
+  for (const [at, one] of points.entries()) {
+    if (gaps[at]) {
+      times.push(((points[at - 1] as Point).from + one.from) / 2000)
       for (const column of columns) column.push(null)
     }
-    before = one.from
     times.push(middleOf(one) / 1000)
     fields.forEach((field, index) => {
       const values = one.values.get(field)

@@ -55,8 +55,9 @@ const FEW = 500
 const EVENTS = 1000
 /** Fewer points are joined by a line, however far apart they are. */
 const JOINED = 30
-/** A gap is a distance of so many times the median. */
+/** A gap is a distance of so many times the usual one, which is the median of so many distances on either side. */
 const GAP_TIMES = 5
+const NEIGHBOURS = 5
 const WINDOWS = 300
 const FUNCTIONS = ['avg', 'min', 'max', 'last'] as const
 /** A request has room for 32 aggregates: the count, and four for each measurement. */
@@ -172,12 +173,18 @@ export function pointsOf(
   return found
 }
 
-/** From which distance on there is a gap between two points, in milliseconds. */
-export function gapOf(points: readonly Point[]): number {
-  if (points.length < JOINED) return Number.POSITIVE_INFINITY
-  const distances = points.slice(1).map(({ from }, index) => from - (points[index] as Point).from)
-  distances.sort((a, b) => a - b)
-  return GAP_TIMES * Math.max(1, distances[distances.length >> 1] ?? 0)
+/** Whether there is a gap before each point. A sensor that begins to send more often, or less often, leaves none. */
+export function gapsOf(points: readonly { readonly from: number }[]): readonly boolean[] {
+  const distances = points.map(({ from }, index) => from - (points[index - 1]?.from ?? from))
+  const usual = (first: number, end: number): number => {
+    const near = distances.slice(Math.max(1, first), end).sort((a, b) => a - b)
+    return near[near.length >> 1] ?? 1
+  }
+  return distances.map((distance, index) => {
+    if (points.length < JOINED) return false
+    const [before, after] = [usual(index - NEIGHBOURS, index), usual(index + 1, index + 1 + NEIGHBOURS)]
+    return distance > GAP_TIMES * Math.max(1, before, after)
+  })
 }
 
 /** The least, the average and the greatest of the points that have a field. */

@@ -1,11 +1,11 @@
 // The chosen sensor: what it measured over a time, as charts, to be compared with others.
 import { computed, effect, signal } from '@preact/signals'
-import { may, now, state } from './app.ts'
+import { may, state } from './app.ts'
 import { Button, set } from './controls.tsx'
 import { DAY } from './counts.ts'
 import { edge } from './curves.ts'
 import { following } from './following.ts'
-import { count, counted, dateTime, moment, short, visible } from './format.ts'
+import { count, counted, dateTime, short, visible } from './format.ts'
 import {
   type Item,
   limitsOf,
@@ -35,6 +35,8 @@ const SAID_MS = 1000
 /** Readings in a smaller part of the time that the page chose are shown alone. */
 const LEAST_PART = 0.05
 const LEAST_SPAN = 60_000
+/** It writes the day at both ends, unless both are on one day. */
+const PERIOD = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 /** Charts in the order in which people look at them. */
 const ORDER = ['temperature', 'humidity', 'pressure', 'battery', 'acceleration']
 
@@ -136,7 +138,9 @@ const span = computed((): Span | undefined => {
 export function Chart() {
   const key = chosen.value
   const item = chosenItem.value
-  if (key === undefined || !sensors.value) return <section class="card series" hidden={key === undefined} />
+  // Its room is kept while the sensors are read.
+  if (!sensors.value) return <section class="card series" />
+  if (key === undefined) return null
   const [title, mac] = [titleOf(item), visible(short(macOf(item), 200))]
   const isPicked = view.value.sensor !== undefined
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -169,7 +173,7 @@ export function Chart() {
         <Compare />
       </div>
       <Charts />
-      {loaded.value && loaded.value.series.kind !== 'history' && <AsTable {...loaded.value} />}
+      <p class="as-table">{loaded.value && loaded.value.series.kind !== 'history' && <AsTable {...loaded.value} />}</p>
       {isEditing.value && <Settings sensor={key} item={item} onClose={set(isEditing, false)} />}
     </section>
   )
@@ -262,7 +266,7 @@ function When() {
   const shown = span.value
   return (
     <p class="quiet number when">
-      {shown && `${moment(shown.from, now())} – ${moment(shown.to, now())}. `}
+      {shown && `${PERIOD.formatRange(shown.from, shown.to).replace(/\s*–\s*/, ' – ')}. `}
       {one && `${pointed.value === undefined ? 'Latest' : 'At the pointer'}: `}
       {one && dateTime(one.from, { withMs: one.from === one.to })}
     </p>
@@ -303,9 +307,11 @@ function Charts() {
             onZoom={zoomTo}
             onBack={zoomBack}
           />
-          <p class="extent quiet number">
-            {fields.map((field) => extentText(field, fields.length === 1, shown)).join('; ') || ' '}
-          </p>
+          {fields.map((field) => (
+            <p key={field} class="extent quiet number">
+              {extentText(field, fields.length === 1, shown)}
+            </p>
+          ))}
         </figure>
       ))}
     </div>
@@ -353,12 +359,12 @@ function lastPart(field: string): string {
   return field.replace(/^.*_/, '')
 }
 
-/** The least, the average and the greatest of a time; '' without readings. */
+/** The least, the greatest and the average of the readings of a time; '' without readings. */
 function extentText(field: string, isAlone: boolean, { from, to }: Span): string {
   const points = lines.value[0]?.points.filter((one) => one.to >= from && one.from <= to) ?? []
   const [least, average, greatest] = extentOf(points, field) ?? []
   if (least === undefined) return ''
-  const text = `min ${rounded(least)} · average ${rounded(average)} · max ${withUnit(rounded(greatest), field)}`
+  const text = `min ${rounded(least)} · average of readings ${rounded(average)} · max ${withUnit(rounded(greatest), field)}`
   return isAlone ? text : `${lastPart(field)} ${text}`
 }
 
@@ -384,9 +390,9 @@ function AsTable({ sensor, period }: Loaded) {
   const query = new URLSearchParams({ ...filterOf({ ...period, item: itemOf(sensor) }), sort: `-${timeField()}` })
   const place = { collection: READINGS, query: String(query), ...(at.value && { at: String(at.value.position) }) }
   return (
-    <p>
+    <>
       <a href={`collections.html?${new URLSearchParams(place)}`}>These readings as a table</a>, to export them as CSV or
       NDJSON
-    </p>
+    </>
   )
 }

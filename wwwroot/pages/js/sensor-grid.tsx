@@ -9,8 +9,8 @@ import {
 } from '@tanstack/virtual-core'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { address } from './address.ts'
+import { set } from './controls.tsx'
 import { edge, isSilence, readCurves } from './curves.ts'
-import { flash } from './dom.ts'
 import { following } from './following.ts'
 import { age, span as lasting, short } from './format.ts'
 import {
@@ -181,14 +181,6 @@ interface SensorTileProperties {
 }
 
 function SensorTile({ sensor, item, isStop }: SensorTileProperties) {
-  const before = useRef(item)
-  const frame = useRef<HTMLSpanElement>(null)
-  useEffect(() => {
-    const isNew = !at.value && timeOfReading(before.current) !== timeOfReading(item)
-    before.current = item
-    const tile = frame.current?.closest('a')
-    if (isNew && tile) flash(tile)
-  }, [item])
   const then = at.value && today.value?.get(sensor)
   const differs = then !== undefined && mainValue(then) !== mainValue(item)
   const name = mainNameOf(item)
@@ -207,9 +199,7 @@ function SensorTile({ sensor, item, isStop }: SensorTileProperties) {
       aria-current={chosen.value === sensor ? 'true' : undefined}
       tabIndex={isStop ? 0 : -1}
       onClick={pick}
-      onFocus={() => {
-        current.value = sensor
-      }}
+      onFocus={set(current, sensor)}
       name={short(nameOf(item), 80) || '""'}
       aside={<Age item={item} />}
       value={value === undefined ? '–' : short(value, 40)}
@@ -220,10 +210,12 @@ function SensorTile({ sensor, item, isStop }: SensorTileProperties) {
       points={pointsOf(item)}
       span={curves.value.value?.span}
     >
-      <span ref={frame} class="rest quiet">
-        {othersOf(item)}
-      </span>
-      <Badge item={item} />
+      <span class="rest quiet">{othersOf(item)}</span>
+      {badgesOf(item).map((text) => (
+        <span key={text} class="badge">
+          {text}
+        </span>
+      ))}
     </Tile>
   )
 }
@@ -237,15 +229,14 @@ function wordsOf(name: string): string {
   return short(name.replaceAll('_', ' '), 40)
 }
 
-function Badge({ item }: { readonly item: Item }) {
+function badgesOf(item: Item): readonly string[] {
   const beyond = measuresOf(item).flatMap(({ name }) => {
     const value = measured(item)[name] as number
     const { low, high } = limitsOf(item, name)
     if (low !== undefined && value < low) return `${wordsOf(name)} below ${low}`
     return high !== undefined && value > high ? `${wordsOf(name)} above ${high}` : []
   })
-  const text = beyond[0] ?? (hasLowBattery(item) ? 'Low battery' : undefined)
-  return text === undefined ? null : <span class="badge">{text}</span>
+  return [...(hasLowBattery(item) ? ['Low battery'] : []), ...beyond.slice(0, 1)]
 }
 
 /** The parts of what is there as a whole are seen when the sensor is charted. */
@@ -273,8 +264,7 @@ let scrolled: number | undefined
 function showCharts(): void {
   if (!NARROW.matches) return
   scrolled = scrollY
-  const behavior = matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'
-  document.getElementById('series')?.scrollIntoView({ block: 'start', behavior })
+  document.getElementById('series')?.scrollIntoView({ block: 'start' })
 }
 
 /** Back to the tile that was chosen last. */

@@ -80,10 +80,10 @@ export function go(changes: Partial<View>, { isStep = true } = {}): void {
 
 type Sort = readonly [label: string, rank: (item: Item) => number | undefined]
 
-const BY_NAME: Sort = ['Name', ({ order }) => numberOf(order)]
+const BY_ORDER: Sort = ['Order, then name', ({ order }) => numberOf(order)]
 /** The orders of the tiles: what they are called, and what they sort by, the least first. */
 export const SORTS: Readonly<Record<string, Sort>> = {
-  name: BY_NAME,
+  order: BY_ORDER,
   latest: ['Latest first', (item) => negative(timeOfReading(item))],
   silent: ['Silent longest first', (item) => timeOfReading(item) ?? Number.NEGATIVE_INFINITY],
   high: ['Highest first', (item) => negative(mainValue(item))],
@@ -99,7 +99,7 @@ const calmSensors = calm(sensors, ORDER_MS)
 /** The sensors that the search leaves, in their order. */
 export const order = computed((): readonly string[] => {
   const { q, sort } = view.value
-  const [, rankOf] = (Object.hasOwn(SORTS, sort) ? SORTS[sort] : undefined) ?? BY_NAME
+  const [, rankOf] = (Object.hasOwn(SORTS, sort) ? SORTS[sort] : undefined) ?? BY_ORDER
   const wanted = q.trim().toLowerCase()
   return [...(calmSensors.value ?? [])]
     .filter(([key, item]) => `${nameOf(item)}\n${macOf(item)}\n${key}`.toLowerCase().includes(wanted))

@@ -4,7 +4,7 @@ import '../css/shell.css'
 import 'uplot/dist/uPlot.min.css'
 import '../css/sensors.css'
 import { render } from 'preact'
-import { role } from './app.ts'
+import { base, role } from './app.ts'
 import { edge } from './curves.ts'
 import { count, counted, span as lasting } from './format.ts'
 import { hasLowBattery } from './measures.ts'
@@ -70,8 +70,8 @@ function Controls() {
       <label class="row">
         Sort
         <select
-          value={view.value.sort || 'name'}
-          onChange={({ currentTarget: { value } }) => go({ sort: value === 'name' ? '' : value }, { isStep: false })}
+          value={view.value.sort || 'order'}
+          onChange={({ currentTarget: { value } }) => go({ sort: value === 'order' ? '' : value }, { isStep: false })}
         >
           {Object.entries(SORTS).map(([name, [label]]) => (
             <option key={name} value={name}>
@@ -85,11 +85,12 @@ function Controls() {
 }
 
 function Empty() {
+  const first = { mac: 'F4:A5:74:89:16:57', timestamp: new Date(edge()).toISOString(), data: { temperature: 21.5 } }
   return (
-    <p class="note">
-      No sensor has sent a reading yet: an item of the collection <code>sensors</code>, such as{' '}
-      <code>{'{"mac": "F4:A5:74:89:16:57", "data": {"temperature": 21.5}}'}</code>.
-    </p>
+    <div class="note">
+      <p>No sensor has sent a reading yet. A first one creates its sensor:</p>
+      <pre class="break">{`curl ${base}/api/sensors -H "Content-Type: application/json" -d '${JSON.stringify(first)}'`}</pre>
+    </div>
   )
 }
 

@@ -1,6 +1,6 @@
 // Small lines and bars, drawn as one path each. They are pictures of numbers that stand beside them.
 
-import { gapOf, type Point } from './readings.ts'
+import { gapsOf, type Point } from './readings.ts'
 import type { Span } from './time.ts'
 
 /** The drawing is stretched to the size that it gets. */
@@ -18,17 +18,16 @@ interface SparkProperties {
 
 /** The averages of points over a time as a line with gaps. */
 export function Spark({ points, measure, span: { from, to }, then }: SparkProperties) {
-  const gap = gapOf(points)
-  const line = points.flatMap((one) => {
-    const [y] = one.values.get(measure) ?? []
-    return y === undefined ? [] : [{ x: one.from, y }]
+  const shown = points.filter(({ values }) => values.has(measure))
+  const gaps = gapsOf(shown)
+  const line = shown.map(({ from: x, values }, index) => {
+    return { x, y: values.get(measure)?.[0] ?? 0, isJoined: index > 0 && !gaps[index] }
   })
   const low = Math.min(...line.map(({ y }) => y))
   const range = Math.max(...line.map(({ y }) => y)) - low || 1
   const pathOf = (part: typeof line): string =>
     part
-      .map(({ x, y }, index) => {
-        const isJoined = x - (part[index - 1]?.x ?? Number.NaN) <= gap
+      .map(({ x, y, isJoined }) => {
         const left = (((x - from) / (to - from || 1)) * WIDTH).toFixed(1)
         const top = (HEIGHT - EDGE - ((y - low) / range) * (HEIGHT - 2 * EDGE)).toFixed(1)
         // A single point is seen as a dot: a line of no length with round ends.

@@ -41,7 +41,7 @@ export function Tile(properties: TileProperties) {
     ...rest
   } = properties
   return (
-    <a class={`tile card fades${today === undefined ? '' : ' differs'}`} {...(rest as object)}>
+    <a class={`tile card${today === undefined ? '' : ' differs'}`} {...(rest as object)}>
       <span class="tile-line">
         <h2>{name}</h2>
         {aside}
