@@ -34,7 +34,7 @@ test('on a read-only server the pages say so and offer no write', { skip: withou
     await page.goto(`${server.url}/journal.html?event=37`)
     await page.getByText('37 events').first().waitFor()
     await page.locator('#event dl').waitFor()
-    assert.equal(await page.getByRole('button', { name: 'Back to this…' }).count(), count)
+    assert.equal(await page.getByRole('button', { name: 'Restore this version…' }).count(), count)
     await page.keyboard.press('Escape')
     await page.getByText('Writes').waitFor()
     assert.equal(await page.getByRole('button', { name: 'Verify the journal' }).count(), count)

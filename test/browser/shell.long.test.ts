@@ -13,7 +13,7 @@ const MAC = 'DC:25:EF:B0:3A:11'
 const options = { skip: withoutBrowser }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
-const cell = (text: string): string => `#table tr:has-text("${MAC}") td:text-is("${text}")`
+const cell = (text: string): string => `#table tr:has-text("${MAC}") td >> text="${text}"`
 const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
 
 test('every page reports that the server was killed, and catches up when it is started again', options, async (t) => {

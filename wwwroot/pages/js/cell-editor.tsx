@@ -22,7 +22,11 @@ export function CellEditor({ loaded, item, column: { name, path }, onDone }: Pro
   const [problem, setProblem] = useState('')
   const before = valueAt(start.item, path)
   const text = typeof before === 'string' ? before : (JSON.stringify(before) ?? '')
-  useLayoutEffect(() => input.current?.select(), [])
+  useLayoutEffect(() => {
+    const { current } = input
+    current?.focus()
+    current?.setSelectionRange(current.value.length, current.value.length)
+  }, [])
   const save = async (typed: string): Promise<void> => {
     if (typed === text) return onDone()
     try {

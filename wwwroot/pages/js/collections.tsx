@@ -6,6 +6,7 @@ import '../css/collections.css'
 import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useRef } from 'preact/hooks'
+import { Problem } from '../../../src/client/index.ts'
 import { base, client, may, role } from './app.ts'
 import { Button, Dialog, Menu, set } from './controls.tsx'
 import { deleteCollection, deleteItems } from './deletion.ts'
@@ -15,7 +16,7 @@ import { count, counted, short, visible } from './format.ts'
 import { ImportDialog, importFile } from './import.tsx'
 import { beginItem, ItemPanel, isPanelOpen } from './item-panel.tsx'
 import { Link } from './link.tsx'
-import { ask, go, pagingOf, query, rowName } from './query.ts'
+import { ask, go, pagingOf, place, query, rowName } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
 import {
   chooseColumns,
@@ -31,8 +32,9 @@ import {
   shownRows,
 } from './rows.ts'
 import { showProblem, startShell, subject } from './shell.tsx'
-import { mayWrite, selectedIds, Table } from './table.tsx'
+import { focusTable, mayWrite, selectedIds, Table } from './table.tsx'
 import { asOf } from './time.ts'
+import { placeOf } from './words.ts'
 
 const SIZES = [20, 50, 100, 500, 2000, 10_000]
 const HIDDEN_NAMES = 3
@@ -133,7 +135,7 @@ function Items() {
         </h2>
         <span class="row push">
           {ids.length > 0 && (
-            <Button class="danger" run={() => deleteItems(name, ids, shownRows.value?.position ?? 0)}>
+            <Button class="danger" run={() => deleteItems(name, ids, shownRows.value?.position ?? 0).then(focusTable)}>
               Delete {counted(ids.length, 'item')}
             </Button>
           )}
@@ -192,7 +194,7 @@ function Columns({ name }: { readonly name: string }) {
           <input type="checkbox" checked={shown.includes(column)} onClick={() => choose(column)} /> {short(column, 60)}
         </label>
       ))}
-      <Button text="Those by default" class="plain" run={() => chooseColumns(name, undefined)} />
+      <Button text="Reset" class="plain" run={() => chooseColumns(name, undefined)} />
     </Menu>
   )
 }
@@ -214,7 +216,7 @@ function Pager({ loaded: { total, items, query } }: { readonly loaded: Rows }) {
       {step('⟨⟨', 'First page', 1)}
       {step('⟨', 'Page before', page - 1)}
       <span class="number">
-        {items.length === 0 ? 'Nothing' : `${count(from + 1)}–${count(from + items.length)} of ${count(total)}`}
+        {items.length === 0 ? 0 : `${count(from + 1)}–${count(from + items.length)}`} of {count(total)}
       </span>
       {step('⟩', 'Next page', page + 1)}
       {step('⟩⟩', 'Last page', pages)}
@@ -255,10 +257,13 @@ for (const name of ['dragover', 'dragleave', 'drop'] as const) {
   })
 }
 effect(() => {
-  subject.value = visible(collection.value ?? '')
+  subject.value = placeOf(collection.value ?? '', isObject.value ? '' : place.value.item).text
 })
 effect(() => {
-  showProblem(rows.error.value)
+  const { value } = rows.error
+  // A collection that is gone gives way to the next one, unless the address names it.
+  const isGone = place.value.collection === undefined && value instanceof Problem && value.status === 404
+  showProblem(isGone ? undefined : value)
 })
 render(<Collections />, document.getElementById('main') as HTMLElement)
 void startShell()

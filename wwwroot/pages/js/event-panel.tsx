@@ -16,8 +16,8 @@ import { RestoreDialog } from './restore.tsx'
 import { asOf, showPosition } from './time.ts'
 import { type Event, placeOf, VERBS } from './words.ts'
 
-/** The position that is about to be restored. */
-const restoring = signal<number>()
+/** Which version is about to be restored. */
+const restoring = signal<'this' | 'before'>()
 const event = resource(() => opened.value?.event, eventAt)
 const base = resource(() => opened.value?.base, eventAt)
 const history = itemHistory(() => {
@@ -50,7 +50,12 @@ export function EventPanel({ onClose }: { readonly onClose: () => void }) {
       {event.error.value && <p class="bad-text break">{event.error.value.message}</p>}
       {shown && <Facts event={shown} />}
       {restoring.value !== undefined && place && (
-        <RestoreDialog {...place} to={restoring.value} onClose={set(restoring, undefined)} />
+        <RestoreDialog
+          {...place}
+          position={position}
+          isBefore={restoring.value === 'before'}
+          onClose={set(restoring, undefined)}
+        />
       )}
     </section>
   )
@@ -73,8 +78,8 @@ function Facts({ event: shown }: { readonly event: Event }) {
       </dl>
       <div class="row">
         <Button text="Show this moment" run={() => showPosition(position)} />
-        {may('admin') && <Button text="Back to this…" run={set(restoring, position)} />}
-        {may('admin') && <Button text="Back to before…" run={set(restoring, position - 1)} />}
+        {may('admin') && <Button text="Restore this version…" run={set(restoring, 'this')} />}
+        {may('admin') && <Button text="Restore the version before…" run={set(restoring, 'before')} />}
         <a href={`collections.html?${search}`}>{id === '' ? 'Collection' : 'Item'} at this moment</a>
       </div>
       {changes && (
@@ -97,8 +102,8 @@ function Facts({ event: shown }: { readonly event: Event }) {
             {(one) =>
               one.position !== position && (
                 <>
-                  <Link to={{ event: one.position, with: undefined }}>Look at it</Link>
-                  <Link to={{ with: one.position }}>Compare with it</Link>
+                  <Link to={{ event: one.position, with: undefined }}>View</Link>
+                  <Link to={{ with: one.position }}>Compare</Link>
                 </>
               )
             }

@@ -102,7 +102,7 @@ export function ItemPanel() {
     >
       <div class="row item-head">
         <h2 class="break" id="item-title">
-          {isNew ? `New item of ${visible(collection.value ?? '')}` : visible(key || collection.value || '')}
+          {isNew ? `New item in ${visible(collection.value ?? '')}` : visible(key || collection.value || '')}
         </h2>
         {isObject.value && <p class="quiet">single object</p>}
         {!isObject.value && !editing.value && <Button text="✕" class="plain push" label="Close" run={close} />}
@@ -125,7 +125,7 @@ export function ItemPanel() {
       {shown.error.value && <p class="bad-text break">{shown.error.value.message}</p>}
       {restoring.value !== undefined && (
         <RestoreDialog
-          to={restoring.value}
+          position={restoring.value}
           collection={collection.value ?? ''}
           id={loaded?.item && key !== '' ? idOf(loaded.item) : key}
           onClose={set(restoring, undefined)}
@@ -158,7 +158,7 @@ function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
             {({ position }) => (
               <>
                 <Button text="Show this moment" class="plain" run={() => showPosition(position)} />
-                {may('admin') && <Button text="Back to this…" class="plain" run={set(restoring, position)} />}
+                {may('admin') && <Button text="Restore this version…" class="plain" run={set(restoring, position)} />}
               </>
             )}
           </Timeline>

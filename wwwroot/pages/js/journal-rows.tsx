@@ -22,9 +22,8 @@ interface Row {
   readonly skipped?: number
 }
 
-/** The height of a row, until it is measured: beside each other, or below 52 rem in two lines (journal.css). */
+/** The height of a row, until it is measured. Always the same: one that has it is not known to be measured. */
 const ROW_PIXELS = 36
-const NARROW = { listPixels: 832, rowPixels: 57 }
 const MAIN = '[data-part=main]'
 const TOP_PIXELS = 4
 /** The next events are read when so few rows are left. */
@@ -99,10 +98,9 @@ export function Rows() {
   const all = rows.value
   const at = all.findIndex(({ key }) => key === active.value.key)
   const { isCut, older } = list.value
-  const isNarrow = (scroller?.scrollRect?.width ?? NARROW.listPixels) < NARROW.listPixels
   const virtual = useVirtualRows(place, {
     count: all.length,
-    size: isNarrow ? NARROW.rowPixels : ROW_PIXELS,
+    size: ROW_PIXELS,
     getItemKey: (index) => all[index]?.key ?? index,
     // The rows in view stay where they are; who looks at the newest sees the next ones come.
     anchorTo: isAtTop.value && !isCut ? 'start' : 'end',
@@ -295,14 +293,7 @@ function Main({ row, line, ...part }: { readonly row: Row; readonly line: Line; 
     )
   }
   return (
-    <button
-      type="button"
-      class="plain main"
-      aria-expanded={isOpen(row)}
-      aria-label={`${subject} ${after ?? ''}`}
-      onClick={() => toggle(row)}
-      {...part}
-    >
+    <button type="button" class="plain main" aria-expanded={isOpen(row)} onClick={() => toggle(row)} {...part}>
       {text} <span aria-hidden="true">{isOpen(row) ? '▾' : '▸'}</span>
     </button>
   )

@@ -41,7 +41,7 @@ const isNarrow = signal(narrow.matches)
 narrow.addEventListener('change', ({ matches }) => set(isNarrow, matches)())
 
 function Journal() {
-  if (role.value === null) return null
+  if (role.value === null) return <h1>Journal</h1>
   const isOpen = opened.value !== undefined
   return (
     <div class={`journal ${isOpen ? 'with-event' : ''}`}>
@@ -52,7 +52,7 @@ function Journal() {
         <Rows />
       </section>
       {isOpen ? <EventPanel onClose={close} /> : !isNarrow.value && <Health />}
-      {isRestoring.value && <RestoreDialog to={asOf.value ?? head.value} onClose={set(isRestoring, false)} />}
+      {isRestoring.value && <RestoreDialog position={asOf.value ?? head.value} onClose={set(isRestoring, false)} />}
     </div>
   )
 }
@@ -219,7 +219,8 @@ effect(() => {
   const { collection, id, type, actor, requestId } = filter.value
   const place = [collection, id].filter((one) => one !== undefined).join('/')
   const parts = [place, type && textOf('type'), actor && `by ${actor}`, requestId && `request ${requestId}`]
-  subject.value = short(parts.filter(Boolean).join(' '), 60)
+  const { event } = opened.value ?? {}
+  subject.value = event === undefined ? short(parts.filter(Boolean).join(' '), 60) : `event ${event}`
 })
 effect(() => {
   takesLong.value = false

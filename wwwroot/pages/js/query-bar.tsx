@@ -1,12 +1,15 @@
 // The query: one field for a search or the API's own parameters, which become chips, and what the server says about it.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { computed } from '@preact/signals'
+import { useRef, useState } from 'preact/hooks'
 import { Button } from './controls.tsx'
 import { counted, visible } from './format.ts'
 import { add, ask, OPERATORS, parameterText, parse, query, rowName, withoutPaging, write } from './query.ts'
+import { settled } from './resource.ts'
 import { fields, rows, shownRows } from './rows.ts'
 
 /** A search that takes longer is seen to be running. */
 const SLOW_MS = 300
+const SAID_MS = 1000
 const SUGGESTED = 40
 
 export function QueryBar() {
@@ -98,22 +101,29 @@ function suggestions(text: string): readonly string[] {
   return fields.value.filter((name) => name.startsWith(text)).slice(0, SUGGESTED)
 }
 
-/** How many rows there are, whether they are being read, and the server's hint. */
+/** How many rows there are, and whether they are being read. */
+const isLong = settled(rows.isReading, SLOW_MS)
+const total = computed(() => {
+  if (isLong.value && rows.isReading.value) return 'Searching…'
+  return shownRows.value ? counted(shownRows.value.total, rowName(shownRows.value.query)) : ''
+})
+const hint = computed(() => visible(shownRows.value?.hint ?? ''))
+/** For screen readers: what lasts, not each number of a replay. */
+const said = settled(
+  computed(() => `${total.value} ${hint.value}`),
+  SAID_MS,
+)
+
 function State() {
-  const [isSlow, setSlow] = useState(false)
-  const isReading = rows.isReading.value
-  useEffect(() => {
-    setSlow(false)
-    const timer = isReading ? setTimeout(() => setSlow(true), SLOW_MS) : undefined
-    return () => clearTimeout(timer)
-  }, [isReading])
-  const loaded = shownRows.value
   return (
-    <p class="query-state" role="status">
+    <p class="query-state">
       <span id="total" class="number">
-        {isSlow ? 'Searching…' : loaded ? counted(loaded.total, rowName(loaded.query)) : ''}
+        {total}
       </span>{' '}
-      {loaded?.hint && <span class="warn-text break">{visible(loaded.hint)}</span>}
+      <span class="warn-text break">{hint}</span>
+      <span class="hidden-text" role="status">
+        {said}
+      </span>
     </p>
   )
 }

@@ -76,9 +76,20 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/**
- * The value of a signal, at most once in an interval: for what changes more often than one can read.
- */
+/** The value of a signal that has lasted so long. */
+export function settled<T>(source: ReadonlySignal<T>, ms: number): ReadonlySignal<T> {
+  const shown = signal(source.peek())
+  effect(() => {
+    const { value } = source
+    const timer = setTimeout(() => {
+      shown.value = value
+    }, ms)
+    return () => clearTimeout(timer)
+  })
+  return shown
+}
+
+/** The value of a signal, at most once in an interval: for what changes more often than one can read. */
 export function calm<T>(source: ReadonlySignal<T>, ms: number): ReadonlySignal<T> {
   const shown = signal(source.peek())
   let timer: ReturnType<typeof setTimeout> | undefined

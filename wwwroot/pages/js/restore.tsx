@@ -17,13 +17,15 @@ interface Scope {
 }
 
 interface RestoreProperties extends Scope {
-  /** The position of the last event whose effect remains. */
-  readonly to: number
+  /** The position of the event after which, or before which, the state is restored. */
+  readonly position: number
+  readonly isBefore?: boolean
   readonly onClose: () => void
 }
 
 /** The choice is the item, its collection, or everything. */
-export function RestoreDialog({ to, onClose, collection, id }: RestoreProperties) {
+export function RestoreDialog({ position, isBefore = false, onClose, collection, id }: RestoreProperties) {
+  const to = isBefore ? position - 1 : position
   const scopes: readonly Scope[] = [
     ...(collection !== undefined && id !== undefined && id !== '' ? [{ collection, id }] : []),
     ...(collection !== undefined ? [{ collection }] : []),
@@ -35,8 +37,8 @@ export function RestoreDialog({ to, onClose, collection, id }: RestoreProperties
   const [when, setWhen] = useState('…')
   useEffect(() => {
     const show = (ms: number): void => setWhen(moment(ms, now(), { withSeconds: true }))
-    timeOf(to).then(show, () => {})
-  }, [to])
+    timeOf(position).then(show, () => {})
+  }, [position])
   // biome-ignore lint/correctness/useExhaustiveDependencies: the scope is that of the choice.
   useEffect(() => {
     let isWanted = true
@@ -50,9 +52,9 @@ export function RestoreDialog({ to, onClose, collection, id }: RestoreProperties
     }
   }, [chosen, to])
   const restore = async (): Promise<void> => {
-    const { position, events } = await client.restore({ ...scope, to })
+    const { position: last, events } = await client.restore({ ...scope, to })
     onClose()
-    const back = { ...scope, to: position - events, ifUnchangedSince: position }
+    const back = { ...scope, to: last - events, ifUnchangedSince: last }
     const run = (): void => void undo(async () => [back])
     say(`${nameOf(scope)} restored by ${counted(events, 'event')}.`, { action: { name: 'Undo', run } })
   }
@@ -60,8 +62,8 @@ export function RestoreDialog({ to, onClose, collection, id }: RestoreProperties
   const names = scopes.map(nameOf)
   return (
     <Dialog
-      title={`Restore the state of ${when}`}
-      action={events > 0 ? `Restore, ${counted(events, 'event')}` : 'Restore'}
+      title={`Restore the state ${isBefore ? 'before' : 'of'} ${when}`}
+      action={events > 0 ? `Restore (${counted(events, 'event')})` : 'Restore'}
       isReady={events > 0}
       onSubmit={restore}
       onClose={onClose}

@@ -45,7 +45,7 @@ const SAMPLED = 500
 const DEPTH = 3
 /** The width of a column in characters, and the rows that are measured for it. */
 const LEAST_WIDTH = 6
-export const MOST_WIDTH = 34
+const MOST_WIDTH = 34
 const MEASURED = 100
 const CHOSEN = `recollect.columns ${new URL(base).pathname}`
 
@@ -234,7 +234,7 @@ function columnOf(query: URLSearchParams, items: readonly JsonObject[], name: st
     /** In characters. Those of ids are wide. */
     width: Math.min(MOST_WIDTH, isIdColumn(name) ? 1.2 * longest : longest) + 3,
     /** Headings of numbers stand above them. */
-    isNumber: values.every((value) => typeof (value ?? 0) === 'number'),
+    isNumber: values.every((value) => typeof (value ?? 0) === 'number') && values.some((value) => value != null),
   }
 }
 
@@ -249,15 +249,24 @@ function fieldsOf(items: readonly JsonObject[], before: readonly string[], isOfI
   return [...all]
 }
 
-/** The paths of an item's members. Objects that are deep within it, or have many members, are one value. */
+/**
+ * The paths of an item's members, those of objects with nothing but text last, such as units. Objects that are deep within
+ * it, or have many members, are one value.
+ */
 function* pathsOf(item: JsonObject, above: readonly string[] = []): Generator<string> {
-  for (const [name, value] of Object.entries(item)) {
+  const members = Object.entries(item).sort(([, one], [, other]) => Number(isTexts(one)) - Number(isTexts(other)))
+  for (const [name, value] of members) {
     const path = [...above, name]
     const isOpen = typeof value === 'object' && value !== null && !Array.isArray(value) && path.length < DEPTH
     const size = isOpen ? Object.keys(value).length : 0
     if (size > 0 && size <= MOST_COLUMNS) yield* pathsOf(value as JsonObject, path)
     else yield formatPath(path)
   }
+}
+
+function isTexts(value: JsonValue): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return Object.values(value).every((one) => typeof one === 'string')
 }
 
 export function valueAt(item: JsonObject, path: readonly string[]): JsonValue | undefined {

@@ -7,7 +7,7 @@ import { caughtUp, epoch, health, isReplay, isReplayOver, now, role, signOut, st
 import { Button, set } from './controls.tsx'
 import { counted, moment } from './format.ts'
 import { Messages } from './messages.tsx'
-import { calm } from './resource.ts'
+import { settled } from './resource.ts'
 import { isSigningIn, SignIn } from './sign-in.tsx'
 import { Strip } from './strip.tsx'
 import { addressProblem, at, readAddress, showNow, speed } from './time.ts'
@@ -39,7 +39,7 @@ const pill = computed((): { readonly kind: string; readonly text: string } => {
   return { kind: 'live', text: health.value?.journal.writable === false ? 'Live, takes no writes' : 'Live' }
 })
 /** For screen readers: what lasts, not each moment of a drag. */
-const said = calm(
+const said = settled(
   computed(() => pill.value.text),
   SAID_MS,
 )

@@ -3,6 +3,7 @@
 
 import { computed, effect, signal } from '@preact/signals'
 import pluralize from 'pluralize'
+import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { formatPath } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
@@ -13,7 +14,7 @@ import { flash } from './dom.ts'
 import { short } from './format.ts'
 import { classOf } from './json-view.tsx'
 import { Link } from './link.tsx'
-import { ask, go, type Place, place, query, rowName, sortingOf } from './query.ts'
+import { ask, go, type Place, place, query, rowName, sortingOf, withoutPaging } from './query.ts'
 import {
   type Column,
   columns,
@@ -22,7 +23,6 @@ import {
   isIdColumn,
   isItem,
   keyOf,
-  MOST_WIDTH,
   type Rows,
   rows,
   shownCounts,
@@ -123,8 +123,10 @@ export function Table() {
     return { 'data-cell': cell, tabIndex: cell === tabStop ? 0 : -1 }
   }
   const turn = focusTurn.value
+  const hadFocus = scroller.current?.contains(document.activeElement)
   useLayoutEffect(() => {
-    if (turn === focused.current || editing.value) return
+    const isLost = hadFocus && isInView && document.activeElement === document.body
+    if ((turn === focused.current && !isLost) || editing.value) return
     // The row is in the document after one of the next renders.
     if (!isInView) return virtualizer.scrollToIndex(row)
     focused.current = turn
@@ -171,7 +173,11 @@ export function Table() {
           </tbody>
         </table>
       </div>
-      {loaded && items.length === 0 && <p class="quiet part">Nothing matches.</p>}
+      {loaded && items.length === 0 && (
+        <p class="quiet part">
+          {withoutPaging(loaded.query).size + loaded.total > 0 ? 'Nothing matches.' : 'No items yet.'}
+        </p>
+      )}
     </div>
   )
 }
@@ -300,10 +306,11 @@ function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperti
   if (isItem(item) && isIdColumn(name)) {
     return (
       <th scope="row" class="id">
-        <Link to={{ item: key }} {...reached}>
-          {text === '' ? '""' : text}
-        </Link>
-        {now === null && <span class="today"> now gone</span>}
+        <Since now={now === null ? 'gone' : undefined}>
+          <Link to={{ item: key }} {...reached}>
+            {text === '' ? '""' : text}
+          </Link>
+        </Since>
       </th>
     )
   }
@@ -328,27 +335,40 @@ function Cell({ loaded, item, itemKey: key, column, now, reached }: CellProperti
     open()
   }
   const todays = now ? short(valueAt(now, path), CHARACTERS) : text
-  const since = todays === text ? '' : ` now ${todays === '' ? 'nothing' : todays}`
+  const since = todays === text ? undefined : todays || 'nothing'
+  const label = since === undefined ? text : `${text} now ${since}`
   const reference = referenceOf(path.at(-1), value)
   return (
     <td
       ref={cell}
-      class={`fades ${value === undefined ? '' : classOf(value)}${since === '' ? '' : ' differs'}`}
+      class={`fades ${value === undefined ? '' : classOf(value)}${since === undefined ? '' : ' differs'}`}
       data-name={name}
-      title={text.length + since.length > MOST_WIDTH ? text + since : undefined}
+      title={label.length > column.width - 3 ? label : undefined}
       onKeyDown={onKeyDown}
       onDblClick={open}
       {...reached}
     >
-      {reference ? (
-        <Link class="chip" tabIndex={-1} to={reference}>
-          {reference.collection}/{text}
-        </Link>
-      ) : (
-        text
-      )}
-      {since !== '' && <span class="today">{since}</span>}
+      <Since now={since}>
+        {reference ? (
+          <Link class="chip" tabIndex={-1} to={reference}>
+            {reference.collection}/{text}
+          </Link>
+        ) : (
+          text
+        )}
+      </Since>
     </td>
+  )
+}
+
+/** A value of the past, and beside it that of today, if it differs. */
+function Since({ now, children }: { readonly now: string | undefined; readonly children: ComponentChildren }) {
+  if (now === undefined) return <>{children}</>
+  return (
+    <div class="since">
+      <span>{children}</span>
+      <span class="today"> now {now}</span>
+    </div>
   )
 }
 

@@ -17,6 +17,14 @@ const MOST_ITEMS = 50
 /** Around an event, in which others of its request may be: a search of all times takes longer. */
 const AROUND_MS = 60_000
 
+/** What is known of an event to undo it. */
+export interface Write {
+  readonly type: Event['type']
+  readonly collection: string
+  readonly id?: string | number
+  readonly position: number
+}
+
 const isUndoing = signal(false)
 
 interface ActionsProperties {
@@ -98,22 +106,24 @@ async function eventsOf(event: Event): Promise<readonly Event[]> {
   return found
 }
 
-/** The restores that take back events without gaps: of whole collections, or of items if others in them have changed. */
-async function restoresOf(events: readonly Event[]): Promise<readonly RestoreRequest[]> {
-  const [first, last] = [events[0], events.at(-1)]
-  if (!first || !last) return []
-  const condition = { to: first.position - 1, ifUnchangedSince: last.position }
+/** The restores that take back what was written: of whole collections, or of items if others in them have changed. */
+export async function restoresOf(writes: readonly Write[]): Promise<readonly RestoreRequest[]> {
   const restores: RestoreRequest[] = []
-  for (const collection of new Set(events.map((event) => event.collection))) {
-    const own = events.filter((event) => event.collection === collection)
-    const ids = new Set(own.flatMap((event) => ('id' in event ? [event.id] : [])))
-    const whole = { collection, ...condition }
-    if (own.length > 1 && (await isPossible(whole))) restores.push(whole)
+  const { to, ifUnchangedSince } = beforeAll(writes)
+  // Between the writes there may be those of others.
+  const isAlone = ifUnchangedSince - to === writes.length
+  for (const collection of new Set(writes.map((one) => one.collection))) {
+    const own = writes.filter((one) => one.collection === collection)
+    const ids = new Set(own.flatMap(({ id }) => (id === undefined ? [] : [id])))
+    const whole = { collection, ...beforeAll(own) }
+    // A deleted item that is restored alone becomes the last one.
+    const isOfAll = ids.size === 0 || own.length > 1 || own[0]?.type === 'ItemDeleted'
+    if (isOfAll && (await isPossible(whole, isAlone ? undefined : ids))) restores.push(whole)
     else if (ids.size === 0 || ids.size > MOST_ITEMS) {
       throw new Error(`${placeOf(collection).text} has changed since: restore a moment before it in the journal.`)
     } else {
       for (const id of ids) {
-        const item = { ...whole, id }
+        const item = { collection, id, ...beforeAll(own.filter((one) => one.id === id)) }
         if (!(await isPossible(item))) {
           throw new Error(`${placeOf(collection, id).text} has changed since: compare its revisions in the journal.`)
         }
@@ -124,10 +134,17 @@ async function restoresOf(events: readonly Event[]): Promise<readonly RestoreReq
   return restores
 }
 
-async function isPossible(restore: RestoreRequest): Promise<boolean> {
+/** The moment before the first of the writes, and the condition that nothing has changed since the last. */
+function beforeAll(writes: readonly Write[]) {
+  const positions = writes.map(({ position }) => position)
+  return { to: Math.min(...positions) - 1, ifUnchangedSince: Math.max(...positions) }
+}
+
+/** Whether the server accepts a restore, and it changes only the items with these ids, if there are any. */
+async function isPossible(restore: RestoreRequest, ids?: ReadonlySet<string | number>): Promise<boolean> {
   try {
-    await client.restore({ ...restore, dryRun: true })
-    return true
+    const { changes, events } = await client.restore({ ...restore, dryRun: true })
+    return !ids || (changes.length === events && changes.every(({ id }) => id === undefined || ids.has(id)))
   } catch (error) {
     if (isChanged(error)) return false
     throw error
