@@ -59,10 +59,6 @@ async function read(collection: string, field: string) {
   return { field, values: groups.map((row) => ({ text: String(row[field]), times: Number(row.count) })) }
 }
 
-function toggle(name: string, value: string): void {
-  ask((next) => (next.has(name, value) ? next.delete(name, value) : next.append(name, value)))
-}
-
 export function Facets() {
   const onToggle = (event: Event): void => {
     isOpen.value = (event.currentTarget as HTMLDetailsElement).open
@@ -74,17 +70,17 @@ export function Facets() {
       {facets.value.value?.map(({ field, values }) => (
         <fieldset key={field} aria-label={`Values of ${field}`}>
           <p class="quiet break">{short(field, 60)}</p>
-          {values.map(({ text, times }) => (
-            <Button
-              class="plain"
-              key={text}
-              aria-pressed={query.value.has(filterName(field), text)}
-              run={() => toggle(filterName(field), text)}
-            >
-              <span class="break">{short(text, 60) || '""'}</span>
-              <span class="number quiet push">{count(times)}</span>
-            </Button>
-          ))}
+          {values.map(({ text, times }) => {
+            const filter = [filterName(field), text] as const
+            const isOn = query.value.has(...filter)
+            const toggle = (): void => ask((next) => (isOn ? next.delete(...filter) : next.append(...filter)))
+            return (
+              <Button class="plain" key={text} aria-pressed={isOn} run={toggle}>
+                <span class="break">{short(text, 60) || '""'}</span>
+                <span class="number quiet push">{count(times)}</span>
+              </Button>
+            )
+          })}
         </fieldset>
       ))}
     </details>

@@ -117,11 +117,3 @@ function cut(text: string, most: number): string {
   const end = /[\ud800-\udbff]/.test(text[most - 1] ?? '') ? most - 1 : most
   return `${text.slice(0, end)}…`
 }
-
-export function kindOf(value: unknown): 'word' | 'number' | 'string' | 'nested' {
-  if (value === null) return 'word'
-  if (typeof value === 'boolean') return 'word'
-  if (typeof value === 'number') return 'number'
-  if (typeof value === 'string') return 'string'
-  return 'nested'
-}

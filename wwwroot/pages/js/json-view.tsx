@@ -2,7 +2,7 @@
 // when it is opened, so that a tree of any size is there at once.
 import { useState } from 'preact/hooks'
 import { Button } from './controls.tsx'
-import { count, counted, kindOf, short, visible } from './format.ts'
+import { count, counted, short, visible } from './format.ts'
 
 const MEMBERS = 100
 const CHARACTERS = 2000
@@ -89,6 +89,7 @@ function Scalar({ value }: { readonly value: unknown }) {
 
 /** The class that gives a value of a kind its colour. */
 export function classOf(value: unknown): string {
-  const kind = kindOf(value)
-  return kind === 'number' ? 'value-number' : kind
+  if (value === null || typeof value === 'boolean') return 'word'
+  if (typeof value === 'object') return 'nested'
+  return typeof value === 'number' ? 'value-number' : 'string'
 }

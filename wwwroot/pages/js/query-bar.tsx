@@ -12,6 +12,19 @@ const SLOW_MS = 300
 const SAID_MS = 1000
 const SUGGESTED = 40
 
+/** How many rows there are, and whether they are being read. */
+const isLong = settled(rows.isReading, SLOW_MS)
+const total = computed(() => {
+  if (isLong.value && rows.isReading.value) return 'Searching…'
+  return shownRows.value ? counted(shownRows.value.total, rowName(shownRows.value.query)) : ''
+})
+const hint = computed(() => visible(shownRows.value?.hint ?? ''))
+/** For screen readers: what lasts, not each number of a replay. */
+const said = settled(
+  computed(() => `${total.value} ${hint.value}`),
+  SAID_MS,
+)
+
 export function QueryBar() {
   const input = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')
@@ -40,13 +53,6 @@ export function QueryBar() {
   const remove = (name: string, value: string): void => {
     ask((next) => next.delete(name, value))
     input.current?.focus()
-  }
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const last = chips.at(-1)
-    if (event.key === 'Escape') begin('')
-    if (event.key !== 'Backspace' || text !== '' || !last) return
-    event.preventDefault()
-    edit(...last)
   }
   return (
     <form id="query" class="query" onSubmit={apply}>
@@ -80,7 +86,7 @@ export function QueryBar() {
           spellcheck={false}
           enterkeyhint="search"
           onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={onKeyDown}
+          onKeyDown={({ key }) => key === 'Escape' && begin('')}
         />
       </div>
       <datalist id="suggestions">
@@ -88,7 +94,15 @@ export function QueryBar() {
           <option key={one} value={one} />
         ))}
       </datalist>
-      <State />
+      <p class="query-state">
+        <span id="total" class="number">
+          {total}
+        </span>{' '}
+        <span class="warn-text break">{hint}</span>
+        <span class="hidden-text" role="status">
+          {said}
+        </span>
+      </p>
     </form>
   )
 }
@@ -99,31 +113,4 @@ function suggestions(text: string): readonly string[] {
   const field = fields.value.find((name) => name === text || `${name}_` === text)
   if (field !== undefined) return Object.keys(OPERATORS).map((one) => `${field}_${one}=`)
   return fields.value.filter((name) => name.startsWith(text)).slice(0, SUGGESTED)
-}
-
-/** How many rows there are, and whether they are being read. */
-const isLong = settled(rows.isReading, SLOW_MS)
-const total = computed(() => {
-  if (isLong.value && rows.isReading.value) return 'Searching…'
-  return shownRows.value ? counted(shownRows.value.total, rowName(shownRows.value.query)) : ''
-})
-const hint = computed(() => visible(shownRows.value?.hint ?? ''))
-/** For screen readers: what lasts, not each number of a replay. */
-const said = settled(
-  computed(() => `${total.value} ${hint.value}`),
-  SAID_MS,
-)
-
-function State() {
-  return (
-    <p class="query-state">
-      <span id="total" class="number">
-        {total}
-      </span>{' '}
-      <span class="warn-text break">{hint}</span>
-      <span class="hidden-text" role="status">
-        {said}
-      </span>
-    </p>
-  )
 }

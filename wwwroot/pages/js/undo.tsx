@@ -18,12 +18,7 @@ const MOST_ITEMS = 50
 const AROUND_MS = 60_000
 
 /** What is known of an event to undo it. */
-export interface Write {
-  readonly type: Event['type']
-  readonly collection: string
-  readonly id?: string | number
-  readonly position: number
-}
+export type Write = Pick<Event, 'type' | 'collection' | 'position'> & { readonly id?: string | number }
 
 const isUndoing = signal(false)
 
