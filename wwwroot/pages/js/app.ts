@@ -25,7 +25,6 @@ const REPLAY_MS = 5000
 const NOTHING = 'recollect.position'
 const ROLES: readonly Role[] = ['reader', 'writer', 'admin']
 
-export { base }
 export let client = connectAs()
 export const state = signal<State>('connecting')
 export const health = signal<Health>()

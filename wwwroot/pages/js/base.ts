@@ -3,8 +3,10 @@
 /** The server's address without a slash at the end: a proxy may have put it below a path that the server does not know. */
 export const base = new URL('.', location.href).href.replace(/\/$/, '')
 
-/** Makes a first collection. */
-export const FIRST_ITEM = `curl ${base}/api/notes -H "Content-Type: application/json" -d '{"text":"Hello"}'`
+/** The command that creates an item. */
+export function curlOf(collection: string, item: object): string {
+  return `curl ${base}/api/${collection} -H "Content-Type: application/json" -d '${JSON.stringify(item)}'`
+}
 
 /** The name of what is kept in the browser's storage: several servers may be below paths of one origin and share it. */
 export function kept(name: string): string {

@@ -7,8 +7,10 @@ import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useRef } from 'preact/hooks'
 import { Problem } from '../../../src/client/index.ts'
-import { base, client, may, role } from './app.ts'
+import { client, may, role } from './app.ts'
+import { curlOf } from './base.ts'
 import { Button, Dialog, Menu, set } from './controls.tsx'
+import { countsToday, shownCounts } from './counts.ts'
 import { deleteCollection, deleteItems } from './deletion.ts'
 import { Export } from './export.tsx'
 import { Facets } from './facets.tsx'
@@ -18,19 +20,7 @@ import { beginItem, ItemPanel, isPanelOpen } from './item-panel.tsx'
 import { Link } from './link.tsx'
 import { ask, go, pagingOf, place, query, rowName } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
-import {
-  chooseColumns,
-  collection,
-  columns,
-  countsToday,
-  fields,
-  idField,
-  isObject,
-  type Rows,
-  rows,
-  shownCounts,
-  shownRows,
-} from './rows.ts'
+import { chooseColumns, collection, columns, fields, idField, isObject, type Rows, rows, shownRows } from './rows.ts'
 import { showProblem, startShell, subject } from './shell.tsx'
 import { focusTable, mayWrite, selectedIds, Table } from './table.tsx'
 import { asOf } from './time.ts'
@@ -100,7 +90,7 @@ function Empty() {
       {mayWrite.value && (
         <>
           <p>Create one, drop a file here, or send a first item:</p>
-          <pre class="break">{`curl ${base}/api/notes -H "Content-Type: application/json" -d '{"text":"Hello"}'`}</pre>
+          <pre class="break">{curlOf('notes', { text: 'Hello' })}</pre>
         </>
       )}
     </div>

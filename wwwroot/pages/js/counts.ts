@@ -1,5 +1,5 @@
 // How many items there are, and how many changes there were when, for the time strip and for the lines of activity.
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 import { type EventCount, Problem } from '../../../src/client/index.ts'
 import { changes, client, now } from './app.ts'
 import { following } from './following.ts'
@@ -38,10 +38,15 @@ export const itemCounts = following(
 )
 
 /** Those at the moment that is shown; undefined: it is the present. */
-export const itemCountsThen = resource(
+const itemCountsThen = resource(
   () => asOf.value,
   (position) => client.counts({ asOf: position }),
 )
+
+/** By the names of the collections, in their order; null for a single object. */
+export const shownCounts = computed(() => itemCountsThen.value.value ?? itemCounts.value.value)
+/** The present numbers of items, while the past is shown. */
+export const countsToday = computed(() => (asOf.value === undefined ? undefined : itemCounts.value.value))
 
 /** The changes in a window of time, which begins at `from`. */
 export interface Bin {

@@ -1,7 +1,8 @@
 // Drafts: text of an editor that is not saved yet, kept in the tab's session storage, so that it survives a reload.
 
-/** Several servers may be below paths of one origin, and share its storage. */
-const KEPT = `recollect.draft ${new URL('..', import.meta.url).pathname} `
+import { kept } from './base.ts'
+
+const KEPT = `${kept('draft')} `
 
 export interface Draft {
   /** How the item is to be changed. */

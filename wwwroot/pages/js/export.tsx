@@ -1,6 +1,7 @@
 // The result of the query as a file, and the query as text for other programs.
 import { signal } from '@preact/signals'
-import { base, client } from './app.ts'
+import { client } from './app.ts'
+import { base } from './base.ts'
 import { Button, Menu } from './controls.tsx'
 import { say } from './messages.tsx'
 import { isGrouped, query, withoutPaging, withPaging } from './query.ts'

@@ -7,9 +7,9 @@ import { render } from 'preact'
 import { address } from './address.ts'
 import { head, health, now, role } from './app.ts'
 import { barsPath, mostOf } from './bars.ts'
-import { FIRST_ITEM } from './base.ts'
+import { curlOf } from './base.ts'
 import { Button } from './controls.tsx'
-import { counts as activity, type Bin, DAY, itemCounts, itemCountsThen } from './counts.ts'
+import { counts as activity, type Bin, countsToday, DAY, itemCounts, shownCounts } from './counts.ts'
 import { Feed } from './feed.tsx'
 import { following } from './following.ts'
 import { count, counted } from './format.ts'
@@ -63,8 +63,8 @@ function sensorsAreRead(): boolean {
 }
 
 function Home() {
-  const shown = itemCountsThen.value.value ?? itemCounts.value.value
-  const today = at.value ? itemCounts.value.value : undefined
+  const shown = shownCounts.value
+  const today = countsToday.value
   const all = Object.keys({ ...shown, ...today })
   if (role.value === null) return null
   return (
@@ -204,7 +204,7 @@ function Empty() {
   return (
     <div class="part">
       <p>There are no collections yet. A first item makes one:</p>
-      <pre class="break">{FIRST_ITEM}</pre>
+      <pre class="break">{curlOf('notes', { text: 'Hello' })}</pre>
     </div>
   )
 }

@@ -3,10 +3,11 @@ import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import { client } from './app.ts'
 import { Dialog, set } from './controls.tsx'
+import { shownCounts } from './counts.ts'
 import { bytes, counted, short } from './format.ts'
 import { say } from './messages.tsx'
 import { go } from './query.ts'
-import { collection, isObject, pathOf, shownCounts, touched } from './rows.ts'
+import { collection, isObject, pathOf, touched } from './rows.ts'
 
 const SHOWN_LINES = 6
 const SHOWN_CHARACTERS = 200

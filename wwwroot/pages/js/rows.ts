@@ -3,7 +3,9 @@ import { computed, effect, signal } from '@preact/signals'
 import { Problem } from '../../../src/client/index.ts'
 import { formatPath, parsePath } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
-import { base, changes, client, health, onUpdated } from './app.ts'
+import { client, health, onUpdated } from './app.ts'
+import { kept } from './base.ts'
+import { shownCounts } from './counts.ts'
 import { short } from './format.ts'
 import { place, query, rowName, shapeOf, withPaging, write } from './query.ts'
 import { calm, resource } from './resource.ts'
@@ -32,7 +34,6 @@ export interface Rows {
 
 export type Column = ReturnType<typeof columnOf>
 
-const COUNTS_MS = 1000
 const LIVE_MS = 250
 /** Rows that are compared with those of today by one request. */
 const COMPARED = 100
@@ -47,21 +48,8 @@ const DEPTH = 3
 const LEAST_WIDTH = 6
 const MOST_WIDTH = 34
 const MEASURED = 100
-const CHOSEN = `recollect.columns ${new URL(base).pathname}`
+const CHOSEN = kept('columns')
 
-const calmChanges = calm(changes, COUNTS_MS)
-const counts = resource(
-  () => calmChanges.value,
-  () => client.counts(),
-)
-const countsThen = resource(
-  () => asOf.value,
-  (position) => client.counts({ asOf: position }),
-)
-/** By the names of the collections, in their order; null for a single object. */
-export const shownCounts = computed(() => countsThen.value.value ?? counts.value.value)
-/** The present numbers of items, while the past is shown. */
-export const countsToday = computed(() => (asOf.value === undefined ? undefined : counts.value.value))
 export const collection = computed(() => place.value.collection ?? Object.keys(shownCounts.value ?? {})[0])
 export const isObject = computed(() => shownCounts.value?.[collection.value ?? ''] === null)
 

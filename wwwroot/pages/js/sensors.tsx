@@ -4,7 +4,8 @@ import '../css/shell.css'
 import 'uplot/dist/uPlot.min.css'
 import '../css/sensors.css'
 import { render } from 'preact'
-import { base, role } from './app.ts'
+import { role } from './app.ts'
+import { curlOf } from './base.ts'
 import { edge } from './curves.ts'
 import { count, counted, span as lasting } from './format.ts'
 import { hasLowBattery } from './measures.ts'
@@ -89,7 +90,7 @@ function Empty() {
   return (
     <div class="note">
       <p>No sensor has sent a reading yet. A first one creates its sensor:</p>
-      <pre class="break">{`curl ${base}/api/sensors -H "Content-Type: application/json" -d '${JSON.stringify(first)}'`}</pre>
+      <pre class="break">{curlOf('sensors', first)}</pre>
     </div>
   )
 }

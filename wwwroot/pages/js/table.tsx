@@ -10,6 +10,7 @@ import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { may } from './app.ts'
 import { CellEditor } from './cell-editor.tsx'
 import { Button } from './controls.tsx'
+import { shownCounts } from './counts.ts'
 import { flash } from './dom.ts'
 import { short } from './format.ts'
 import { classOf } from './json-view.tsx'
@@ -25,7 +26,6 @@ import {
   keyOf,
   type Rows,
   rows,
-  shownCounts,
   shownRows,
   today,
   valueAt,

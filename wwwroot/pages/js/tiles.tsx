@@ -1,6 +1,6 @@
 // Small multiples: a tile for each sensor of a collection with an event time.
 import { client } from './app.ts'
-import { DAY, itemCounts, itemCountsThen } from './counts.ts'
+import { DAY, itemCounts, shownCounts } from './counts.ts'
 import { type Curves, edge, isSilence, readCurves } from './curves.ts'
 import { count, span as lasting } from './format.ts'
 import {
@@ -57,7 +57,7 @@ export async function readTiles(
 
 /** The first sensors as they were at the moment that is shown, by their mac. */
 const sensorsThen = resource(
-  () => (typeof itemCountsThen.value.value?.[SENSORS] === 'number' ? asOf.value : undefined),
+  () => (typeof shownCounts.value?.[SENSORS] === 'number' ? asOf.value : undefined),
   async (position) => itemsByMac(await client.collection<Item>(SENSORS).asOf(position).page(1, AT_MOST).get()),
 )
 
