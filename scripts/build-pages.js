@@ -6,13 +6,6 @@ import { buildSync } from 'esbuild'
 
 const BANNER =
   '/*! Recollect, with Preact, TanStack Virtual, socket.io-client, and uPlot on the sensors page. All of it: MIT license. */'
-/** What each page shows first. It asks for this while its script loads. */
-const FIRST = {
-  home: 'api?count=true',
-  collections: 'api?count=true',
-  sensors: 'api?count=true',
-  journal: 'events?limit=40&changes=true&order=desc',
-}
 const TITLES = { home: 'Home', collections: 'Collections', sensors: 'Sensors', journal: 'Journal' }
 
 /**
@@ -65,15 +58,14 @@ export function buildPages(root, directory) {
     if (entryPoint === undefined || cssBundle === undefined) continue
     const name = basename(entryPoint, extname(entryPoint))
     const style = (contents.get(cssBundle) ?? '').trim()
-    const page = /** @type {keyof typeof TITLES} */ (name)
     /** @type {Record<string, string>} */
     const values = {
       name,
-      title: TITLES[page],
+      title: TITLES[/** @type {keyof typeof TITLES} */ (name)],
       icon: `data:image/svg+xml,${encodeURIComponent(icon)}`,
       styles: `<style>${style}</style>`,
       'style-hash': hashOf(style),
-      early: `<script data-first="${FIRST[page].replaceAll('&', '&amp;')}">${earlyScript}</script>`,
+      early: `<script data-page="${name}">${earlyScript}</script>`,
       'early-hash': hashOf(earlyScript),
       script: relative(directory, join(root, file)),
     }

@@ -7,9 +7,9 @@ import { SAMPLE, startProgram } from '../support/server.ts'
 const options = { skip: withoutBrowser }
 /** The first request for data of each page, and an element that needs the answer. */
 const FIRST = [
-  { path: '/', request: '**/api?count=true', element: '.what-row .total:has-text("item")' },
-  { path: '/collections.html', request: '**/api?count=true', element: '#table td' },
-  { path: '/sensors.html', request: '**/api?count=true', element: '#tiles li' },
+  { path: '/', request: '**/events?order=desc&*', element: '.what-row .total:has-text("item")' },
+  { path: '/collections.html', request: '**/api/sensors?*', element: '#table td' },
+  { path: '/sensors.html', request: '**/api/sensors?*', element: '#tiles li' },
   { path: '/journal.html', request: '**/events?limit=*', element: '#list .main' },
 ]
 
