@@ -256,8 +256,11 @@ test('with 5,000 sensors only visible tiles are rendered, and only their reading
   await page.locator(`${tile('S0000')} .spark path[d^=M]`).waitFor()
   const nodes = async () => Number(await page.evaluate('document.querySelectorAll("*").length'))
   assert.ok((await nodes()) <= 1500, `${await nodes()} nodes`)
-  await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
-  await page.locator(main('S4999', '5000')).waitFor()
+  // The first sensors are there before the others, so the page becomes longer.
+  await until('the last tile', async () => {
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
+    return (await page.locator(main('S4999', '5000')).count()) > 0
+  })
   await page.locator(`${tile('S4999')} .spark path[d^=M]`).waitFor()
   assert.ok((await nodes()) <= 1500, `${await nodes()} nodes`)
   assert.equal(await page.locator(tile('S0000')).count(), 0)

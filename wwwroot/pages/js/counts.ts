@@ -26,7 +26,7 @@ const MOST_WINDOWS = 180
 const LEAST_SPAN = HOUR
 const FIRST_SPAN = 14 * DAY
 const REFRESH_MS = 5000
-const ITEMS_MS = 3000
+const ITEMS_MS = 1000
 const TZ = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** The number of items of each collection, now. */

@@ -1,6 +1,7 @@
 // Deleting items and collections: admins can undo it, others are asked before.
 import { client, may } from './app.ts'
 import { messageOf } from './controls.tsx'
+import { shownCounts } from './counts.ts'
 import { counted, visible } from './format.ts'
 import { say } from './messages.tsx'
 import { go } from './query.ts'
@@ -34,10 +35,11 @@ export async function deleteItems(collection: string, ids: readonly Id[], ifUnch
   return done.length > 0
 }
 
-/** Deletes the collection with all its items, which takes the role admin, and shows the first one. */
+/** Deletes the collection with all its items, which takes the role admin, and shows another one. */
 export async function deleteCollection(collection: string): Promise<void> {
+  const [other] = Object.keys(shownCounts.value ?? {}).filter((name) => name !== collection)
   // Not later: the rows of a deleted collection cannot be read.
-  go({ collection: undefined, query: undefined, item: undefined })
+  go({ collection: other, query: undefined, item: undefined })
   const { deleted, position } = await client.collection(collection).drop({ atomic: true })
   const back = { collection, to: position - deleted - 1, ifUnchangedSince: position }
   sayDeleted(`${visible(collection)} with ${counted(deleted, 'item')}`, async () => [back])

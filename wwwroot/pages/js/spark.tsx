@@ -1,5 +1,4 @@
-// Small lines and bars, drawn as one path each. They are pictures of numbers that stand beside them.
-
+// Small lines, drawn as one path each. They are pictures of numbers that stand beside them.
 import { gapsOf, type Point } from './readings.ts'
 import type { Span } from './time.ts'
 
