@@ -70,6 +70,10 @@ test('"Copies of backups" makes a copy that can be restored at any moment', { sk
 
 test('"First steps" looks at a server that is well', { skip }, async (t) => {
   const operator = await Operator.withReadings(t)
+  await until('the data file to be current', async () => {
+    const { dataFile } = (await (await operator.fetch('/health')).json()) as { dataFile: { state: string } }
+    return dataFile.state === 'current'
+  })
   await operator.follow('First steps')
 })
 
