@@ -159,3 +159,13 @@ for (const { path, request, element } of FIRST) {
     assert.deepEqual(errors, [])
   })
 }
+
+test('under a policy that allows no script within the HTML, the pages ask for their data later', options, async (t) => {
+  const policy = "default-src 'self'; style-src 'unsafe-inline'; img-src data:"
+  const server = await startProgram(t, { data: SAMPLE, flags: ['--Http.ContentSecurityPolicy', policy] })
+  for (const { path, element } of FIRST) {
+    const { page } = await openPage(t, server.url + path)
+    await page.locator(element).first().waitFor()
+    assert.equal(await page.evaluate('globalThis.early'), undefined, path)
+  }
+})

@@ -14,7 +14,7 @@ import { removeDrafts } from './drafts.ts'
 
 /** `gone`: the server cannot be reached. `refused`: it requires other credentials. */
 export type State = 'connecting' | 'live' | 'gone' | 'refused'
-export type Role = 'reader' | 'writer' | 'admin'
+type Role = 'reader' | 'writer' | 'admin'
 
 const KEPT = kept('session')
 const GONE_MS = 1500

@@ -4,7 +4,7 @@ import { kept } from './base.ts'
 
 const KEPT = `${kept('draft')} `
 
-export interface Draft {
+interface Draft {
   /** How the item is to be changed. */
   readonly kind: string
   readonly text: string

@@ -14,11 +14,12 @@ declare global {
 }
 
 const COUNTS = 'api?count=true'
+/** The path of the events that a page shows first. */
 const EVENTS: Readonly<Record<string, string>> = {
   home: 'events?order=desc&changes=true&limit=40',
   journal: 'events?limit=40&changes=true&order=desc',
 }
-/** What a page asks for when it knows which collections there are. */
+/** The path of the items that a page shows first, by the numbers of items in the collections; undefined: none. */
 const ITEMS: Readonly<Record<string, (counts: Counts) => string | undefined>> = {
   collections: (counts) => {
     const [first] = Object.entries(counts)
@@ -30,7 +31,7 @@ const ITEMS: Readonly<Record<string, (counts: Counts) => string | undefined>> = 
 const answers = new Map<string, Answer>()
 const page = document.currentScript?.dataset.page ?? ''
 
-// Whoever is signed in needs the client, which knows how credentials are sent.
+// After a sign-in only the client knows how to send the credentials, so nothing is asked for here.
 if (sessionStorage.getItem(kept('session')) === null) {
   globalThis.early = answers
   const health = get('health')

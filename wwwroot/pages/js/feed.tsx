@@ -9,7 +9,7 @@ import { Actions } from './undo.tsx'
 import { byRequest, type Event, lineOf, type RequestEvents } from './words.ts'
 
 const EVENTS = 40
-/** What is read of a moment of the past: there no more come. */
+/** More events for a moment of the past, where no new ones are added to them. */
 const EVENTS_THEN = 100
 const LIVE_MS = 1000
 const calmChanges = calm(changes, LIVE_MS)
@@ -19,7 +19,8 @@ const page = resource(
     asOf.value === 0 ? undefined : { from: asOf.value, changes: asOf.value === undefined ? calmChanges.value : 0 },
   ({ from }) =>
     client.eventPage<JsonObject>({
-      ...{ order: 'desc', changes: true },
+      order: 'desc',
+      changes: true,
       ...(from === undefined ? { limit: EVENTS } : { limit: EVENTS_THEN, from }),
     }),
 )

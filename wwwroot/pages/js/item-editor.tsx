@@ -72,7 +72,7 @@ export function ItemEditor({ collection, shown, onDone }: Properties) {
     if (typed === of.text) draft.remove()
     else draft.write({ kind: of.name, text: typed, etag: start.etag })
   }
-  /** What is typed stays. */
+  /** Changes the kind of the edit. Text that was typed is kept. */
   const choose = (name: string): void => {
     const next = kindOf(name)
     keep(text === kind.text ? next.text : text, next)

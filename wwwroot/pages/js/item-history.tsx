@@ -20,7 +20,7 @@ interface Place {
   readonly at: number | undefined
 }
 
-export interface ItemHistory {
+interface ItemHistory {
   /** Undefined until it is read. */
   readonly page: ReadonlySignal<EventPage<JsonObject> | undefined>
   readOlder(): void
@@ -55,7 +55,7 @@ interface TimelineProperties {
   readonly history: ItemHistory
   /** The position of the event that is shown beside it. */
   readonly current?: number
-  /** What one can do with an event. */
+  /** The buttons and links below an event. */
   readonly children: (event: Event) => ComponentChildren
 }
 

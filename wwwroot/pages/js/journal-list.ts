@@ -33,7 +33,7 @@ export const PAGE = 100
 const MOST = 3000
 const LIVE_MS = 1000
 const RETRY_MS = 1000
-/** What a line shows of a value: the beginning of a text or an array. */
+/** At most so much of a text or an array is kept, as a row shows only its beginning. */
 const BRIEF = { elements: 30, characters: 200 }
 /** The members of an event that are values of its item. */
 const VALUES = ['item', 'changes', 'ids']
@@ -53,7 +53,10 @@ export const isPaused = signal(false)
 export const isAtTop = signal(true)
 export const problem = signal<Error>()
 
-/** What is wanted, and what the list is of: a server may come back with another journal. Undefined: nothing. */
+/**
+ * The filters, the moment and the journal of the list that is to be shown; undefined: they are not known yet. After a
+ * restart the server may have another journal.
+ */
 const wanted = computed(() => {
   const isReady = isMomentKnown.value && role.value
   return isReady ? JSON.stringify([filter.value, asOf.value, health.value?.journal.id]) : undefined

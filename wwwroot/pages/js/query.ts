@@ -133,7 +133,7 @@ export function parameterText(name: string, value: string): string {
   return `${field} ${OPERATORS[suffix]} ${value}`
 }
 
-/** What is sorted by first. */
+/** The first field that the query sorts by. */
 export function sortingOf(query: URLSearchParams): Sort | undefined {
   const [first] = splitList(query.get('sort') ?? '')
   return first === undefined ? undefined : parseSort(first)

@@ -26,7 +26,7 @@ const observer = new ResizeObserver(([entry]) => {
 })
 /** Where the pointer is, in milliseconds since 1970. */
 const hovered = signal<number>()
-/** Who changed something in the window under the pointer. */
+/** The actors of the changes in the window of time under the pointer. */
 const actors = resource(
   () => binAt(hovered.value)?.from,
   async (from) => {

@@ -89,7 +89,7 @@ export function showTime(ms: number): void {
 }
 
 /** The position of the last event up to a time. */
-export async function positionAt(ms: number): Promise<number> {
+async function positionAt(ms: number): Promise<number> {
   const { events } = await client.eventPage({ until: new Date(ms), order: 'desc', limit: 1 })
   return events[0]?.position ?? 0
 }

@@ -17,7 +17,7 @@ const MOST_ITEMS = 50
 /** Around an event, in which others of its request may be: a search of all times takes longer. */
 const AROUND_MS = 60_000
 
-/** What is known of an event to undo it. */
+/** The members of an event that are needed to undo it. */
 export type Write = Pick<Event, 'type' | 'collection' | 'position'> & { readonly id?: string | number }
 
 const isUndoing = signal(false)
