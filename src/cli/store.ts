@@ -3,7 +3,7 @@ import { idInRecord, isSameRecord, isTombstone, keyOf, metadataOf } from '../col
 import { naturalKeyOf, storedNaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts } from '../collections/stored-items.ts'
 import { Table } from '../collections/table.ts'
-import { NO_TOMBSTONES, tombstoneBlockOf } from '../collections/tombstones.ts'
+import { tombstoneBlockOf } from '../collections/tombstones.ts'
 import { Projections } from '../engine/projections.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
@@ -11,7 +11,6 @@ import { lastPosition, type Recorded, slice } from '../events/journal.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { BUCKETS, collectionOf, EventCounts, withCollection } from '../projections/event-counts.ts'
-import { eventKey } from '../projections/history.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { StoredCheckpoint, storedState } from '../projections/store-fold.ts'
 import { Views } from '../projections/views.ts'
@@ -20,10 +19,13 @@ import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ENDLESS } from '../runtime/turns.ts'
 import {
+  expiredIdsKey,
+  expiryKey,
   HIGHEST,
+  itemEventKey,
   keyedKey,
+  leastTimeKey,
   numberedKey,
-  POSITION_BYTES,
   PREFIX_BYTES,
   positionOf,
   prefixEnd,
@@ -88,6 +90,9 @@ async function differences(
     // A killed process may have stored a part of a write, which is applied and not visible.
     if (state.applied !== views.applied || state.visible !== whole)
       comparison.addDifference('the last applied or visible position')
+    // Format 7 has none.
+    if (state.receivedMs !== undefined && state.receivedMs !== views.receipt.receivedMs)
+      comparison.addDifference('a time of receipt')
     if (state.names !== views.namesPosition) comparison.addDifference('the position at which collections changed last')
     if (checkpoint?.next.previous !== passed?.previous) comparison.addDifference('the place in the journal')
     await comparison.collections(state.next)
@@ -216,32 +221,37 @@ class Comparison {
     let records = 0
     let blocks = 0
     let lastBlock = -1
-    for (const [place, record, tombstones] of recordsOf(table, places)) {
-      if (!record || !isSameRecord(Buffer.from(record as Buffer), expected.copyAt(place, HIGHEST))) {
+    for (const [place, wanted] of recordsOf(expected, places)) {
+      const record = table.recordAt(place, HIGHEST)
+      if (!record || !isSameRecord(Buffer.from(record as Buffer), wanted)) {
         this.addDifference(what)
         return
       }
+      const tombstones = table.sharedTombstones(place, HIGHEST)
       // The comparison leaves out its CRC.
-      if (isTombstone(record)) table.copyAt(place, HIGHEST)
+      if (isTombstone(wanted)) table.copyAt(place, HIGHEST)
       if (!tombstones.has(place)) records++
       else if (lastBlock !== tombstoneBlockOf(place)) {
         blocks++
         lastBlock = tombstoneBlockOf(place)
       }
     }
-    const blockRange: Range = [tombstonesKey(number, 0), rangeOf(TAG.place, number)[1]]
+    const blockRange: Range = [tombstonesKey(number, 0), leastTimeKey(number, 0)]
     const isOneMore =
       countRows(this.#store, rangeOf(TAG.item, number)) > records || countRows(this.#store, blockRange) > blocks
     if (isOneMore) this.addDifference(what)
   }
 
   /** Each changed item has a row at its last change, but the deleted ones of a block have one together. */
-  #changes(number: number, { places }: CollectionFacts, quoted: string): void {
+  #changes(number: number, { table: expectedTable, places }: CollectionFacts, quoted: string): void {
+    const expiriesIn = (one: number): Range => [expiryKey(one, 0), rangeOf(TAG.place, one)[1]]
+    this.#ranges(expiriesIn(number), expiriesIn(expectedTable), `an expiry of items of ${quoted}`)
     const table = new Table(this.#store, number)
     let wanted = 0
     let found = 0
-    for (const [place, record, tombstones] of recordsOf(table, places)) {
-      if (!record || positionOf(record) <= metadataOf(record).since) continue
+    for (const [place, record] of recordsOf(table, places)) {
+      if (positionOf(record) <= metadataOf(record).since) continue
+      const tombstones = table.sharedTombstones(place, HIGHEST)
       const isShared = tombstones.has(place)
       const last = isShared ? Math.max(...Array.from(tombstones.values(), ({ position }) => position)) : 0
       // Another one of the block was deleted last.
@@ -256,25 +266,29 @@ class Comparison {
 
   /** Earlier versions have a row for the last but one event of each item, too. */
   #events(number: number, [expectedNumber, { table, places }]: Numbered, quoted: string): void {
+    const expiredIn = (collection: number): Range => [
+      expiredIdsKey(collection, 0),
+      rangeOf(TAG.itemEvent, collection)[1],
+    ]
+    this.#ranges(expiredIn(number), expiredIn(expectedNumber), `an item of ${quoted} that has expired`)
+    const earlierIn = (collection: number): Range => [tableKey(TAG.itemEvent, collection), expiredIdsKey(collection, 0)]
     let wanted = 0
     let found = 0
-    for (const row of rowBytes(this.#expected, rangeOf(TAG.itemEvent, expectedNumber))) {
-      const [key, next] = [row.subarray(0, -POSITION_BYTES), row.subarray(-POSITION_BYTES)]
+    for (const { key, value } of rowsIn(this.#expected, earlierIn(expectedNumber))) {
       wanted++
-      const stored = this.#store.newest(Buffer.concat([tableKey(TAG.itemEvent, number), key]))
-      if (stored && next.equals(Buffer.from(stored as Buffer))) found++
+      const stored = this.#store.newest(Buffer.concat([tableKey(TAG.itemEvent, number), key.subarray(PREFIX_BYTES)]))
+      if (stored && value.equals(Buffer.from(stored as Buffer))) found++
     }
     const items = new Table(this.#expected, table)
     let extra = 0
-    for (let place = 0; place < places; place++) {
-      const record = items.copyAt(place, HIGHEST)
+    for (const [place, record] of recordsOf(items, places)) {
       const [key, { prior }] = [keyOf(idInRecord(record)), metadataOf(record)]
-      const stored = prior > 0 ? this.#store.newest(eventKey(number, key, prior)) : undefined
+      const stored = prior > 0 ? this.#store.newest(itemEventKey(number, key, prior)) : undefined
       if (!stored || positionOf(stored) !== positionOf(record)) continue
       // A deleted item that exists again has another place, and later events.
       if (items.placeOf(key, HIGHEST, places) === place) extra++
     }
-    const isOneMore = countRows(this.#store, rangeOf(TAG.itemEvent, number)) > wanted + extra
+    const isOneMore = countRows(this.#store, earlierIn(number)) > wanted + extra
     if (found < wanted || isOneMore) this.addDifference(`an earlier event of an item of ${quoted}`)
   }
 
@@ -321,7 +335,7 @@ class Comparison {
     const keys = tree.at(HIGHEST)
     let wanted = 0
     let found = 0
-    for (let place = 0; place < places; place++) {
+    for (const [place] of recordsOf(items, places)) {
       for (const key of keysAt(items.itemAt(place, HIGHEST), index, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
@@ -338,7 +352,7 @@ class Comparison {
       const items = new Table(this.#expected, table)
       let wanted = 0
       let found = 0
-      for (let place = 0; place < places; place++) {
+      for (const [place] of recordsOf(items, places)) {
         const item = items.itemAt(place, HIGHEST)
         const naturalKey = item && naturalKeyOf(item.value, facts)
         if (naturalKey === undefined) continue
@@ -352,7 +366,9 @@ class Comparison {
 
   #facts(facts: CollectionFacts, expected: CollectionFacts, quoted: string): void {
     for (const key of Object.keys(expected) as (keyof CollectionFacts)[]) {
-      if (key !== 'table' && facts[key] !== expected[key]) this.addDifference(`${key} of ${quoted}`)
+      // Format 7 has no first id.
+      if (key === 'table' || (key === 'firstId' && facts[key] === undefined)) continue
+      if (facts[key] !== expected[key]) this.addDifference(`${key} of ${quoted}`)
     }
   }
 }
@@ -365,12 +381,10 @@ function rangeOf(tag: Tag, table: number): Range {
   return [prefix, prefixEnd(prefix)]
 }
 
-/** For each place its record, undefined if that is missing, and the shared tombstones of its block. */
-function* recordsOf(table: Table, places: number) {
-  for (let place = 0, tombstones = NO_TOMBSTONES; place < places; place++) {
-    if (tombstoneBlockOf(place) !== tombstoneBlockOf(place - 1)) tombstones = table.sharedTombstones(place, HIGHEST)
-    yield [place, table.recordAt(place, HIGHEST), tombstones] as const
-  }
+/** A copy of the record at each place that has one. */
+function* recordsOf(table: Table, places: number): Generator<readonly [place: number, record: Buffer]> {
+  for (let place = table.next(0); place !== undefined && place < places; place = table.next(place + 1))
+    yield [place, table.copyAt(place, HIGHEST)]
 }
 
 function countRows(store: Store, range: Range): number {

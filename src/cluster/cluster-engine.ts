@@ -8,6 +8,7 @@ import { Engine, type EngineHealth } from '../engine/engine.ts'
 import type { JournalCheck } from '../engine/journal-check.ts'
 import type { Metric } from '../engine/metric.ts'
 import { DurableProjections } from '../engine/projections.ts'
+import type { Retention } from '../engine/retention.ts'
 import { rulesOf } from '../engine/rules.ts'
 import type { TokenStorage } from '../engine/token-storage.ts'
 import { type Damage, JournalDamage } from '../events/damage.ts'
@@ -58,6 +59,7 @@ export class ClusterEngine extends Engine {
   readonly past: Past
   readonly handler: ClusterHandler
   readonly tokens: TokenStorage
+  readonly retention: Retention
   readonly schemas: ItemSchemas
   readonly metrics: readonly Metric[]
   override readonly mayLag = true
@@ -74,7 +76,7 @@ export class ClusterEngine extends Engine {
     this.#parts = parts
     this.journal = journal
     this.projections = projections
-    this.past = projections.past(journal, dependencies.memory)
+    this.past = projections.past(journal, dependencies.memory, settings.limits.pastItems)
     this.schemas = parts.schemas
     this.tokens = tokensInBucket(bucket, now)
     this.#check = projections.check(journal.replica, streamSource(stream, journal.id))
@@ -110,7 +112,8 @@ export class ClusterEngine extends Engine {
       find: (name, key) => this.views.find(name)?.item(key),
       hasRoom: () => projections.hasRoom,
     })
-    projections.follow(journal, { handler: this.handler, dataFile })
+    this.retention = projections.retention(this.handler, () => node.isLeader)
+    projections.follow(journal, { handler: this.handler, dataFile, retention: this.retention })
     opened.add(async () => messenger.close())
     opened.add(() => node.close())
   }
@@ -188,7 +191,9 @@ export class ClusterEngine extends Engine {
     const { isConnected } = connection.messenger
     const isFileCurrent = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
     const damage = this.#check.status()
-    const isComplete = isFileCurrent && !damage && projections.status.state === 'current'
+    const retention = this.retention.status
+    const isExpiring = retention.every(({ state }) => state !== 'stopped')
+    const isComplete = isFileCurrent && !damage && isExpiring && projections.status.state === 'current'
     const writable = this.isStarted && isConnected && hasLeader && projections.hasRoom
     return {
       status: !writable ? 'unavailable' : isComplete ? 'ok' : 'degraded',
@@ -203,6 +208,7 @@ export class ClusterEngine extends Engine {
       },
       ...(dataFile.status && { dataFile: dataFile.status }),
       store: projections.status,
+      ...(retention.length > 0 && { retention }),
     }
   }
 
@@ -215,6 +221,7 @@ export class ClusterEngine extends Engine {
     await journal.caughtUp()
     connection.messenger.serve(id, (request) => this.handler.answer(request))
     await this.#node.start()
+    this.retention.begin()
   }
 
   /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
@@ -222,9 +229,10 @@ export class ClusterEngine extends Engine {
     return unlessFull(starting, () => this.projections.hasRoom, CHECK_MS)
   }
 
-  protected end(): Promise<void> {
+  protected async end(): Promise<void> {
     this.projections.end()
-    return this.#parts.opened.close()
+    await this.retention.end()
+    await this.#parts.opened.close()
   }
 }
 

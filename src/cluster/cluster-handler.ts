@@ -3,9 +3,11 @@ import type { FileItem } from '../collections/file-items.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { BulkCommand, Command, Deletion } from '../commands/command.ts'
 import { type DeletionOptions, type DeletionOutcome, deletedIds } from '../commands/deletions.ts'
+import type { Expiration } from '../commands/expiry.ts'
 import {
   type BulkOutcome,
   type CommandHandler,
+  type ExpiryOutcome,
   type ImportOutcome,
   type Outcome,
   outcomeOf,
@@ -43,7 +45,7 @@ const RECENT_BYTES = 16 * 1024 * 1024
 interface ClusterHandlerOptions {
   readonly idField: string
   /** Decides commands while this node is the leader. */
-  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'delete' | 'restore' | 'apply' | 'end'>
+  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'delete' | 'restore' | 'expire' | 'apply' | 'end'>
   readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
@@ -127,6 +129,15 @@ export class ClusterHandler implements Projection {
     return { position, events: await this.#stored(position, events) }
   }
 
+  async expire(expiration: Expiration, origin: Origin): Promise<ExpiryOutcome> {
+    const { local, node } = this.#options
+    this.#checkDiskSpace()
+    if (node.isLeader) return this.#decide(() => local.expire(expiration, origin))
+    const { position, count } = await this.#ask(['expired'], { type: 'expire', expiration, origin })
+    await this.#reached(position)
+    return { position, count }
+  }
+
   async reload(): Promise<ImportOutcome> {
     const { node, reload } = this.#options
     this.#checkDiskSpace()
@@ -202,6 +213,8 @@ export class ClusterHandler implements Projection {
         )
         return { type: 'stored', position, events: events.length }
       }
+      case 'expire':
+        return { type: 'expired', ...(await local.expire(request.expiration, request.origin)) }
       case 'reload': {
         const { basis, events, conflicts, basedOn } = await reload()
         return { type: 'taken-in', basis, events, conflicts, basedOn }

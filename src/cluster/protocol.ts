@@ -10,7 +10,8 @@
 import type { BulkCommand, Command, Deletion } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
 import type { DeletionOptions, DeletionOutcome } from '../commands/deletions.ts'
-import type { ImportOutcome } from '../commands/handler.ts'
+import type { Expiration } from '../commands/expiry.ts'
+import type { ExpiryOutcome, ImportOutcome } from '../commands/handler.ts'
 import type { RestoreCondition } from '../commands/restore.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
@@ -56,6 +57,7 @@ export type LeaderRequest =
       readonly origin: Origin
       readonly options: DeletionOptions
     }
+  | { readonly type: 'expire'; readonly expiration: Expiration; readonly origin: Origin }
   | { readonly type: 'restore'; readonly restoration: RestorationText; readonly origin: Origin }
   | { readonly type: 'reload' }
   | { readonly type: 'snapshot' }
@@ -75,6 +77,7 @@ export type LeaderResponse =
   | ({ readonly type: 'deleted' } & Omit<DeletionOutcome, 'ids'>)
   /** The data file was imported. */
   | ({ readonly type: 'taken-in' } & ImportOutcome)
+  | ({ readonly type: 'expired' } & ExpiryOutcome)
   | { readonly type: 'written'; readonly position: Position }
   | {
       readonly type: 'refused'

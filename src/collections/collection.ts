@@ -1,8 +1,15 @@
-import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import {
+  type DomainEvent,
+  existsAfter,
+  type ItemChange,
+  type ItemId,
+  itemChanges,
+  type Position,
+} from '../events/event.ts'
 import type { Document } from '../json/document.ts'
-import { positionOf, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
-import { Gaps } from './gaps.ts'
+import { ExpiredIds } from './expired-ids.ts'
+import { type GapChanges, type Gaps, gapsOf } from './gaps.ts'
 import { type EventMetadata, Item, integerAfter, keyOf, type Tombstone } from './item.ts'
 import { type CollectionFacts, type CollectionItems, PinnedCollection, StoredItems } from './stored-items.ts'
 import { type ItemCache, Table } from './table.ts'
@@ -34,10 +41,12 @@ export class Collection extends StoredItems implements CollectionState {
   #facts: CollectionFacts
   protected table: Table
   protected gaps: Gaps
+  protected readonly expiredIds: ExpiredIds
 
-  /** `at` returns the position that readers see. */
+  /** `at` returns the position that readers see, `number` is that of the collection in the store. */
   constructor(
     store: Store,
+    number: number,
     facts: CollectionFacts,
     at: () => Position,
     cache: ItemCache,
@@ -50,6 +59,8 @@ export class Collection extends StoredItems implements CollectionState {
     this.#naturalKeys = naturalKeys
     this.#facts = facts
     this.table = new Table(store, facts.table, cache)
+    this.table.firstId = facts.firstId
+    this.expiredIds = new ExpiredIds(store, number)
     this.gaps = gapsOf(store, facts.table)
   }
 
@@ -96,26 +107,21 @@ export class Collection extends StoredItems implements CollectionState {
 
   /** The current items, readable until the pin is released. */
   pinned(pin: Pin): PinnedCollection {
-    return new PinnedCollection(this.#facts, this.table, this.gaps.copy(), pin)
+    return new PinnedCollection(this.#facts, this.table, this.gaps.copy(), this.expiredIds, pin)
   }
 
   /** Makes stored changes visible to readers. Undefined gaps: they may have changed in any block. */
-  show(facts: CollectionFacts, gaps: ReadonlyMap<number, number> | undefined): void {
+  show(facts: CollectionFacts, gaps: GapChanges | undefined): void {
     const isOther = facts.table !== this.#facts.table
     if (isOther) this.table = new Table(this.#store, facts.table, this.#cache)
     if (isOther || !gaps) this.gaps = gapsOf(this.#store, facts.table)
-    else for (const [block, empty] of gaps) this.gaps.set(block, empty)
+    else {
+      this.gaps.begin(gaps.first)
+      for (const [block, { empty }] of gaps.blocks) this.gaps.set(block, empty)
+    }
+    this.table.firstId ??= facts.firstId
     this.#facts = facts
   }
-}
-
-function gapsOf(store: Store, table: number): Gaps {
-  const gaps = new Gaps()
-  const prefix = tableKey(TAG.gaps, table)
-  for (const { key, value } of store.rows(prefix, prefixEnd(prefix))) {
-    gaps.set(positionOf(key, prefix.length), value.readUInt16BE(0))
-  }
-  return gaps
 }
 
 /** The properties of a collection that its events change. */
@@ -128,10 +134,10 @@ export interface FoldedItems {
   idOf(key: string): ItemId | undefined
   /** `document` has the text of the item. */
   put(item: Item, metadata: EventMetadata, document: Document): void
-  remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void
+  remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata, hasExpired: boolean): void
 }
 
-/** Applies an event to its collection, except CollectionOrdered. Commands and projections share this function. */
+/** Applies an event to its collection, except its order. Commands and projections share this function. */
 export function evolve(
   facts: FoldedFacts,
   items: FoldedItems,
@@ -140,19 +146,27 @@ export function evolve(
   timeMs: number,
 ): void {
   facts.position = position
+  for (const change of itemChanges(event)) evolveItem(facts, items, change, position, timeMs)
   const exists = existsAfter(event)
   if (exists !== undefined) facts.exists = exists
   if (exists) facts.isObject = event.type === 'ObjectCreated'
   if (event.type === 'IdsReset') facts.nextId = event.nextId
-  if (isItemEvent(event)) {
-    const { id, revision, prior } = event
-    if (facts.textIds > 0 && typeof items.idOf(keyOf(id)) === 'string') facts.textIds--
-    if (!('item' in event)) {
-      items.remove(id, { revision, position }, { prior, timeMs })
-      return
-    }
-    if (typeof id === 'string') facts.textIds++
-    items.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs }, event.item)
-    facts.nextId = Math.max(facts.nextId, integerAfter(id))
+}
+
+export function evolveItem(
+  facts: FoldedFacts,
+  items: FoldedItems,
+  change: ItemChange,
+  position: Position,
+  timeMs: number,
+): void {
+  const { id, revision, prior } = change
+  if (facts.textIds > 0 && typeof items.idOf(keyOf(id)) === 'string') facts.textIds--
+  if (!('item' in change)) {
+    items.remove(id, { revision, position }, { prior, timeMs }, change.type === 'ItemExpired')
+    return
   }
+  if (typeof id === 'string') facts.textIds++
+  items.put(new Item(id, change.item, revision, position, timeMs), { prior, timeMs }, change.item)
+  facts.nextId = Math.max(facts.nextId, integerAfter(id))
 }

@@ -1,9 +1,9 @@
 import {
   type DomainEvent,
-  type ItemEvent,
+  type ItemChange,
   type ItemId,
   isCreation,
-  isItemEvent,
+  itemChanges,
   type Position,
 } from '../events/event.ts'
 import { type CollectionState, evolve, type FoldedFacts, type FoldedItems } from './collection.ts'
@@ -93,7 +93,8 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
   }
 
   accept(event: DomainEvent, position: Position): void {
-    if (this.#naturalKey && isItemEvent(event)) this.#changeHolders(event, position, this.#naturalKey)
+    const naturalKey = this.#naturalKey
+    if (naturalKey) for (const change of itemChanges(event)) this.#changeHolders(change, position, naturalKey)
     evolve(this, this, event, position, 0)
   }
 
@@ -115,7 +116,7 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
     return changed ? changed.key : this.#below()?.holderOf(naturalKey)
   }
 
-  #changeHolders(event: ItemEvent, position: Position, naturalKey: NaturalKey): void {
+  #changeHolders(event: ItemChange, position: Position, naturalKey: NaturalKey): void {
     const key = keyOf(event.id)
     const before = isCreation(event) ? undefined : this.get(key)
     const old = isItem(before) ? naturalKeyOf(before.value, naturalKey) : undefined

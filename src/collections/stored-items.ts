@@ -2,6 +2,7 @@ import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/keys.ts'
 import type { Pin } from '../store/store.ts'
+import type { ExpiredIds } from './expired-ids.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
 import {
   canonicalInteger,
@@ -36,6 +37,10 @@ export interface CollectionFacts {
   readonly table: number
   /** Position of the event since which the items have this order; 0 for the original order. */
   readonly ordered: Position
+  /** The integer id at place 0, -1 for another id; undefined if there is none, or an earlier version did not store it. */
+  readonly firstId: number | undefined
+  /** The rule with which items expired last, or which was confirmed. */
+  readonly rule: string | undefined
 }
 
 /** The items of a collection at one moment. */
@@ -81,6 +86,7 @@ export abstract class StoredItems implements CollectionItems {
   abstract readonly at: Position
   protected abstract readonly table: Table
   protected abstract readonly gaps: Gaps
+  protected abstract readonly expiredIds: ExpiredIds
 
   get name(): string {
     return this.facts.name
@@ -95,15 +101,23 @@ export abstract class StoredItems implements CollectionItems {
   }
 
   get(key: string): Item | Tombstone | undefined {
-    return isUnused(key, this.facts.unusedId) ? undefined : this.table.entryOf(key, this.at, this.places)
+    if (isUnused(key, this.facts.unusedId)) return undefined
+    const entry = this.table.entryOf(key, this.at, this.places)
+    if (isItem(entry)) return entry
+    const expired = this.expiredIds.find(key, this.at)
+    // It may have been deleted, created again, and have expired.
+    return expired && expired.position > (entry?.position ?? 0)
+      ? { revision: expired.revision, position: expired.position }
+      : entry
   }
 
   /** The positions of the last event of an item, existing or deleted, and of the one before, 0 if there is none. */
   lastEventsOf(key: string): { readonly position: Position; readonly prior: Position } | undefined {
     const { table, at, places } = this
     const place = isUnused(key, this.facts.unusedId) ? undefined : table.placeOf(key, at, places)
-    if (place === undefined) return undefined
-    const record = table.copyAt(place, at)
+    const record = place === undefined ? undefined : table.copyAt(place, at)
+    const expired = record && !isTombstone(record) ? undefined : this.expiredIds.find(key, at)
+    if (!record || (expired && expired.position > positionOf(record))) return expired
     return { position: positionOf(record), prior: metadataOf(record).prior }
   }
 
@@ -128,7 +142,7 @@ export abstract class StoredItems implements CollectionItems {
   seek(place: number): number {
     const { table, gaps, places, at } = this
     // Invariant: no place from `place` to before `from` has an item.
-    for (let from = place; from < places; ) {
+    for (let from = Math.max(place, gaps.first * BLOCK); from < places; ) {
       const block = blockOf(from)
       const empty = gaps.emptyIn(block)
       if (empty === 0) return from
@@ -149,6 +163,20 @@ export abstract class StoredItems implements CollectionItems {
     return place
   }
 
+  /** The last place before `place` that has an item; undefined if there is none. */
+  seekBack(place: number): number | undefined {
+    // Invariant: no place from `end` to before `place` has an item.
+    for (let end = Math.min(place, this.places); end > this.gaps.first * BLOCK; ) {
+      const begin = blockOf(end - 1) * BLOCK
+      let last: number | undefined
+      if (this.gaps.emptyIn(blockOf(begin)) < BLOCK)
+        for (let at = this.seek(begin); at < end; at = this.seek(at + 1)) last = at
+      if (last !== undefined) return last
+      end = begin
+    }
+    return undefined
+  }
+
   items(): Generator<Item> {
     return itemsIn(this)
   }
@@ -160,11 +188,13 @@ export class PinnedCollection extends StoredItems {
   readonly at: Position
   protected readonly table: Table
   protected readonly gaps: Gaps
+  protected readonly expiredIds: ExpiredIds
   readonly #pin: Pin
 
-  constructor(facts: CollectionFacts, table: Table, gaps: Gaps, pin: Pin) {
+  constructor(facts: CollectionFacts, table: Table, gaps: Gaps, expiredIds: ExpiredIds, pin: Pin) {
     super()
     this.facts = facts
+    this.expiredIds = expiredIds
     this.at = pin.position
     this.table = table
     this.gaps = gaps

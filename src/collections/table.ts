@@ -3,17 +3,23 @@ import { LRUCache } from 'lru-cache'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
+  expiryKey,
   HIGHEST,
   keyedKey,
+  leastTimeKey,
   numberedKey,
   POSITION_BYTES,
+  PREFIX_BYTES,
   positionOf,
+  prefixEnd,
   putPosition,
   type ScratchBytes,
   TAG,
+  tableKey,
   tombstonesKey,
 } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
+import { mayHaveExpired } from './gaps.ts'
 import {
   canonicalInteger,
   decodeItem,
@@ -43,14 +49,16 @@ export class Table {
   readonly store: Store
   readonly number: number
   readonly #cache: ItemCache | undefined
-  /** The integer at place 0, -1 for another key; undefined if it was not read yet. */
-  #first: number | undefined
+  /** The integer at place 0, -1 for another key; undefined if it was not read yet. Its item may have expired. */
+  firstId: number | undefined
   /** The tombstones that were read last, as of a position at which they do not change. */
   #shared:
     | { readonly block: number; readonly at: Position; readonly tombstones: ReadonlyMap<number, TombstoneAt> }
     | undefined
   /** Tombstones that are not stored yet, by block and place. */
   readonly #unsaved = new Map<number, Map<number, TombstoneAt>>()
+  /** Places whose items have expired, which are not stored yet. */
+  readonly #expired = new Set<number>()
 
   constructor(store: Store, number: number, cache?: ItemCache) {
     this.store = store
@@ -61,7 +69,7 @@ export class Table {
   /** The place of a key's item, existing or deleted, and its record; `places` is above all places. */
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
-    const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
+    const record = expected === undefined ? undefined : this.#unexpiredRecordAt(expected, at)
     const hasKey = record !== undefined && isKeyOf(key, idInRecord(record))
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     const deleted = hasKey ? { place: expected as number, record: Buffer.from(record as Buffer) } : undefined
@@ -81,7 +89,9 @@ export class Table {
   }
 
   #placeInRow(key: string, at: Position): number | undefined {
-    const found = this.store.read(keyedKey(TAG.place, this.number, key), at)
+    const row = keyedKey(TAG.place, this.number, key)
+    // The row of an item that expired after this position has only a version.
+    const found = this.store.read(row, at) ?? (at === HIGHEST ? undefined : this.store.versions.find(row, at))
     return found && positionOf(found, POSITION_BYTES)
   }
 
@@ -92,9 +102,9 @@ export class Table {
   #expectedPlace(key: string, at: Position, places: number): number | undefined {
     const integer = canonicalInteger(key)
     if (integer === undefined || places === 0) return undefined
-    this.#first ??= canonicalInteger(keyOf(idInRecord(this.#existingRecordAt(0, at)))) ?? -1
-    const place = integer - this.#first
-    return this.#first >= 0 && place >= 0 && place < places ? place : undefined
+    this.firstId ??= canonicalInteger(keyOf(idInRecord(this.#existingRecordAt(0, at)))) ?? -1
+    const place = integer - this.firstId
+    return this.firstId >= 0 && place >= 0 && place < places ? place : undefined
   }
 
   recordAt(place: number, at: Position): ScratchBytes | undefined {
@@ -132,14 +142,31 @@ export class Table {
 
   /** Bypasses the cache, which items of pages and scans would fill: as old objects they cost a full garbage collection. */
   itemAt(place: number, at: Position): Item | undefined {
-    const entry = this.#decoded(this.#existingRecordAt(place, at))
+    const record = this.#unexpiredRecordAt(place, at)
+    const entry = record && this.#decoded(record)
     return isItem(entry) ? entry : undefined
   }
 
-  /** Undefined after the last place, for scans of all. */
-  entryAt(place: number, at: Position): Item | Tombstone | undefined {
-    const record = this.recordAt(place, at)
-    return record && this.#decoded(record)
+  /** The first place from `place` on with a record, in the newest state; undefined if there is none. */
+  next(place: number): number | undefined {
+    if (this.recordAt(place, HIGHEST)) return place
+    // Places without a record are in long runs, which are not visited one by one.
+    const [item] = this.store.rows(
+      numberedKey(TAG.item, this.number, place),
+      prefixEnd(tableKey(TAG.item, this.number)),
+      {
+        limit: 1,
+      },
+    )
+    const block = tombstoneBlockOf(place)
+    const end = leastTimeKey(this.number, 0)
+    const deleted = this.store
+      .rows(tombstonesKey(this.number, block), end, { limit: 2 })
+      .flatMap(({ key, value }) => [...tombstonesIn(value, positionOf(key, PREFIX_BYTES + 1)).keys()])
+    const unsaved = Array.from(this.#unsaved.values()).flatMap((tombstones) => [...tombstones.keys()])
+    const places = [...deleted, ...unsaved].filter((one) => one >= place)
+    if (item) places.push(positionOf(item.key, PREFIX_BYTES))
+    return places.length > 0 ? Math.min(...places) : undefined
   }
 
   entryOf(key: string, at: Position, places: number): Item | Tombstone | undefined {
@@ -160,8 +187,9 @@ export class Table {
   /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
     for (let place = from; place < below; place++) {
-      const isShared = this.sharedTombstones(place, at).has(place)
-      if (!isShared && this.#holdsItem(this.#existingRecordAt(place, at))) return place
+      if (this.sharedTombstones(place, at).has(place)) continue
+      const record = this.#unexpiredRecordAt(place, at)
+      if (record && this.#holdsItem(record)) return place
     }
     return below
   }
@@ -187,6 +215,14 @@ export class Table {
   /** For an item that is deleted, before its tombstone is added. */
   removeRecord(place: number, position: Position): void {
     this.store.removeAt(numberedKey(TAG.item, this.number, place), position)
+  }
+
+  /** For an item that expires. It leaves neither a record nor a tombstone. */
+  removeExpired(key: string, place: number, position: Position): void {
+    this.#expired.add(place)
+    this.removeRecord(place, position)
+    const row = keyedKey(TAG.place, this.number, key)
+    if (this.#expectedPlace(key, position, place + 1) !== place) this.store.removeAt(row, position)
   }
 
   /** For a place without a record. Written by `saveTombstones`, before the transaction ends. */
@@ -217,6 +253,7 @@ export class Table {
       if (position > since) this.putChange(place, position)
     }
     this.#unsaved.clear()
+    this.#expired.clear()
   }
 
   /** Indexes the change of an item by its position, to find changes. */
@@ -226,12 +263,26 @@ export class Table {
     this.store.set(numberedKey(TAG.changed, this.number, position), value)
   }
 
+  /** Indexes an expiry by its position, with the number of its items. */
+  putExpiry(position: Position, count: number): void {
+    const value = Buffer.allocUnsafe(4)
+    value.writeUInt32BE(count)
+    this.store.set(expiryKey(this.number, position), value)
+  }
+
   /** The item was changed again after this position. */
   removeChange(position: Position): void {
     this.store.remove(numberedKey(TAG.changed, this.number, position))
   }
 
-  /** Every place has a record; a missing one was lost. */
+  /** The record at a place; undefined if its item has expired. */
+  #unexpiredRecordAt(place: number, at: Position): ScratchBytes | undefined {
+    const record = this.recordAt(place, at)
+    if (record || this.#expired.has(place) || mayHaveExpired(this.store, this.number, place)) return record
+    throw this.lostRecord(place)
+  }
+
+  /** For a place whose item has not expired: a missing record was lost. */
   #existingRecordAt(place: number, at: Position): ScratchBytes {
     const record = this.recordAt(place, at)
     if (!record) throw this.lostRecord(place)

@@ -22,6 +22,7 @@
 import { crc32 } from 'node:zlib'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
+import { NumberReader, putNumber } from '../runtime/var-numbers.ts'
 import { HIGHEST, positionOf, putPosition, type ScratchBytes } from '../store/keys.ts'
 import type { TombstoneAt } from './item.ts'
 
@@ -77,38 +78,24 @@ export function tombstonesIn(row: ScratchBytes, block: number): ReadonlyMap<numb
   const bytes = Buffer.from(verified(row) as Buffer)
   const base = positionOf(bytes, AT.base)
   const found = new Map<number, TombstoneAt>()
-  let at: number = AT.tombstones
-  const nextNumber = (): number => {
-    let number = 0
-    for (let factor = 1; ; factor *= 128) {
-      const byte = bytes[at++] as number
-      number += (byte % 128) * factor
-      if (!(byte >= 128)) return number
-    }
-  }
-  while (at < bytes.length) {
-    const first = bytes[at++] as number
+  const numbers = new NumberReader(bytes, AT.tombstones)
+  while (!numbers.isAtEnd) {
+    const first = bytes[numbers.at++] as number
     const offset = first % BLOCK
-    const [position, prior, revision] = [nextNumber(), nextNumber(), nextNumber()]
-    const since = first & FLAG.since ? nextNumber() : prior
+    const [position, prior, revision] = [numbers.next(), numbers.next(), numbers.next()]
+    const since = first & FLAG.since ? numbers.next() : prior
     let id: ItemId = base + offset
     if (first & FLAG.numberId) {
-      id = bytes.readDoubleBE(at)
-      at += NUMBER_BYTES
+      id = bytes.readDoubleBE(numbers.at)
+      numbers.at += NUMBER_BYTES
     } else if (first & FLAG.textId) {
-      const length = bytes[at++] as number
-      id = bytes.toString('utf8', at, at + length)
-      at += length
+      const length = bytes[numbers.at++] as number
+      id = bytes.toString('utf8', numbers.at, numbers.at + length)
+      numbers.at += length
     }
     found.set(block * BLOCK + offset, { id, position, prior, revision, since })
   }
   return found
-}
-
-function putNumber(bytes: number[], number: number): void {
-  let rest = number
-  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128)
-  bytes.push(rest)
 }
 
 /** The ids of POST are consecutive, like the places. */

@@ -1,6 +1,6 @@
 import type { CollectionState } from '../collections/collection.ts'
 import { checkItemValues, FileMistakes, invalid } from '../collections/file-items.ts'
-import { isItem, keyOf } from '../collections/item.ts'
+import { isItem, keyOf, type Tombstone } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
@@ -12,6 +12,7 @@ import { textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { assignedId, isTaken } from './decide.ts'
 import { BYTES, type CollectionEdit, type Edit, type EditedItem, type EditKind, isSame } from './edit.ts'
+import { hasExpired } from './expiry.ts'
 import { deletionOf, faultOfTime, nextEventFields, withId } from './item-rules.ts'
 import { mergedOrder } from './merged-order.ts'
 import type { Rules } from './rules.ts'
@@ -126,11 +127,18 @@ class EditDecider implements EditDecision {
     const present = isItem(found) ? found.text : undefined
     // An edited item differs from the base, so it need not be compared with the base again.
     if (present !== before && this.#isSame(present, item.text)) return
+    if (present === undefined && this.#isExpired(edit.name, item, found)) return
     this.mistakes.catching(() => checkItem(this.#rules, edit.name, item, this.#kind))
     if (!this.#isSame(present, before)) this.#addConflict(edit.name, id)
     const created = id === OBJECT_ID ? 'ObjectCreated' : 'ItemCreated'
     const type = present === undefined ? created : 'ItemReplaced'
     this.#addEvent(edit, { type, ...nextEventFields(edit.name, id, found), item: new Document(item.text) })
+  }
+
+  /** A restore, or an edit made from an older version of the file, brings back nothing that would expire at once. */
+  #isExpired(collection: string, { text }: EditedItem, found: Tombstone | undefined): boolean {
+    const mayReturn = this.#kind === 'restore' || (this.#kind === 'edit' && found !== undefined)
+    return mayReturn && hasExpired(() => parseText(text) as JsonObject, collection, this.#rules)
   }
 
   #isSame(a: string | undefined, b: string | undefined): boolean {

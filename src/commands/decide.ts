@@ -19,6 +19,7 @@ import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Command, checkPreconditions } from './command.ts'
+import { checkNotExpired } from './expiry.ts'
 import { applyPatch, innerValueOf } from './inner-value.ts'
 import {
   checkKey,
@@ -141,6 +142,7 @@ function isNewer(item: JsonObject, before: Item, collection: string, rules: Rule
 function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
   checkName(collection.name)
   if (!collection.exists && rules.jsonServer) throw noCollection(collection.name)
+  checkNotExpired(() => body, collection.name, rules)
   const item = validated(body, id, collection.name, rules)
   const created = {
     type: 'ItemCreated',

@@ -1,6 +1,6 @@
 import { Item } from '../collections/item.ts'
 import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
-import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
+import { countOfExpired, type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import {
   bytesOfEvent,
   isLarge,
@@ -22,6 +22,7 @@ import type { SelectItems } from './decide-deletion.ts'
 import { decideEdit, type MergeConflict } from './decide-edit.ts'
 import { type DecisionOptions, type DeletionOptions, type DeletionOutcome, Deletions } from './deletions.ts'
 import type { Edit } from './edit.ts'
+import { decideExpiry, type Expiration } from './expiry.ts'
 import { eventsOfWrite, type IdempotencyKeys, IdempotentRequests } from './idempotency-keys.ts'
 import { checkKeys } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
@@ -147,6 +148,15 @@ export class CommandHandler implements Projection {
     })
   }
 
+  /** Lets items expire in one write. Resolves with its position, and with the number of items. */
+  async expire(expiration: Expiration, origin: Origin): Promise<ExpiryOutcome> {
+    const memory = new Memory(this.#memory, 'writes')
+    const { position, events } = await this.#decideAlone({ origin, memory }, async (state, turn) => ({
+      events: await decideExpiry(expiration, state, this.#rules, turn),
+    }))
+    return { position, count: events.reduce((count, event) => count + countOfExpired(event), 0) }
+  }
+
   #write(command: Command, origin: Origin): Promise<Outcome> {
     return this.#decisions.run(() => this.#decideAndAppend(command, origin))
   }
@@ -258,6 +268,12 @@ export interface RestoreOutcome {
   readonly position: Position
   /** The events that were, or would be, appended. */
   readonly events: List<DomainEvent>
+}
+
+export interface ExpiryOutcome {
+  readonly position: Position
+  /** Of the items that have expired. */
+  readonly count: number
 }
 
 export interface BulkOutcome extends RestoreOutcome {

@@ -11,6 +11,7 @@ import { equal, type JsonObject, own } from '../json/value.ts'
 import { idBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
 import { BYTES } from './edit.ts'
+import { hasExpired } from './expiry.ts'
 import { nextEventFields, validTime, withId } from './item-rules.ts'
 import type { EventTimeRule, Latest, Rules } from './rules.ts'
 
@@ -154,6 +155,7 @@ function latestItem(candidate: LatestCandidate, accepted: AcceptedState, rules: 
   const { in: name, id, time, instant, reading, corrects } = candidate
   const before = accepted.collection(name).get(keyOf(id))
   if (!isItem(before)) {
+    if (hasExpired(() => reading, name, rules)) return undefined
     return {
       type: 'ItemCreated',
       ...nextEventFields(name, id, before),

@@ -1,3 +1,4 @@
+import type { ExpiryTime } from '../collections/least-times.ts'
 import type { KeyFields } from '../collections/natural-keys.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -18,6 +19,18 @@ export interface EventTimeRule {
   readonly defaultsToReceipt: boolean
   /** Later event times than this after now are not valid. */
   readonly maxAheadMs: number
+}
+
+/** Until when the items of a collection are kept. */
+export interface ExpiryRule {
+  readonly collection: string
+  /** As in an `ItemsExpired` event, such as `90d, 1000 items`. */
+  readonly text: string
+  /** The setting Keep, such as `90d`. */
+  readonly keep: string | undefined
+  readonly keepMs: number | undefined
+  readonly keepItems: number | undefined
+  readonly time: ExpiryTime
 }
 
 export interface Rules {
@@ -42,6 +55,10 @@ export interface Rules {
   readonly received: () => string
   /** By the collection of the readings. */
   readonly latest: ReadonlyMap<string, Latest>
+  /** By collection. */
+  readonly expiry: ReadonlyMap<string, ExpiryRule>
+  /** Items of a collection with an earlier time have expired, in milliseconds since 1970; undefined if none expire yet. */
+  readonly horizonMs: (collection: string) => number | undefined
   /** Whether the collection has a JSON Schema; without one, items need not be parsed. */
   readonly hasSchema: (collection: string) => boolean
   /** The errors of an item according to the collection's JSON Schema. */

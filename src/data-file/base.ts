@@ -8,7 +8,7 @@ import { itemsIn, NO_ITEMS } from '../collections/stored-items.ts'
 import type { MergeConflict } from '../commands/decide-edit.ts'
 import type { Base, BaseItems } from '../commands/difference.ts'
 import type { Edit } from '../commands/edit.ts'
-import { type ItemEvent, type ItemId, isCreation, isItemEvent, type Position } from '../events/event.ts'
+import { type ItemChange, type ItemId, isCreation, itemChanges, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -120,13 +120,15 @@ export class BaseSearch {
     for await (const recorded of journal.read(this.#oldest + 1, end)) {
       const isFromFile = recorded.actor === DATA_FILE_ACTOR
       for (const [at, event] of positioned(recorded)) {
-        if (turn.isOver) await turn.next()
-        if (!isItemEvent(event)) continue
-        const { collection, id } = event
-        const name = itemName(collection, id)
-        const item = this.#changed.get(name) ?? { collection, id, versions: [await this.#versionBefore(event, name)] }
-        this.#changed.set(name, item)
-        item.versions.push({ at, ...this.#compared(event, name, itemTextAfter(event)), isFromFile })
+        for (const change of itemChanges(event)) {
+          if (turn.isOver) await turn.next()
+          const { collection, id } = change
+          const name = itemName(collection, id)
+          const before = this.#changed.get(name)
+          const item = before ?? { collection, id, versions: [await this.#versionBefore(change, name)] }
+          this.#changed.set(name, item)
+          item.versions.push({ at, ...this.#compared(change, name, itemTextAfter(change)), isFromFile })
+        }
       }
     }
     for (const { collection, id, versions } of this.#changed.values()) {
@@ -136,7 +138,7 @@ export class BaseSearch {
   }
 
   /** The version of an item before the first event that was read. */
-  async #versionBefore(event: ItemEvent, name: string): Promise<ItemVersion> {
+  async #versionBefore(event: ItemChange, name: string): Promise<ItemVersion> {
     const version = { at: 0, isFromFile: false }
     if (isCreation(event)) return { ...version, ...this.#compared(event, name, undefined) }
     if (this.#recent.has(name)) return { ...version, ...this.#compared(event, name, await this.#textAt(event.prior)) }
@@ -146,16 +148,17 @@ export class BaseSearch {
 
   async #textAt(position: Position): Promise<string | undefined> {
     const { events } = await recordAt(this.#options.journal, position)
-    return itemTextAfter(events.at(0) as ItemEvent)
+    const event = events.at(0)
+    return event && 'item' in event ? event.item.text : undefined
   }
 
-  #compared(event: ItemEvent, name: string, then: string | undefined): ItemDifference {
+  #compared(event: ItemChange, name: string, then: string | undefined): ItemDifference {
     const last = this.#lastText(event)
     const now = this.#recent.has(name) ? this.#recent.get(name) : last
     return differenceOf(now, last, then, this.#unnamed.get(event.collection), this.#options.idField)
   }
 
-  #lastText({ collection, id }: ItemEvent): string | undefined {
+  #lastText({ collection, id }: ItemChange): string | undefined {
     return this.#options.base.get(collection)?.item(keyOf(id))?.text
   }
 

@@ -1,4 +1,4 @@
-import type { ItemEvent, ItemId, Position } from '../events/event.ts'
+import type { ItemChange, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
 import { type FileVersion, showsEvent } from './state-file.ts'
@@ -50,7 +50,7 @@ export function ignoreReverts(versions: ItemVersion[]): void {
   }
 }
 
-export function itemTextAfter(event: ItemEvent): string | undefined {
+export function itemTextAfter(event: ItemChange): string | undefined {
   return 'item' in event ? event.item.text : undefined
 }
 

@@ -11,6 +11,7 @@ import type { Queries } from '../query/queries.ts'
 import type { JournalDamageStatus } from './journal-check.ts'
 import type { Metric } from './metric.ts'
 import type { EventBus, Projections, ReadState, StoreStatus } from './projections.ts'
+import type { Retention, RetentionStatus } from './retention.ts'
 import type { TokenStorage } from './token-storage.ts'
 
 /** The state of journal and projections for `/health`. An engine may add parts of its own. */
@@ -24,6 +25,7 @@ export interface EngineHealth {
   }
   readonly dataFile?: DataFileStatus
   readonly store?: StoreStatus
+  readonly retention?: readonly RetentionStatus[]
 }
 
 /**
@@ -37,6 +39,8 @@ export abstract class Engine {
   abstract readonly queries: Queries
   abstract readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'delete' | 'restore' | 'end'>
   abstract readonly tokens: TokenStorage
+  /** Undefined if nothing is written. */
+  abstract readonly retention: Retention | undefined
   /** The schemas of the items that this engine writes; undefined if it writes none. */
   abstract readonly schemas: ItemSchemas | undefined
   /** The metrics of the journal. */

@@ -21,6 +21,7 @@ import { Engine, type EngineHealth } from './engine.ts'
 import type { JournalCheck } from './journal-check.ts'
 import { counter, histogram, type Metric, metric } from './metric.ts'
 import { DurableProjections, type ReadState } from './projections.ts'
+import type { Retention } from './retention.ts'
 import { rulesOf } from './rules.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
 
@@ -46,6 +47,7 @@ export class FileEngine extends Engine {
   readonly handler: CommandHandler
   readonly dataFile: DataFile
   readonly tokens: TokenStorage
+  readonly retention: Retention
   readonly schemas: ItemSchemas
   readonly metrics: readonly Metric[]
   readonly #parts: FileEngineParts
@@ -60,8 +62,9 @@ export class FileEngine extends Engine {
     this.projections = projections
     this.dataFile = dataFile
     this.handler = projections.createHandler(journal, rules, dependencies.now)
-    projections.follow(journal, { handler: this.handler, dataFile })
-    this.past = projections.past(journal, dependencies.memory)
+    this.retention = projections.retention(this.handler, () => true)
+    projections.follow(journal, { handler: this.handler, dataFile, retention: this.retention })
+    this.past = projections.past(journal, dependencies.memory, settings.limits.pastItems)
     this.#former = projections.former(journal)
     this.schemas = schemas
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
@@ -133,12 +136,15 @@ export class FileEngine extends Engine {
     const { id, writable, cut } = journal
     const isFileCurrent = ['current', 'behind', 'merging'].includes(dataFile.status.state)
     const damage = this.#check.status()
-    const isComplete = isFileCurrent && !damage && projections.status.state === 'current'
+    const retention = this.retention.status
+    const isExpiring = retention.every(({ state }) => state !== 'stopped')
+    const isComplete = isFileCurrent && !damage && isExpiring && projections.status.state === 'current'
     return {
       status: !writable || !this.isStarted ? 'unavailable' : isComplete ? 'ok' : 'degraded',
       journal: { id, writable, segments: journal.segments(), ...(cut && { cut }), ...(damage && { damage }) },
       dataFile: dataFile.status,
       store: projections.status,
+      ...(retention.length > 0 && { retention }),
     }
   }
 
@@ -149,6 +155,7 @@ export class FileEngine extends Engine {
     await dataFile.start(connectionOf({ journal, past, handler, rules, requestId: dependencies.newId }))
     opened.add(() => dataFile.close())
     projections.begin()
+    this.retention.begin()
   }
 
   protected untilServable(): Promise<void> {
@@ -160,6 +167,7 @@ export class FileEngine extends Engine {
     this.dataFile.end()
     this.projections.end()
     await starting
+    await this.retention.end()
     await this.#parts.opened.close()
   }
 }

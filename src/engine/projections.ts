@@ -2,7 +2,7 @@ import type { DeleteItems, SelectedItems } from '../commands/decide-deletion.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
 import { receipts } from '../commands/item-rules.ts'
-import type { Rules } from '../commands/rules.ts'
+import type { ExpiryRule, Rules } from '../commands/rules.ts'
 import { MergedEdits } from '../data-file/merged-edits.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
@@ -28,7 +28,8 @@ import { TAG, tableKey } from '../store/keys.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { JournalCheck } from './journal-check.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
-import { keyFieldsOf, timesOf } from './rules.ts'
+import { Retention } from './retention.ts'
+import { expiryRulesOf, keyFieldsOf, timesOf } from './rules.ts'
 
 /** State that can be read. */
 export interface ReadState {
@@ -61,8 +62,9 @@ export class Projections {
     journal.follow((recorded) => this.bus.publish(recorded))
   }
 
-  past(journal: Journal, memory: MemoryBudget): Past {
-    return new Past(journal, this.views, this.history, memory)
+  /** @param pastItems Limits.PastItems */
+  past(journal: Journal, memory: MemoryBudget, pastItems?: number): Past {
+    return new Past(journal, this.views, this.history, memory, pastItems)
   }
 }
 
@@ -80,6 +82,8 @@ const ORDER = [
   // Wakes event streams, and requests that wait for a position.
   'arrivals',
   'shadowed',
+  // Writes, so it comes last.
+  'retention',
 ] as const
 
 type AppliedProjections = Readonly<Partial<Record<(typeof ORDER)[number], Projection>>>
@@ -147,6 +151,7 @@ export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
   readonly #opened: JournalStore
   readonly #maintenance: StoreMaintenance
+  readonly #expiryRules: ReadonlyMap<string, ExpiryRule>
   readonly #checkpoint: StoredCheckpoint
   /** The store's checkpoint when it was opened. */
   readonly #openedAt: Checkpoint | undefined
@@ -163,7 +168,11 @@ export class DurableProjections extends Projections {
   private constructor(options: DurableProjectionsOptions, opened: JournalStore) {
     const { settings, dependencies, dataFileId } = options
     const { collections } = settings
-    super(new Views(opened.store, { keyFields: keyFieldsOf(collections), times: timesOf(collections) }), dataFileId)
+    const rules = expiryRulesOf(collections)
+    const expiryTimes = new Map(Array.from(rules.values(), ({ collection, time }) => [collection, time]))
+    const times = timesOf(collections)
+    super(new Views(opened.store, { keyFields: keyFieldsOf(collections), expiryTimes, times }), dataFileId)
+    this.#expiryRules = rules
     this.#options = options
     this.#opened = opened
     this.#maintenance = new StoreMaintenance(opened, settings, dependencies)
@@ -221,7 +230,7 @@ export class DurableProjections extends Projections {
       const views = new Views(former, { times: timesOf(settings.collections), isReadOnly: true })
       const turns = new Turns({ memory })
       const queries = new Queries({ views, bytes: settings.limits.indexBytes, turns, isReadOnly: true })
-      return { views, queries, past: new Projections(views).past(journal, memory) }
+      return { views, queries, past: new Projections(views).past(journal, memory, settings.limits.pastItems) }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       return undefined
@@ -260,7 +269,7 @@ export class DurableProjections extends Projections {
     return new CommandHandler({
       journal,
       durable: this.views.any,
-      rules: { ...rules, nowMs, received: receipts(nowMs) },
+      rules: { ...rules, nowMs, received: receipts(nowMs), horizonMs: (name) => this.#horizonMs(name) },
       now,
       memory: this.#options.dependencies.memory,
       elapsedMs: this.#options.dependencies.elapsedMs,
@@ -268,6 +277,21 @@ export class DurableProjections extends Projections {
       select: (command, memory) => this.#select(command, memory),
       atomicItems: this.#options.settings.limits.atomicItems,
     })
+  }
+
+  /** Only by a rule that was confirmed. */
+  #horizonMs(name: string): number | undefined {
+    const rule = this.#expiryRules.get(name)
+    const { receivedMs, jump } = this.views.receipt
+    if (rule?.keepMs === undefined || receivedMs === undefined) return undefined
+    return this.views.find(name)?.facts.rule === rule.text ? (jump?.fromMs ?? receivedMs) - rule.keepMs : undefined
+  }
+
+  /** Lets items expire after `begin`. */
+  retention(handler: Pick<CommandHandler, 'expire'>, isLeader: () => boolean): Retention {
+    const { now, elapsedMs, newId } = this.#options.dependencies
+    const [views, rules, log] = [this.views, this.#expiryRules, this.#log]
+    return new Retention({ views, handler, rules, now, elapsedMs, newId, log, isLeader })
   }
 
   /**

@@ -54,6 +54,7 @@ export class ReplayEngine extends Engine {
   readonly queries: Queries
   readonly handler = { handle: refuse, bulk: refuse, delete: refuse, restore: refuse, end: () => {} }
   readonly tokens: TokenStorage
+  readonly retention = undefined
   readonly schemas = undefined
   readonly metrics = []
   override readonly readOnly = READ_ONLY

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { KeyFields } from '../collections/natural-keys.ts'
 import type { ItemSchemas } from '../commands/item-schemas.ts'
-import type { Rules } from '../commands/rules.ts'
+import type { ExpiryRule, Rules } from '../commands/rules.ts'
 import { formatPath, type Path } from '../json/paths.ts'
 import { eventTimesOf } from '../settings/collections.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -33,6 +33,8 @@ export function rulesOf(
     nowMs: () => now().getTime(),
     received: () => now().toISOString(),
     latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
+    expiry: expiryRulesOf(collections),
+    horizonMs: () => undefined,
     hasSchema: (collection) => schemas.has(collection),
     faultsOf: (collection, item) => schemas.faultsOf(collection, item),
   }
@@ -45,6 +47,24 @@ export function keyFieldsOf(collections: Settings['collections']): KeyFields {
     return fields ? [[name, { fields, timePart: timePart ?? -1 }] as const] : []
   })
   return new Map(keyed)
+}
+
+/** The rules by which items expire, by collection. */
+export function expiryRulesOf(collections: Settings['collections']): ReadonlyMap<string, ExpiryRule> {
+  const rules = new Map<string, ExpiryRule>()
+  for (const [collection, { keep, keepItems, time }] of Object.entries(collections)) {
+    if (keep === undefined && keepItems === undefined) continue
+    const texts = [keep?.text, keepItems !== undefined ? `${keepItems} items` : undefined]
+    rules.set(collection, {
+      collection,
+      text: texts.filter((text) => text !== undefined).join(', '),
+      keep: keep?.text,
+      keepMs: keep?.ms,
+      keepItems,
+      time: { path: time?.path, maxAheadMs: time?.maxAheadMs ?? 0 },
+    })
+  }
+  return rules
 }
 
 /** The fields of the event times that the settings name. */

@@ -25,6 +25,12 @@ export interface ItemEventFields {
   readonly prior: Position
 }
 
+/** One item of an `ItemsExpired` event. No event of the journal has this type. */
+export type ItemExpiry = ItemEventFields & { readonly type: 'ItemExpired' }
+
+/** What an event does to an item. */
+export type ItemChange = ItemEvent | ItemExpiry
+
 /**
  * The id of a single object: a collection of this one item, whose JSON has no id. It exists from `ObjectCreated` to
  * `ObjectDeleted`. Items of other collections never have an empty id.
@@ -37,6 +43,37 @@ type CollectionEvent =
   | { readonly type: 'CollectionOrdered'; readonly collection: string; readonly ids: readonly ItemId[] }
   /** The next item without an id gets this integer again, also if deleted items had it. */
   | { readonly type: 'IdsReset'; readonly collection: string; readonly nextId: number }
+  | ItemsExpired
+
+/**
+ * The items that the rule of a collection lets expire: at most EXPIRED_AT_ONCE, in the order of their places. None: the
+ * rule was confirmed, and nothing had expired yet.
+ */
+export interface ItemsExpired {
+  readonly type: 'ItemsExpired'
+  readonly collection: string
+  /** The rule, such as `90d`. */
+  readonly rule: string
+  readonly runs: readonly ExpiredRun[]
+}
+
+/** Items that follow each other: each has the next integer id, the next place, and the same revision. */
+export interface ExpiredRun {
+  readonly id: ItemId
+  /** The number of items; 1 for an id that is text. */
+  readonly count: number
+  /** The place of the first item (J34). */
+  readonly place: number
+  /** Of the last event of each item. Its expiry is the next revision. */
+  readonly revision: number
+  /** The position of the last event of the first item. */
+  readonly position: Position
+  /** From one item to the next, the difference of these positions. */
+  readonly step: number
+}
+
+/** Highest number of items of an `ItemsExpired` event. */
+export const EXPIRED_AT_ONCE = 1000
 
 /** The store has their numbers in this order, so new ones come last. */
 const TYPES: Readonly<Record<DomainEvent['type'], true>> = {
@@ -50,6 +87,7 @@ const TYPES: Readonly<Record<DomainEvent['type'], true>> = {
   CollectionRemoved: true,
   CollectionOrdered: true,
   IdsReset: true,
+  ItemsExpired: true,
 }
 
 export const EVENT_TYPES = Object.keys(TYPES) as readonly DomainEvent['type'][]
@@ -62,8 +100,45 @@ export function isItemEvent(event: DomainEvent): event is ItemEvent {
   return 'revision' in event
 }
 
+/** One item of an `ItemsExpired` event: its place, and the revision and position of its last event. */
+export interface ExpiredItem {
+  readonly id: ItemId
+  readonly place: number
+  readonly revision: number
+  readonly position: Position
+}
+
+/** The items of an `ItemsExpired` event; none of others. */
+export function* expiredItems(event: DomainEvent): Generator<ExpiredItem> {
+  if (event.type !== 'ItemsExpired') return
+  for (const { id: first, count, place, revision, position, step } of event.runs) {
+    for (let index = 0; index < count; index++) {
+      const id = typeof first === 'number' ? first + index : first
+      yield { id, place: place + index, revision, position: position + index * step }
+    }
+  }
+}
+
+export function countOfExpired({ runs }: ItemsExpired): number {
+  return runs.reduce((sum, { count }) => sum + count, 0)
+}
+
+/** The items that an event changes; all of those that expire have the position of the event. */
+export function* itemChanges(event: DomainEvent): Generator<ItemChange> {
+  if (isItemEvent(event)) yield event
+  else
+    for (const { id, revision, position } of expiredItems(event))
+      yield { type: 'ItemExpired', collection: event.collection, id, revision: revision + 1, prior: position }
+}
+
+/** What an event does to an item; undefined if it does nothing to it. */
+export function changeOfItem(event: DomainEvent, key: string): ItemChange | undefined {
+  for (const change of itemChanges(event)) if (String(change.id) === key) return change
+  return undefined
+}
+
 /** Whether an event creates an item or a single object. */
-export function isCreation({ type }: DomainEvent): boolean {
+export function isCreation({ type }: { readonly type: string }): boolean {
   return type === 'ItemCreated' || type === 'ObjectCreated'
 }
 

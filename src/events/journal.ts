@@ -68,9 +68,9 @@ export interface Projection {
 export interface StoredProjection {
   /**
    * Writes what an event changes, in the transaction that changes the collections. A transaction that fails is begun
-   * again with the same events. `earlier` is the position of the item's event before the last one, 0 if there is none.
+   * again with the same events.
    */
-  store(event: DomainEvent, position: Position, write: Recorded, earlier: Position): void
+  store(event: DomainEvent, position: Position, write: Recorded): void
 }
 
 /** The event at a position, with the origin and the time of its write. */
@@ -122,11 +122,15 @@ export function isLarge(events: List<DomainEvent>): boolean {
 /** The memory of an event besides its text and id, with and without an item, measured with Node 20. */
 export const EVENT_BYTES = 180
 export const DELETION_BYTES = 110
+/** The memory of a run of expired items. */
+const RUN_BYTES = 80
 
 export function bytesOfEvent(event: DomainEvent): number {
   if ('item' in event) return EVENT_BYTES + textBytes(event.item.text)
   if (event.type === 'CollectionOrdered')
     return event.ids.reduce((sum: number, id) => sum + idBytes(id), DELETION_BYTES)
+  if (event.type === 'ItemsExpired')
+    return event.runs.reduce((sum, { id }) => sum + RUN_BYTES + idBytes(id), DELETION_BYTES)
   return 'id' in event ? DELETION_BYTES + idBytes(event.id) : DELETION_BYTES
 }
 

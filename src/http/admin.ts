@@ -3,11 +3,15 @@ import { setImmediate } from 'node:timers/promises'
 import type { ImportOutcome } from '../commands/handler.ts'
 import { type Damage, damageText } from '../events/damage.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
-import { Corruption } from '../runtime/errors.ts'
+import type { Journal, Origin } from '../events/journal.ts'
+import { parseFlag } from '../query/parameter.ts'
+import { parseParameters } from '../query/query.ts'
+import { Corruption, Refusal } from '../runtime/errors.ts'
+import type { Asker } from '../runtime/turns.ts'
 import type { Resource, Step } from './exchange.ts'
 import { NDJSON_TYPE } from './media-types.ts'
 import { type BuildProgress, checkBuilt } from './pipeline.ts'
+import { authorOf, BULK_PARAMETERS, DRY_RUN, refuseIgnoredHeaders, refuseUnknown } from './requests.ts'
 import { type Reset, type RestorationOptions, resetAll, restore } from './restoration.ts'
 
 export interface Health {
@@ -36,14 +40,25 @@ export interface AdminOptions extends RestorationOptions {
   readonly reload: () => Promise<ImportOutcome>
   readonly reloadSettings: () => Promise<ReloadedSettings>
   readonly snapshot: () => Promise<Position>
+  /** Undefined if nothing is written. */
+  readonly retention: RetentionActions | undefined
   /** Undefined unless the settings offer it. */
   readonly reset: Reset | undefined
   readonly verify: Verify
 }
 
+/** The rules by which items expire. */
+interface RetentionActions {
+  /** What would expire if all rules were confirmed now, by collection. */
+  preview(asker: Asker): Promise<readonly object[]>
+  /** Resolves with the position. */
+  confirm(origin: Origin): Promise<Position>
+}
+
 /** `/health` and `/admin`. */
 export function adminResources(options: AdminOptions): readonly Resource[] {
-  const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, reset, verify } = options
+  const { health, schemes, eventTime, warnings, building, reload, reloadSettings, snapshot, retention, reset, verify } =
+    options
   const steps: readonly Step[] = [() => checkBuilt(building())]
   const verification = new Verification(verify, options.journal)
 
@@ -68,6 +83,17 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
     reply.json(JSON.stringify({ position: reply.position }))
   }
 
+  const confirmRules: Step = async (request, reply) => {
+    if (!retention) throw new Refusal('Unavailable', 'Nothing expires on a server that only reads.')
+    refuseIgnoredHeaders(request)
+    const parameters = parseParameters(request.querystring, MOST_PARAMETERS)
+    refuseUnknown(parameters, BULK_PARAMETERS)
+    const isDryRun = parseFlag(parameters, DRY_RUN)
+    const collections = await retention.preview({ isGone: () => request.isGone() })
+    if (!isDryRun) reply.position = await retention.confirm(authorOf(request))
+    reply.json(JSON.stringify({ position: reply.position ?? options.views.position, dryRun: isDryRun, collections }))
+  }
+
   const resetData: Step | undefined = reset && ((request, reply) => resetAll(request, reply, reset, options))
 
   const verifyJournal: Step = (_request, reply) => {
@@ -87,15 +113,24 @@ export function adminResources(options: AdminOptions): readonly Resource[] {
       routes: { POST: async (_request, reply) => reply.json(JSON.stringify(await reloadSettings())) },
     },
     { path: '/admin/snapshot', steps, routes: { POST: writeDataFile } },
+    { path: '/admin/retention', steps, routes: { POST: confirmRules } },
     { path: '/admin/verify', routes: { POST: verifyJournal } },
     { path: '/admin/restore', steps, routes: { POST: (request, reply) => restore(request, reply, options) } },
     ...(resetData ? [{ path: '/admin/reset', steps, routes: { POST: resetData } }] : []),
   ]
 }
 
-/** Error details name items and paths, so only admins see them. */
+/** Parameters of an address that takes one. */
+const MOST_PARAMETERS = 16
+
+/** Error details and rules name items, collections and paths, so only admins see them. */
 function withoutDetails(name: string, value: unknown): unknown {
-  return name === 'detail' || name === 'cut' || name === 'damage' || name === 'urls' || name === 'segments'
+  return name === 'retention' ||
+    name === 'detail' ||
+    name === 'cut' ||
+    name === 'damage' ||
+    name === 'urls' ||
+    name === 'segments'
     ? undefined
     : value
 }

@@ -23,6 +23,7 @@ export const PROBLEMS: Readonly<Record<RefusalCode, ProblemType>> = {
   NotAcceptable: { status: 406, title: 'Not acceptable' },
   Conflict: { status: 409, title: 'In conflict with the current state' },
   PreconditionFailed: { status: 412, title: 'Precondition failed' },
+  Gone: { status: 410, title: 'No longer available' },
   TooLarge: { status: 413, title: 'The body is too large' },
   UriTooLong: { status: 414, title: 'The address is too long' },
   UnsupportedMediaType: { status: 415, title: 'Unsupported media type' },

@@ -131,7 +131,7 @@ export const DRY_RUN = 'dryRun'
 
 /** The parameters of writes of many items, besides filters. */
 export const BULK_PARAMETERS = {
-  [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
+  [DRY_RUN]: { description: '`true`: only say what would be deleted, replaced or expire.', schema: FLAG },
 } as const satisfies Readonly<Record<string, ParameterDescription>>
 
 /** Asks for the numbers of items beside the names of collections. */

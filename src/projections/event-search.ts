@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { JournalDamage } from '../events/damage.ts'
-import type { DomainEvent, Position } from '../events/event.ts'
+import { changeOfItem, type DomainEvent, type Position } from '../events/event.ts'
 import { bytesOfEvent, type Journal, lastPosition, positioned, type Recorded, recordAt } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import { HighWaterMark } from '../runtime/memory.ts'
@@ -257,6 +257,6 @@ function matchesEvent(event: DomainEvent, { collection, id, type }: EventFilter)
   return (
     (collection === undefined || event.collection === collection) &&
     (type === undefined || event.type === type) &&
-    (id === undefined || ('id' in event && String(event.id) === id))
+    (id === undefined || changeOfItem(event, id) !== undefined)
   )
 }

@@ -1,9 +1,16 @@
-import { type DomainEvent, existsAfter, type ItemEvent, OBJECT_ID, type Position } from '../events/event.ts'
+import {
+  changeOfItem,
+  type DomainEvent,
+  existsAfter,
+  type ItemChange,
+  OBJECT_ID,
+  type Position,
+} from '../events/event.ts'
 import { type Journal, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
   HIGHEST,
-  keyedKey,
+  itemEventKey,
   numberedKey,
   POSITION_BYTES,
   positionOf,
@@ -24,8 +31,8 @@ const NOTHING = Buffer.alloc(0)
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
- * Finds the events of each item, and the lifetime of each collection. The item itself, existing or deleted, has the
- * positions of its last two events. Earlier ones have rows, each with the position of the next event. Format 5 has a row for
+ * Finds the events of each item, and the lifetime of each collection. The item itself, existing, deleted or expired, has the
+ * positions of its last two events. Earlier ones have rows (collection-writer.ts), each with the position of the next event. Format 5 has a row for
  * the last but one, too, which is not read.
  */
 export class History implements StoredProjection {
@@ -35,17 +42,13 @@ export class History implements StoredProjection {
     this.#views = views
   }
 
-  store(event: DomainEvent, position: Position, { time }: Recorded, earlier: Position): void {
+  store(event: DomainEvent, position: Position, { time }: Recorded): void {
     const { store } = this.#views
     if (position % TIMED_EVENTS === 0) store.set(timeKey(Date.parse(time), position), NOTHING)
     const exists = event.type === 'IdsReset' ? this.existed(event.collection, position) : existsAfter(event)
-    if (earlier === 0 && exists === undefined) return
+    if (exists === undefined) return
     const number = this.#views.numberOf(event.collection) as number
-    if (earlier > 0) {
-      const { id, prior } = event as ItemEvent
-      store.set(eventKey(number, String(id), earlier), positionBytes(prior))
-    }
-    if (exists !== undefined) store.set(lifeKey(number, position), exists ? LIFE.created : LIFE.removed)
+    store.set(lifeKey(number, position), exists ? LIFE.created : LIFE.removed)
   }
 
   /**
@@ -105,7 +108,7 @@ export class History implements StoredProjection {
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
       for await (const found of journal.at(positions)) {
-        const { prior } = found.events.at(0) as ItemEvent
+        const { prior } = itemChangeIn(found, key)
         if (prior >= Math.max(1, from) && prior !== before) throw this.#lostEvent(collection, key, prior)
         yield found
         before = found.position
@@ -135,14 +138,14 @@ export class History implements StoredProjection {
     collection: string,
     key: string,
     at: Position,
-  ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
+  ): Promise<{ readonly event: ItemChange; readonly position: Position } | undefined> {
     const last = this.#lastEvents(collection, key)?.position
     if (last === undefined) return undefined
     const position = last <= at ? last : this.earlierOf(collection, key, at)
-    if (position !== undefined) return { event: await itemEventAt(journal, position), position }
+    if (position !== undefined) return { event: itemChangeIn(await recordAt(journal, position), key), position }
     // The next event must be the item's first one.
     const [next = last] = this.#positions(collection, key, at + 1, last)
-    const { prior } = await itemEventAt(journal, next)
+    const { prior } = itemChangeIn(await recordAt(journal, next), key)
     if (prior > 0) throw this.#lostEvent(collection, key, prior)
     return undefined
   }
@@ -175,7 +178,7 @@ export class History implements StoredProjection {
   #rows(collection: string, key: string, start: Position, end: Position, options: RowsOptions): readonly Row[] {
     const number = this.#views.numberOf(collection)
     if (number === undefined) return []
-    return this.#views.store.rows(eventKey(number, key, start), eventKey(number, key, end), options)
+    return this.#views.store.rows(itemEventKey(number, key, start), itemEventKey(number, key, end), options)
   }
 
   #lostEvent(collection: string, key: string, position: Position): Refusal {
@@ -194,14 +197,6 @@ export class History implements StoredProjection {
     const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, at), { reverse: true, limit: 1 })
     return life
   }
-}
-
-export function eventKey(collection: number, key: string, position: Position): Buffer {
-  const prefix = keyedKey(TAG.itemEvent, collection, key)
-  const event = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
-  prefix.copy(event)
-  putPosition(event, prefix.length, position)
-  return event
 }
 
 /** The position with which the key of a row ends. */
@@ -224,7 +219,7 @@ function lifeKey(collection: number, position: Position): Buffer {
   return numberedKey(TAG.life, collection, position)
 }
 
-async function itemEventAt(journal: Pick<Journal, 'at'>, position: Position): Promise<ItemEvent> {
-  const { events } = await recordAt(journal, position)
-  return events.at(0) as ItemEvent
+/** What the event of a record, which has a single one, does to an item. */
+function itemChangeIn({ events }: Recorded, key: string): ItemChange {
+  return changeOfItem(events.at(0) as DomainEvent, key) as ItemChange
 }

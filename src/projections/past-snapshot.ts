@@ -1,22 +1,31 @@
 import type { Collection } from '../collections/collection.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
-import type { ItemId, Position } from '../events/event.ts'
+import { type DomainEvent, type ExpiredItem, expiredItems, type ItemId, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
-import { Corruption } from '../runtime/errors.ts'
+import { Corruption, Refusal } from '../runtime/errors.ts'
 import { type Memory, textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
-import { HIGHEST, numberedKey, POSITION_BYTES, positionOf, type Row, type RowsOptions, TAG } from '../store/keys.ts'
+import {
+  expiryKey,
+  HIGHEST,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  type Row,
+  type RowsOptions,
+  TAG,
+} from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
 import type { OrderedKeys } from '../store/tree.ts'
 import type { History } from './history.ts'
 
-/** Highest number of changed items, and of their characters, with which one state is held in memory. */
+/** Highest number of changed items, and of their characters, with which one state is held in memory. Those that expired are not counted. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
 /** The memory of a changed item besides its text, and of a key of an index. */
@@ -34,7 +43,12 @@ interface PastSources {
   /** Other states of the same table. Those at close positions have most of the same versions. */
   readonly others: readonly PastSnapshot[]
   readonly memory: Memory
+  /** Highest number of items that expired since. */
+  readonly mostExpired: number
 }
+
+/** The sources of the number of items. */
+type SizeSources = Pick<PastSources, 'store' | 'history' | 'journal' | 'memory' | 'mostExpired'>
 
 /**
  * An earlier state of a collection: the present one without later items, and with the earlier versions of changed ones.
@@ -50,7 +64,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   readonly #now: PinnedCollection
   /** Earlier versions of changed items, by place. */
   readonly #changed: ReadonlyMap<number, Item>
-  /** Places of items deleted since, in order. */
+  /** Places of items deleted or expired since, in order. */
   readonly #gone: readonly number[]
   /** For each of these places, the number of items before it. */
   #ranksOfGone: readonly number[] | undefined
@@ -81,7 +95,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
   /**
    * The collection right after an event; undefined if too much has changed since, or its order has.
-   * @throws {Refusal} when the memory is not free.
+   * @throws {Refusal} when the memory is not free; `Gone` when too many items have expired since.
    */
   static async at(
     collection: Collection,
@@ -95,7 +109,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
       const places = placesAt(now, at)
       // Read first: these rows move when their items change again.
       const unchanged = lastUnchanged(now, at, places, sources)
-      const since = await changesSince(now, at, places, sources, turn)
+      const since = await changesSince(now, at, sources, turn)
       if (since) {
         const last = Math.max(unchanged, since.last)
         return new PastSnapshot(at, now, places, last, since, sources)
@@ -112,14 +126,14 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   static async sizeAt(
     collection: Collection,
     at: Position,
-    sources: Pick<PastSources, 'store' | 'history' | 'memory'>,
+    sources: SizeSources,
     turn: Turn,
   ): Promise<number | undefined> {
     if (at < collection.facts.ordered) return undefined
     const now = collection.held()
     try {
       const places = placesAt(now, at)
-      const found = await earlierVersions(now, at, places, sources, turn)
+      const found = await earlierVersions(now, at, sources, turn)
       return found && now.itemsBefore(places) + found.gone.length
     } finally {
       now.release()
@@ -217,17 +231,18 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   }
 }
 
-/** The number of places at a position, as places are assigned in order. */
+/** The place of the first present item that had none at a position. Places are assigned in order. */
 function placesAt(now: PinnedCollection, at: Position): number {
-  // The places before `low` had been assigned by then; those from `high` on had not.
+  // Invariant: items before `low` had their places by then; those from `high` on had not.
   let low = 0
   let high = now.places
   while (low < high) {
-    const middle = (low + high) >>> 1
-    if (now.metadataAt(middle).since <= at) low = middle + 1
+    const middle = Math.floor((low + high) / 2)
+    const place = now.seek(middle)
+    if (place < high && now.metadataAt(place).since <= at) low = place + 1
     else high = middle
   }
-  return low
+  return now.seek(low)
 }
 
 interface ChangesSince extends Pick<EarlierVersions, 'gone' | 'last'> {
@@ -239,29 +254,30 @@ interface ChangesSince extends Pick<EarlierVersions, 'gone' | 'last'> {
 async function changesSince(
   now: PinnedCollection,
   at: Position,
-  places: number,
   sources: PastSources,
   turn: Turn,
 ): Promise<ChangesSince | undefined> {
-  const found = await earlierVersions(now, at, places, sources, turn)
+  const found = await earlierVersions(now, at, sources, turn)
   if (!found) return undefined
+  const { expired, gone } = found
   const changed = new Map<number, Item>()
   let { last } = found
   let characters = 0
-  for await (const [place, item] of itemsOf(found.versions, sources)) {
+  for await (const [place, item] of itemsOf(found, sources)) {
     if (turn.isOver) await turn.next()
     sources.memory.hold(textBytes(item.text))
     changed.set(place, item)
     last = Math.max(last, item.position)
+    if (expired.has(place)) continue
     characters += item.text.length
     if (characters > MOST_CHARACTERS) return undefined
   }
-  return { changed, gone: found.gone, last }
+  return { changed, gone, last }
 }
 
 /** The versions with their places, from another state or from the journal. */
 async function* itemsOf(
-  versions: ReadonlyMap<Position, number>,
+  { versions }: EarlierVersions,
   { journal, others }: PastSources,
 ): AsyncGenerator<readonly [number, Item]> {
   const unknown: Position[] = []
@@ -282,8 +298,10 @@ async function* itemsOf(
 interface EarlierVersions {
   /** The places of the changed items, by the positions of their earlier versions. */
   readonly versions: ReadonlyMap<Position, number>
-  /** Places of items deleted since, in order. */
+  /** Places of items deleted or expired since, in order. */
   readonly gone: readonly number[]
+  /** Those that have expired. */
+  readonly expired: ReadonlySet<number>
   /** The position of the last event that is not later, among those of the items found. */
   readonly last: Position
 }
@@ -292,15 +310,12 @@ interface EarlierVersions {
 async function earlierVersions(
   now: PinnedCollection,
   at: Position,
-  places: number,
-  { store, history, memory }: Pick<PastSources, 'store' | 'history' | 'memory'>,
+  sources: SizeSources,
   turn: Turn,
 ): Promise<EarlierVersions | undefined> {
-  const { name } = now
+  const { store } = sources
   const { table } = now.facts
-  const gone: number[] = []
-  const versions = new Map<Position, number>()
-  let last = 0
+  const found = new VersionSearch(now, at, sources)
   // Invariant: the rows before `start` were read. There is one for each changed item, and one for the deleted items of a
   // block, at the position of the last change. It moves to a higher position with the next change, so none is missed, and
   // one may come twice.
@@ -308,29 +323,128 @@ async function earlierVersions(
     const rows = changesBetween(store, table, start, HIGHEST, { limit: ROWS })
     for (const row of rows) {
       start = changePosition(row) + 1
-      for (const place of now.placesChangedWith(positionOf(row.value))) {
-        if (place >= places) continue
-        const { id, position, prior, isTombstone } = now.metadataAt(place)
-        if (position <= at) {
-          // It was deleted before another one of its block, or changed only after the present was pinned.
-          last = Math.max(last, position)
-          continue
-        }
-        // If the item changed once since then, `prior` is its event before that; otherwise the history finds it.
-        const version = prior <= at ? prior : history.earlierOf(name, keyOf(id), at)
-        if (version === undefined)
-          throw store.damage(new Corruption(`The store has no event of ${name}/${id} up to position ${at}.`))
-        if (versions.has(version)) continue
-        memory.hold(CHANGED_BYTES)
-        versions.set(version, place)
-        if (isTombstone) gone.push(place)
-      }
+      for (const place of now.placesChangedWith(positionOf(row.value))) found.addPlace(place)
       if (turn.isOver) await turn.next()
     }
-    if (versions.size > MOST_CHANGED) return undefined
+    if (found.versions.size > MOST_CHANGED) return undefined
     isLast = rows.length < ROWS
   }
-  return { versions, gone: gone.sort((a, b) => a - b), last }
+  // The rows of items that expired meanwhile were removed, so those of expiries are read after them.
+  for await (const { position, events } of sources.journal.at(expiriesAfter(now, at, sources))) {
+    for (const item of expiredItems(events.at(0) as DomainEvent)) {
+      // After the present was pinned, where it is an item like any other.
+      if (position > now.at) found.addPlace(item.place)
+      else found.addExpired(item)
+      if (turn.isOver) await turn.next()
+    }
+  }
+  for await (const { position, events } of sources.journal.at(found.uncertain)) {
+    const event = events.at(0)
+    if (!event || !('item' in event)) found.remove(position)
+  }
+  return found.end()
+}
+
+/** @throws {Refusal} `Gone` when too many items have expired. */
+function expiriesAfter(
+  { name, facts }: PinnedCollection,
+  at: Position,
+  { store, mostExpired }: SizeSources,
+): Position[] {
+  const expiries: Position[] = []
+  let left = mostExpired
+  for (let start = at + 1, isLast = false; !isLast; ) {
+    const rows = store.rows(expiryKey(facts.table, start), expiryKey(facts.table, HIGHEST), { limit: ROWS })
+    for (const row of rows) {
+      const count = row.value.readUInt32BE(0)
+      start = changePosition(row) + 1
+      left -= count
+      if (left < 0) throw tooManyExpired(name, at, mostExpired)
+      if (count > 0) expiries.push(changePosition(row))
+    }
+    isLast = rows.length < ROWS
+  }
+  return expiries
+}
+
+function tooManyExpired(name: string, at: Position, most: number): Refusal {
+  const why = `More than ${most} items of ${JSON.stringify(name)} (Limits.PastItems) have expired since position ${at}`
+  const how = `recollect replay --to ${at} --out <file> writes the state as a data file`
+  return new Refusal('Gone', `${why}. ${how}; single items and /events can be read at any position.`)
+}
+
+/** Collects the earlier versions of items that were changed, deleted or have expired since a position. */
+class VersionSearch {
+  readonly versions = new Map<Position, number>()
+  readonly #gone = new Set<number>()
+  readonly #expired = new Set<number>()
+  readonly #uncertain = new Set<Position>()
+  readonly #now: PinnedCollection
+  readonly #at: Position
+  readonly #sources: SizeSources
+  #last = 0
+
+  constructor(now: PinnedCollection, at: Position, sources: SizeSources) {
+    this.#now = now
+    this.#at = at
+    this.#sources = sources
+  }
+
+  /** The item at a place was changed or deleted, or others of its block were deleted. */
+  addPlace(place: number): void {
+    const { id, position, prior, since, isTombstone } = this.#now.metadataAt(place)
+    if (since > this.#at) return
+    if (position <= this.#at) {
+      // It was deleted before another one of its block, or changed only after the present was pinned.
+      this.#last = Math.max(this.#last, position)
+      return
+    }
+    // If the item changed once since then, `prior` is its event before that; otherwise the history finds it.
+    const version = prior <= this.#at ? prior : this.#earlierOf(id)
+    if (version === undefined) {
+      const what = `${this.#now.name}/${id} up to position ${this.#at}`
+      throw this.#sources.store.damage(new Corruption(`The store has no event of ${what}.`))
+    }
+    this.#add(version, place, isTombstone)
+  }
+
+  /** The item at a place has expired. */
+  addExpired({ id, place, position }: ExpiredItem): void {
+    const version = position <= this.#at ? position : this.#earlierOf(id)
+    // It was created later, or has been there before, at another place.
+    if (version === undefined || this.versions.has(version)) return
+    this.#expired.add(place)
+    if (position > this.#at) this.#uncertain.add(version)
+    this.#add(version, place, true)
+  }
+
+  /** The versions that are a deletion if their items were deleted at that moment and created again, in order. */
+  get uncertain(): readonly Position[] {
+    return Array.from(this.#uncertain).sort((a, b) => a - b)
+  }
+
+  remove(version: Position): void {
+    const place = this.versions.get(version) as number
+    this.versions.delete(version)
+    this.#gone.delete(place)
+    this.#expired.delete(place)
+  }
+
+  end(): EarlierVersions {
+    const gone = Array.from(this.#gone).sort((a, b) => a - b)
+    return { versions: this.versions, gone, expired: this.#expired, last: this.#last }
+  }
+
+  #earlierOf(id: ItemId): Position | undefined {
+    return this.#sources.history.earlierOf(this.#now.name, keyOf(id), this.#at)
+  }
+
+  #add(version: Position, place: number, isGone: boolean): void {
+    if (this.versions.has(version)) return
+    this.#sources.memory.hold(CHANGED_BYTES)
+    this.versions.set(version, place)
+    if (isGone) this.#gone.add(place)
+  }
 }
 
 /** The rows of changed places, by the positions of their last changes. Backwards, `to` is included. */
@@ -348,7 +462,11 @@ function lastUnchanged(now: PinnedCollection, at: Position, places: number, { st
   const [row] = changesBetween(store, table, 0, at, { limit: 1, reverse: true })
   let last = Math.max(ordered, history.lifeOf(now.name, at) ?? 0)
   if (row) last = Math.max(last, changePosition(row))
-  if (places > 0) last = Math.max(last, now.metadataAt(places - 1).since)
+  const range = { limit: 1, reverse: true }
+  const [expiry] = store.rows(expiryKey(table, 0), expiryKey(table, at), range)
+  if (expiry) last = Math.max(last, changePosition(expiry))
+  const place = now.seekBack(places)
+  if (place !== undefined) last = Math.max(last, now.metadataAt(place).since)
   return last
 }
 

@@ -1,6 +1,6 @@
 import type { Collection } from '../collections/collection.ts'
 import { Item, isItem } from '../collections/item.ts'
-import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { type ItemId, itemChanges, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { parseText } from '../json/parse.ts'
@@ -30,6 +30,9 @@ const CHANGED_BYTES = 150
 const COMPUTED_AT_ONCE = 2
 /** Highest number of items read at a time: others are served after each, as decoding a long one takes 5 ms. */
 const READ_AT_ONCE = 4
+
+/** The default of Limits.PastItems. */
+export const PAST_ITEMS = 200_000
 
 const NEVER_GONE: Asker = { isGone: () => false }
 
@@ -94,10 +97,19 @@ export class Past {
   readonly #reading = new Semaphore(READ_AT_ONCE)
   readonly #turns: Turns
   readonly #memory: MemoryBudget
+  readonly #mostExpired: number
   #evictionTimer: NodeJS.Timeout | undefined
 
-  constructor(journal: Pick<Journal, 'head' | 'read' | 'at'>, views: Views, history: History, memory: MemoryBudget) {
+  /** @param mostExpired highest number of items that expired since a state of a collection */
+  constructor(
+    journal: Pick<Journal, 'head' | 'read' | 'at'>,
+    views: Views,
+    history: History,
+    memory: MemoryBudget,
+    mostExpired = PAST_ITEMS,
+  ) {
     this.#turns = new Turns()
+    this.#mostExpired = mostExpired
     this.#memory = memory
     memory.addCache(() => this.#dropUnused())
     this.#journal = journal
@@ -179,7 +191,7 @@ export class Past {
     const now = this.#views.any(name) as Collection
     if (at >= now.position) return now.size
     const memory = new Memory(this.#memory, 'past')
-    const sources = { store: this.#views.store, history: this.#history, memory }
+    const sources = this.#sources(memory)
     try {
       const counter = { isGone: () => asker.isGone(), memory }
       const count = (turn: Turn): Promise<number | undefined> => PastSnapshot.sizeAt(now, at, sources, turn)
@@ -213,11 +225,13 @@ export class Past {
     for await (const { events } of this.#journal.read(then + 1, now)) {
       if (asker.isGone()) throw new Abandoned()
       for (const event of events) {
-        if (!isItemEvent(event) || event.collection !== name) continue
-        const key = String(event.id)
-        if (changed.has(key)) continue
-        asker.memory?.hold(CHANGED_BYTES)
-        changed.set(key, event.prior)
+        if (event.collection !== name) continue
+        for (const { id, prior } of itemChanges(event)) {
+          const key = String(id)
+          if (changed.has(key)) continue
+          asker.memory?.hold(CHANGED_BYTES)
+          changed.set(key, prior)
+        }
       }
       if (changed.size > most) return false
     }
@@ -249,14 +263,11 @@ export class Past {
 
   async #compute(now: Collection, at: Position, asker: ComputingAsker, turn: Turn): Promise<ComputedState> {
     const sources = {
-      store: this.#views.store,
-      journal: this.#journal,
-      history: this.#history,
+      ...this.#sources(asker.memory),
       indexes: this.#views.indexes.of(now.facts.table),
       others: Array.from(this.#states.values()).flatMap(({ snapshot }) =>
         snapshot instanceof PastSnapshot && snapshot.isOf(now) ? [snapshot] : [],
       ),
-      memory: asker.memory,
     }
     try {
       const past = await PastSnapshot.at(now, at, sources, turn)
@@ -274,6 +285,11 @@ export class Past {
       if (!isOutOfSpace(error)) throw error
       throw new Refusal('DiskFull', 'The disk is full: there is no room to compute a past state.', [], { cause: error })
     }
+  }
+
+  #sources(memory: Memory) {
+    const [journal, history, mostExpired] = [this.#journal, this.#history, this.#mostExpired]
+    return { store: this.#views.store, journal, history, memory, mostExpired }
   }
 
   /** Folds the state from the journal into a temporary store. */

@@ -1,8 +1,16 @@
-import { evolve } from '../collections/collection.ts'
+import { evolve, evolveItem } from '../collections/collection.ts'
 import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
+import type { LeastTimes } from '../collections/least-times.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
-import { type DomainEvent, existsAfter, isCreation, isItemEvent, type Position } from '../events/event.ts'
+import {
+  type DomainEvent,
+  existsAfter,
+  type ItemChange,
+  isCreation,
+  itemChanges,
+  type Position,
+} from '../events/event.ts'
 import { lastPosition, type Recorded, type StoredProjection } from '../events/journal.ts'
 import type { SegmentSpan } from '../events/segment.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -20,13 +28,26 @@ export interface StoredState {
   readonly names: Position
   /** The number of the next collection or table. */
   readonly next: number
+  /** The time of the last write that received something: one that is not an expiry. In milliseconds since 1970. */
+  readonly receivedMs?: number
+  /** Since a jump of that time by more than JUMP_MS, until the next expiry, or confirmation of one. */
+  readonly jump?: TimeJump | undefined
 }
+
+/** A jump of the time of receipt, in milliseconds since 1970: the clock was wrong, or nothing was received meanwhile. */
+export interface TimeJump {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+export const JUMP_MS = 24 * 60 * 60 * 1000
 
 interface StoreFoldOptions {
   readonly store: Store
   readonly projections: readonly StoredProjection[]
   readonly indexes: StoredIndexes
   readonly naturalKeys: NaturalKeys
+  readonly leastTimes: LeastTimes
   readonly counts: EventCounts
   /** Stores additional data with the state, in its transaction. */
   readonly save: (state: StoredState) => void
@@ -76,7 +97,7 @@ export class StoreFold {
 
   constructor(options: StoreFoldOptions) {
     this.#options = options
-    this.#observers = [options.indexes, options.naturalKeys]
+    this.#observers = [options.indexes, options.naturalKeys, options.leastTimes]
     this.#state = storedState(options.store)
     this.#now = { ...this.#state }
     this.#shown = this.#state.visible
@@ -118,7 +139,7 @@ export class StoreFold {
 
   /** Returns whether it was the last transaction. */
   #transaction(steps: Generator<number, void>, most: number): boolean {
-    const { store, save, indexes, counts } = this.#options
+    const { store, save, indexes, leastTimes, counts } = this.#options
     let isDone = false
     let state = this.#state
     try {
@@ -129,7 +150,8 @@ export class StoreFold {
           isDone = step.done === true
           microseconds += step.value ?? 0
         }
-        for (const [number, writer] of this.#touched) writer.save(number)
+        for (const writer of this.#touched.values()) writer.save()
+        leastTimes.save()
         state = { ...this.#now }
         indexes.save(state.applied)
         counts.save()
@@ -138,6 +160,7 @@ export class StoreFold {
       })
     } catch (error) {
       indexes.rollBack()
+      leastTimes.rollBack()
       counts.rollBack()
       this.#reset()
       throw error
@@ -162,19 +185,40 @@ export class StoreFold {
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
           for (const _ of writer.reorder(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
-        } else if (existsAfter(event) !== undefined) this.#now.names = position
-        const earlier = isItemEvent(event) ? writer.priorOf(String(event.id)) : 0
-        evolve(writer.facts, writer, event, position, timeMs)
+        } else if (event.type === 'ItemsExpired') {
+          // An expiry that was stored in part is stored again: items that are gone are passed over.
+          for (const change of itemChanges(event)) {
+            evolveItem(writer.facts, writer, change, position, timeMs)
+            yield this.#microsecondsOf(change, writer)
+          }
+          writer.noteExpiry(event, position)
+        } else {
+          if (existsAfter(event) !== undefined) this.#now.names = position
+          evolve(writer.facts, writer, event, position, timeMs)
+        }
+        writer.facts.position = position
         counts.add(event, this.#numbers.get(event.collection) as number, position, recorded, timeMs)
-        for (const projection of projections) projection.store(event, position, recorded, earlier)
+        for (const projection of projections) projection.store(event, position, recorded)
         this.#now.applied = position
         if (position < last) yield this.#microsecondsOf(event, writer)
       }
+      this.#noteReceipt(recorded, timeMs)
       this.#now.applied = last
       this.#now.visible = last
       const event = recorded.events.at(-1)
       yield event ? this.#microsecondsOf(event, this.#writerOf(event.collection)) : 0
     }
+  }
+
+  #noteReceipt({ events }: Recorded, timeMs: number): void {
+    const { receivedMs, jump } = this.#now
+    if (events.at(-1)?.type === 'ItemsExpired') {
+      this.#now.jump = undefined
+      return
+    }
+    const isJump = receivedMs !== undefined && timeMs - receivedMs > JUMP_MS
+    if (isJump && !jump) this.#now.jump = { fromMs: receivedMs, toMs: timeMs }
+    this.#now.receivedMs = timeMs
   }
 
   /** Resets to the last committed state. */
@@ -187,7 +231,7 @@ export class StoreFold {
     this.#numbers.clear()
     for (const [number, facts] of storedCollections(store)) {
       this.#numbers.set(facts.name, number)
-      const writer = new CollectionWriter(store, facts, this.#observers)
+      const writer = new CollectionWriter(store, number, facts, this.#observers)
       this.#writers.set(number, writer)
       if (applied > this.#shown) this.#touched.set(number, writer.withUnknownGaps())
     }
@@ -202,14 +246,16 @@ export class StoreFold {
       for (const event of events) {
         // The size of a reordering is unknown.
         if (event.type === 'CollectionOrdered') return true
-        microseconds += this.#microsecondsOf(event, this.#writers.get(this.#numbers.get(event.collection) ?? 0))
+        const writer = this.#writers.get(this.#numbers.get(event.collection) ?? 0)
+        if (event.type !== 'ItemsExpired') microseconds += this.#microsecondsOf(event, writer)
+        else for (const change of itemChanges(event)) microseconds += this.#microsecondsOf(change, writer)
         if (microseconds > SHORT_MICROSECONDS) return true
       }
     }
     return false
   }
 
-  #microsecondsOf(event: DomainEvent, writer: CollectionWriter | undefined): number {
+  #microsecondsOf(event: DomainEvent | ItemChange, writer: CollectionWriter | undefined): number {
     const kind = isCreation(event) ? 'created' : 'item' in event ? 'changed' : 'deleted'
     const { item, index } = MICROSECONDS[kind]
     const indexes = writer ? this.#options.indexes.of(writer.facts.table).length : 0
@@ -222,8 +268,9 @@ export class StoreFold {
       number = this.#now.next++
       this.#numbers.set(name, number)
       const facts = { name, table: number, exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
-      const noItems = { position: 0, size: 0, places: 0, ordered: 0 }
-      this.#writers.set(number, new CollectionWriter(this.#options.store, { ...facts, ...noItems }, this.#observers))
+      const noItems = { position: 0, size: 0, places: 0, ordered: 0, firstId: undefined, rule: undefined }
+      const { store } = this.#options
+      this.#writers.set(number, new CollectionWriter(store, number, { ...facts, ...noItems }, this.#observers))
     }
     const writer = this.#writers.get(number) as CollectionWriter
     this.#touched.set(number, writer)

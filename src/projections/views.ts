@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { Collection } from '../collections/collection.ts'
 import { type CollectionWriter, storedCollections } from '../collections/collection-writer.ts'
+import { type ExpiryTime, LeastTimes } from '../collections/least-times.ts'
 import { type KeyFields, NaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
 import { itemCache } from '../collections/table.ts'
@@ -28,6 +29,8 @@ export interface ViewsOptions {
   readonly wants?: (event: DomainEvent) => boolean
   /** The natural keys that commands look up. */
   readonly keyFields?: KeyFields
+  /** The times by which items expire, by collection. */
+  readonly expiryTimes?: ReadonlyMap<string, ExpiryTime>
   /** The field of the event time, by collection. */
   readonly times?: ReadonlyMap<string, Path>
   /** Nothing is written, not even to tidy up. */
@@ -63,6 +66,7 @@ export class Views implements Projection {
   readonly store: Store
   readonly indexes: StoredIndexes
   readonly eventCounts: EventCounts
+  readonly leastTimes: LeastTimes
   /** The field of the event time, by collection. */
   readonly times: ReadonlyMap<string, Path>
   readonly #naturalKeys: NaturalKeys
@@ -80,11 +84,12 @@ export class Views implements Projection {
 
   constructor(
     store: Store,
-    { wants, keyFields = new Map(), times = new Map(), isReadOnly = false }: ViewsOptions = {},
+    { wants, keyFields = new Map(), expiryTimes = new Map(), times = new Map(), isReadOnly = false }: ViewsOptions = {},
   ) {
     this.store = store
     this.times = times
     this.#naturalKeys = new NaturalKeys(store, keyFields)
+    this.leastTimes = new LeastTimes(store, expiryTimes)
     this.indexes = new StoredIndexes(store, () => this.applied, times)
     this.eventCounts = new EventCounts(store, storedState(store).applied)
     this.#fold = new StoreFold({
@@ -93,6 +98,7 @@ export class Views implements Projection {
       projections: this.#projections,
       indexes: this.indexes,
       naturalKeys: this.#naturalKeys,
+      leastTimes: this.leastTimes,
       save: (state) => this.#saveCheckpoint(state),
       show: (writers) => this.#show(writers),
       wants,
@@ -135,6 +141,11 @@ export class Views implements Projection {
   /** Position of the last event that created or removed a collection. */
   get namesPosition(): Position {
     return this.#shown.names
+  }
+
+  /** When something was received last, and whether that time has jumped. */
+  get receipt(): Pick<StoredState, 'receivedMs' | 'jump'> {
+    return this.#shown
   }
 
   /** Whether the store waits for space on the disk. */
@@ -309,7 +320,14 @@ export class Views implements Projection {
   }
 
   #add(number: number, facts: CollectionFacts): void {
-    const collection = new Collection(this.store, facts, () => this.#shown.visible, this.#cache, this.#naturalKeys)
+    const collection = new Collection(
+      this.store,
+      number,
+      facts,
+      () => this.#shown.visible,
+      this.#cache,
+      this.#naturalKeys,
+    )
     this.#collections.set(number, collection)
     this.#byName.set(facts.name, collection)
   }

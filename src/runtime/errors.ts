@@ -9,6 +9,7 @@ export type RefusalCode =
   | 'NotAcceptable'
   | 'Conflict'
   | 'PreconditionFailed'
+  | 'Gone'
   | 'TooLarge'
   | 'UriTooLong'
   | 'UnsupportedMediaType'

@@ -128,6 +128,7 @@ function adminOptionsOf(context: ServiceContext): AdminOptions {
     reload: () => engine.reload(),
     reloadSettings: () => settingsReload.reload(),
     snapshot: () => engine.snapshot(),
+    retention: engine.retention,
     reset: settings.api.reset ? (origin, isDryRun) => resetToFirstData(engine, origin, isDryRun) : undefined,
     verify: (rest) => engine.verify(rest),
     handler,

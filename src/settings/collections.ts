@@ -15,6 +15,10 @@ export interface CollectionSettings {
   readonly isReplacing?: true
   /** The collection that has the newest item of each value of a field. */
   readonly latest?: { readonly in: string; readonly by: Path }
+  /** How long items are kept. */
+  readonly keep?: { readonly text: string; readonly ms: number }
+  /** How many items are kept. */
+  readonly keepItems?: number
   /** The JSON Schema of the items, or the path of one. */
   readonly schema?: JsonValue
 }
@@ -29,6 +33,8 @@ interface CollectionEntry {
   readonly Key?: readonly string[]
   readonly OnConflict?: 'refuse' | 'replace'
   readonly Latest?: { readonly in: string; readonly by: string }
+  readonly Keep?: string
+  readonly KeepItems?: number
   readonly Schema?: JsonValue
 }
 
@@ -83,6 +89,12 @@ const COLLECTION: Schema = {
       required: ['in', 'by'],
       additionalProperties: false,
     },
+    Keep: {
+      type: 'string',
+      pattern: '^[1-9]\\d{0,8}[smhdw]$',
+      expects: 'a duration such as 90d, 12h or 4w',
+    },
+    KeepItems: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
     Schema: SCHEMA_OR_PATH,
   },
 }
@@ -92,7 +104,7 @@ type Collections = Readonly<Record<string, CollectionSettings>>
 export const COLLECTIONS: Key<Collections> = {
   type: 'object',
   description:
-    'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items and the schema',
+    'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items, how long or how many items are kept, and the schema',
   additionalProperties: COLLECTION,
   expects:
     'an object of settings by collection, such as {"readings": {"Indexes": ["<field>,<field>"], "Time": "<field>"}}',
@@ -105,7 +117,7 @@ export const COLLECTIONS: Key<Collections> = {
 
 function readCollection(entry: CollectionEntry): CollectionSettings {
   const { Indexes = [], Time, TimeRequired = false, TimeDefault, MaxAhead = '1d' } = entry
-  const { Key, OnConflict, Latest, Schema } = entry
+  const { Key, OnConflict, Latest, Keep, KeepItems, Schema } = entry
   const time = Time !== undefined && {
     path: parsePath(Time),
     isTimeRequired: TimeRequired,
@@ -118,6 +130,8 @@ function readCollection(entry: CollectionEntry): CollectionSettings {
     ...(Key && { key: Key.map(parsePath) }),
     ...(OnConflict === 'replace' && { isReplacing: true }),
     ...(Latest && { latest: { in: Latest.in, by: parsePath(Latest.by) } }),
+    ...(Keep !== undefined && { keep: { text: Keep, ms: millisecondsOf(Keep) } }),
+    ...(KeepItems !== undefined && { keepItems: KeepItems }),
     ...(Schema !== undefined && { schema: Schema }),
   }
 }

@@ -125,6 +125,11 @@ export const KEYS = {
     1,
     'items that a deletion deletes in one write; more are deleted in several, between which others write',
   ),
+  'Limits.PastItems': integer(
+    200_000,
+    0,
+    'expired items that a past state of a collection may have; a state with more is written by recollect replay',
+  ),
   'Limits.HeaderBytes': integer(32 * 1024, 1024, 'bytes of the request line and all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),

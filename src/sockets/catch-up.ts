@@ -1,4 +1,4 @@
-import { isItemEvent, type Position } from '../events/event.ts'
+import { itemChanges, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
@@ -83,10 +83,12 @@ export class CatchUp {
     for (const [position, event] of positioned(recorded)) {
       if (turn.isOver) await turn.next()
       if (isEnded(subscription)) return undefined
-      if (isItemEvent(event) && event.collection === collection) {
+      for (const change of event.collection === collection ? itemChanges(event) : []) {
         if (!isDue) return { until }
+        // The event is read again from its beginning: the client has no items that have left its list.
         if (client.isSlow()) return 'slow'
-        this.#options.live.send(subscription, stateAfter(event, position))
+        if (turn.isOver) await turn.next()
+        this.#options.live.send(subscription, stateAfter(change, position))
       }
       subscription.position = position
     }

@@ -1,4 +1,4 @@
-import { type ItemId, isItemEvent } from '../events/event.ts'
+import { type ItemChange, type ItemId, itemChanges, type Position } from '../events/event.ts'
 import { positioned, type Recorded } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
@@ -74,18 +74,21 @@ export class LiveSubscriptions {
 
   async #sendAll(recorded: Recorded, turn: Turn): Promise<void> {
     for (const [position, event] of positioned(recorded)) {
-      const watchers = isItemEvent(event) && this.#byCollection.get(event.collection)
-      if (!watchers) continue
+      const watchers = this.#byCollection.get(event.collection)
+      if (watchers) for (const change of itemChanges(event)) await this.#sendChange(change, position, watchers, turn)
+    }
+  }
+
+  async #sendChange(change: ItemChange, position: Position, watchers: Watchers, turn: Turn): Promise<void> {
+    if (turn.isOver) await turn.next()
+    const state = stateAfter(change, position)
+    const concerned = state.item ? await watchers.index.concernedBy(state.item.value, turn) : new Set<Subscription>()
+    for (const holder of watchers.holders.get(String(change.id))) concerned.add(holder)
+    for (const subscription of concerned) {
       if (turn.isOver) await turn.next()
-      const state = stateAfter(event, position)
-      const concerned = state.item ? await watchers.index.concernedBy(state.item.value, turn) : new Set<Subscription>()
-      for (const holder of watchers.holders.get(String(event.id))) concerned.add(holder)
-      for (const subscription of concerned) {
-        if (turn.isOver) await turn.next()
-        // A subscription that began meanwhile already has this event.
-        if (isEnded(subscription) || position <= subscription.position) continue
-        if (!this.#postponeIfSlow(subscription, state)) this.send(subscription, state)
-      }
+      // A subscription that began meanwhile already has this event.
+      if (isEnded(subscription) || position <= subscription.position) continue
+      if (!this.#postponeIfSlow(subscription, state)) this.send(subscription, state)
     }
   }
 

@@ -340,6 +340,7 @@ const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
   CollectionRemoved: 'DELETE',
   CollectionOrdered: 'PUT',
   IdsReset: 'PUT',
+  ItemsExpired: 'PUT',
 }
 
 function updatedOf(event: DomainEvent, position: Position): Updated {

@@ -1,4 +1,4 @@
-import type { ItemEvent, ItemId, Position } from '../events/event.ts'
+import type { ItemChange, ItemId, Position } from '../events/event.ts'
 import { parseText } from '../json/parse.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
@@ -88,6 +88,6 @@ export function itemState(id: ItemId, text: string | undefined, position: Positi
   return { id, item, position }
 }
 
-export function stateAfter(event: ItemEvent, position: Position): ItemState {
+export function stateAfter(event: ItemChange, position: Position): ItemState {
   return itemState(event.id, 'item' in event ? event.item.text : undefined, position)
 }

@@ -7,8 +7,11 @@
  * | `numberedKey` | a number (6 bytes) |
  * | `keyedKey` | a key of an item, by id or natural: 0 and an integer (6 bytes), or 1 (its text) or 2 (its hash), the length (2 bytes), the bytes |
  * | `tombstonesKey` | 3 and the number of a block of places (6 bytes), with the tag of places |
+ * | `leastTimeKey` | 4 and the number of a block of places (6 bytes), with the tag of places |
+ * | `expiryKey` | 6 and the position of an expiry (6 bytes), with the tag of places |
+ * | `expiredIdsKey` | 5 and the number of a block of ids (6 bytes), with the tag of earlier events |
  *
- * The rows of earlier events (history.ts) have a position (6 bytes) after a `keyedKey`, those of times (history.ts) one
+ * The rows of earlier events (`itemEventKey`) have a position (6 bytes) after a `keyedKey`, those of times (history.ts) one
  * after a `numberedKey`, those of an Idempotency-Key (idempotency-keys.ts) its SHA-256 after a `tableKey`.
  * A `versionKey` is a tag, the length (2 bytes) and the bytes of another row's key, and a position (6 bytes).
  * All numbers are big-endian, so that keys sort like them.
@@ -64,7 +67,7 @@ export type Tag = (typeof TAG)[keyof typeof TAG]
 export const PREFIX_BYTES = 5
 /** A longer id is replaced by its hash. */
 const MOST_ID_BYTES = 256
-const KIND = { integer: 0, text: 1, hashed: 2, tombstones: 3 } as const
+const KIND = { integer: 0, text: 1, hashed: 2, tombstones: 3, leastTime: 4, expiredIds: 5, expiry: 6 } as const
 /** Before a text: its kind and its length. */
 const KIND_BYTES = 3
 /** Before the key inside a version's key: its tag and its length. */
@@ -99,9 +102,33 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   return row
 }
 
+/** The key of an earlier event of an item; `collection` is its number. */
+export function itemEventKey(collection: number, key: string, position: Position): Buffer {
+  const prefix = keyedKey(TAG.itemEvent, collection, key)
+  const event = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
+  prefix.copy(event)
+  putPosition(event, prefix.length, position)
+  return event
+}
+
 /** The key of the tombstones of a block of places, after all keys of items in the table. */
 export function tombstonesKey(table: number, block: number): Buffer {
   return kindKey(TAG.place, table, KIND.tombstones, block)
+}
+
+/** The key of the least time of the items in a block of places, after all keys of tombstones in the table. */
+export function leastTimeKey(table: number, block: number): Buffer {
+  return kindKey(TAG.place, table, KIND.leastTime, block)
+}
+
+/** The key of an expiry of items of a table, after all keys of least times. */
+export function expiryKey(table: number, position: Position): Buffer {
+  return kindKey(TAG.place, table, KIND.expiry, position)
+}
+
+/** The key of the expired ones of a block of integer ids, after all keys of earlier events of the collection. */
+export function expiredIdsKey(collection: number, block: number): Buffer {
+  return kindKey(TAG.itemEvent, collection, KIND.expiredIds, block)
 }
 
 function kindKey(tag: Tag, table: number, kind: number, number: number): Buffer {

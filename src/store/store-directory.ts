@@ -30,8 +30,8 @@ import { RecoveryFile, type RecoveryPoint, synchronize } from './recovery-file.t
 import { Store } from './store.ts'
 
 /** Stores of another format are not opened, except those of the ones before, whose rows are read as well. */
-const FORMAT = 7
-const FORMATS_BEFORE: readonly number[] = [5, 6]
+const FORMAT = 8
+const FORMATS_BEFORE: readonly number[] = [5, 6, 7]
 /** Names of the database file. */
 export const FILES = ['store.mdb', 'store-2.mdb'] as const
 const POINT_NAME = 'recovery-point'

@@ -4,7 +4,15 @@ import { type TestContext, test } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
 import { Item, integerAfter, keyOf } from '../../src/collections/item.ts'
 import type { PinnedCollection } from '../../src/collections/stored-items.ts'
-import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../../src/events/event.ts'
+import { runsOf } from '../../src/commands/expiry.ts'
+import {
+  type DomainEvent,
+  existsAfter,
+  type ItemId,
+  isItemEvent,
+  itemChanges,
+  type Position,
+} from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { type Snapshot, Views } from '../../src/projections/views.ts'
@@ -62,7 +70,10 @@ class NaiveCollection {
       const named = [...new Set(event.ids.map(keyOf))].map((key) => this.find(key)).filter((item) => item !== undefined)
       this.items = [...named, ...this.items.filter((item) => !named.includes(item))]
     } else if (event.type === 'IdsReset') this.nextId = event.nextId
-    else {
+    else if (event.type === 'ItemsExpired') {
+      for (const { id, revision } of itemChanges(event)) this.last.set(keyOf(id), { revision, position })
+      this.items = this.items.filter(({ key }) => this.last.get(key)?.position !== position)
+    } else {
       if (!isItemEvent(event)) throw new Error(`what is ${event.type}?`)
       const { id, revision } = event
       const key = keyOf(id)
@@ -164,6 +175,7 @@ class EventMaker {
       ]
     }
     if (random.chance(0.01)) return [this.order()]
+    if (random.chance(0.03)) return [this.#expiry(collection)]
     if (random.chance(0.02)) {
       const nextId = random.integer(collection.nextId + 1)
       return [this.#state.apply({ type: 'IdsReset', collection: name, nextId })]
@@ -173,6 +185,16 @@ class EventMaker {
       ? (['ItemReplaced', 'ItemPatched', 'ItemDeleted'] as const)
       : (['ItemCreated'] as const)
     return [this.#item(name, id, random.pick<(typeof types)[number]>(types))]
+  }
+
+  /** The first items, with gaps, or others. */
+  #expiry({ name, items }: NaiveCollection): DomainEvent {
+    const share = this.#random.pick([0.05, 0.5, 1])
+    const end = this.#random.integer(items.length + 1)
+    const expired = items.flatMap(({ id, revision, position }, place) =>
+      place < end && this.#random.chance(share) ? [{ id, place, revision, position }] : [],
+    )
+    return this.#state.apply({ type: 'ItemsExpired', collection: name, rule: '90d', runs: runsOf(expired) })
   }
 
   #item(
@@ -241,7 +263,7 @@ function checkItems(
     assert.deepEqual(entry instanceof Item ? told(entry) : undefined, item, context)
     assert.equal(found.item(keyOf(id))?.text, item?.text, context)
     if (!item) {
-      assert.deepEqual(entry, model.last.get(keyOf(id)), context)
+      assert.deepEqual(entry, model.last.get(keyOf(id)), `${context} ${JSON.stringify(id)}`)
       assert.equal(found.placeOf(id), undefined, context)
     }
   }

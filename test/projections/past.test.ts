@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { DomainEvent, Position } from '../../src/events/event.ts'
+import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { segmentName } from '../../src/events/segment.ts'
 import { SegmentReader } from '../../src/events/segment-reader.ts'
@@ -169,9 +169,20 @@ class World {
       if (writer.collection.item(String(id))) writer.remove(id)
     } else if (random.chance(0.01)) writer.order(id, random.integer(300))
     else if (random.chance(0.03)) writer.resetIds(random.integer(300))
+    else if (random.chance(0.05)) writer.expire(...this.oldest(random.integer(20)))
     else writer.put({ id, a: random.integer(8), b: random.integer(1000), tags: this.tags() })
     const snapshot = writer.views.snapshot()
     this.snapshots.set(snapshot.position, snapshot)
+  }
+
+  /** Some of the first items, and one that may be anywhere. */
+  oldest(count: number): readonly ItemId[] {
+    const ids: ItemId[] = [this.random.integer(300)]
+    for (const { id } of this.writer.collection.items()) {
+      if (ids.length > count) break
+      if (this.random.chance(0.9)) ids.push(id)
+    }
+    return ids
   }
 
   tags(): JsonValue {

@@ -1,5 +1,6 @@
 import type { Collection } from '../../src/collections/collection.ts'
 import { type Item, keyOf } from '../../src/collections/item.ts'
+import { runsOf } from '../../src/commands/expiry.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
@@ -82,6 +83,22 @@ export class CollectionWriter {
 
   remove(id: ItemId): void {
     project(this.views, this.#write({ type: 'ItemDeleted', ...this.#stamp(id, false) }))
+  }
+
+  /** Lets those of the items expire that exist. */
+  expire(...ids: readonly ItemId[]): void {
+    const expired = new Map(
+      ids.flatMap((id) => {
+        const item = this.collection.item(keyOf(id))
+        const place = item && (this.collection.placeOf(item.id) as number)
+        if (!item || place === undefined) return []
+        return [[place, { id: item.id, place, revision: item.revision, position: item.position }] as const]
+      }),
+    )
+    const items = [...expired.values()].sort((a, b) => a.place - b.place)
+    for (const { id } of items) this.#stamp(id, false)
+    const { name } = this.collection
+    project(this.views, this.#write({ type: 'ItemsExpired', collection: name, rule: '90d', runs: runsOf(items) }))
   }
 
   order(...ids: readonly ItemId[]): void {

@@ -18,6 +18,8 @@ export const RULES: Rules = {
   patchOperations: 1000,
   keyFields: new Map(),
   replacing: new Set(),
+  expiry: new Map(),
+  horizonMs: () => undefined,
   times: new Map(),
   nowMs: () => Date.parse('2026-01-01T00:00:00Z'),
   received: () => '2026-01-01T00:00:00.000Z',

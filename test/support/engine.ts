@@ -57,6 +57,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     itemValues: 20_000,
     batchBytes: 10 * 1024 * 1024,
     batchItems: 10_000,
+    pastItems: 200_000,
     atomicItems: 10_000,
     memoryBytes: 0,
     headerBytes: 16 * 1024,

@@ -4,9 +4,9 @@ import { Table } from '../../src/collections/table.ts'
 import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
 import type { Position } from '../../src/events/event.ts'
 import { BUCKETS } from '../../src/projections/event-counts.ts'
-import { eventKey } from '../../src/projections/history.ts'
 import {
   HIGHEST,
+  itemEventKey,
   numberedKey,
   POSITION_BYTES,
   positionOf,
@@ -48,9 +48,11 @@ export function makeFormat5(store: Store): void {
         putPosition(record, TIME_AT, TIME_MS)
         items.addRecord(place, setSince(record, since))
       }
+      // There was no expiry.
+      if (!items.recordAt(place, HIGHEST)) continue
       const record = items.copyAt(place, HIGHEST)
       const [key, { prior }] = [keyOf(idInRecord(record)), metadataOf(record)]
-      if (prior > 0) store.set(eventKey(number, key, prior), positionBytes(positionOf(record)))
+      if (prior > 0) store.set(itemEventKey(number, key, prior), positionBytes(positionOf(record)))
     }
     for (let place = 0; place < places; place++) store.remove(tombstonesKey(table, tombstoneBlockOf(place)))
   }

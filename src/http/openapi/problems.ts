@@ -18,6 +18,7 @@ export const PROBLEM_TEXTS: Readonly<Record<RefusalCode, string>> = {
     'The `id` differs from that of the path, would be changed by a patch, or exists already; a `test` of a JSON Patch fails; an item is sent to a single object, or has the natural key of another; or the `journal` of `/events` is not that of the server.',
   PreconditionFailed:
     'The condition of `If-Match`, `If-None-Match` or `If-Unchanged-Since` does not hold. Nothing was written.',
+  Gone: 'A past state of a collection of which more than `Limits.PastItems` items have expired since.',
   TooLarge: 'A body beyond `Limits.BodyBytes`, or a batch beyond `Limits.BatchBytes` or `Limits.BatchItems`.',
   UriTooLong:
     'A query beyond `Limits.QueryBytes`; or a request line beyond `Limits.HeaderBytes`, after which the connection is closed.',

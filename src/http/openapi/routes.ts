@@ -416,6 +416,14 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     responses: { 200: { ...AT_POSITION, text: 'The position that the file shows.', body: json('Snapshot') } },
     problems: [409, 503, 504, 507],
   }),
+  '/admin/retention': only('POST', 'Retention', {
+    summary: 'Confirm the rules by which items expire',
+    description:
+      'Begins rules that are new or have changed, and says that the clock is right after a jump of more than a day. The items expire in the background.',
+    parameters: ['dryRun'],
+    responses: { 200: { ...AT_POSITION, text: 'What expires now, by collection.', body: json('Retention') } },
+    problems: [400, 503, 504, 507],
+  }),
   '/admin/verify': only('POST', 'Verify', {
     summary: 'Check the whole journal',
     description:

@@ -138,9 +138,45 @@ export const schemas: Schemas = {
       itemEvent(['ItemDeleted', 'ObjectDeleted']),
       event(['CollectionCreated', 'CollectionRemoved'], COLLECTION_EVENT),
       event(['CollectionOrdered'], { ...COLLECTION_EVENT, ids: list(idSchema) }),
+      event(['ItemsExpired'], {
+        ...COLLECTION_EVENT,
+        rule: described(anyText, 'The rule of the settings, such as `90d`.'),
+        runs: list(ref('ExpiredRun'), 'None: the rule was confirmed.'),
+      }),
       event(['IdsReset'], { ...COLLECTION_EVENT, nextId: described(count, 'The id that the next POST gets.') }),
     ],
   },
+  ExpiredRun: {
+    description: 'Expired items that follow each other, with the revision and the positions of their last events.',
+    ...object({
+      id: { ...idSchema, description: 'Of the first one; the next ones have the integers after it.' },
+      count: positive,
+      place: described(count, 'The place of the first one in the order of the collection.'),
+      revision: positive,
+      position: described(position, 'Of the last event of the first one.'),
+      step: described(count, 'The difference of these positions from one item to the next.'),
+    }),
+  },
+  RetentionStatus: object(
+    {
+      collection: anyText,
+      rule: described(anyText, 'Such as `90d, 100000 items`.'),
+      state: {
+        ...oneOf(['active', 'waiting', 'stopped']),
+        description:
+          'waiting: the rule is new or has changed, and begins at `from`. stopped: the time of receipt jumped by more than a day.',
+      },
+      horizon: { ...time, description: 'Items before this time expire.' },
+      from: time,
+      items: described(count, 'How many expire now.'),
+    },
+    ['collection', 'rule', 'state'],
+  ),
+  Retention: object({
+    position: described(position, 'Of the last event.'),
+    dryRun: flag,
+    collections: list(ref('RetentionStatus')),
+  }),
   Health: object(
     {
       status: oneOf(['ok', 'degraded', 'unavailable']),
@@ -154,6 +190,7 @@ export const schemas: Schemas = {
       dataFile: ref('DataFile'),
       store: anyObject,
       replay: described(anyObject, 'Only for a replay server.'),
+      retention: { ...list(ref('RetentionStatus')), description: 'The rules by which items expire, for admins.' },
       clock: object({ at: time, seconds: { type: 'integer' } }),
       eventTime: {
         type: 'object',

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Item, type Tombstone } from '../../collections/item.ts'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
@@ -120,13 +119,13 @@ export class IndexBuild {
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
-          this.#index.replace(before, this.#keysAt(this.#table.entryAt(place, HIGHEST), place))
+          this.#index.replace(before, keysAt(this.#table.itemAt(place, HIGHEST), this.#index, place))
           this.#index.apply()
           if (performance.now() > until) break
         }
         isSettled = settled.length === this.#changed.size
         // In the same transaction, so that no item can be added before the index is complete.
-        isComplete = isSettled && this.#table.recordAt(this.#to, HIGHEST) === undefined
+        isComplete = isSettled && this.#table.next(this.#to) === undefined
         if (isComplete) this.#index.saveFacts(this.#applied())
       }
       await this.#transaction(change, () => {
@@ -144,20 +143,16 @@ export class IndexBuild {
     const keys: string[] = []
     let characters = 0
     while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS && !this.#space.isEnded) {
-      const entry = this.#table.entryAt(this.#to, HIGHEST)
-      if (!entry) break
-      for (const key of this.#keysAt(entry, this.#to)) {
+      const next = this.#table.next(this.#to)
+      if (next === undefined) break
+      for (const key of keysAt(this.#table.itemAt(next, HIGHEST), this.#index, next)) {
         keys.push(key)
         characters += key.length
       }
-      this.#to++
+      this.#to = next + 1
       if (turn.isOver) await turn.next()
     }
     return keys
-  }
-
-  #keysAt(entry: Item | Tombstone | undefined, place: number): readonly string[] {
-    return keysAt(entry instanceof Item ? entry : undefined, this.#index, place)
   }
 
   /** Calls `committed` at once after the commit: the next write may come before the promise resolves. */

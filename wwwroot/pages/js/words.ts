@@ -56,6 +56,7 @@ export const VERBS: Readonly<Record<Event['type'], string>> = {
   CollectionRemoved: 'deleted',
   CollectionOrdered: 'reordered',
   IdsReset: 'ids begin anew',
+  ItemsExpired: 'expired',
 }
 
 /**

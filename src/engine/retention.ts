@@ -1,0 +1,360 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Collection } from '../collections/collection.ts'
+import { BLOCK, blockOf } from '../collections/gaps.ts'
+import type { Item } from '../collections/item.ts'
+import { expiryTimeOf } from '../collections/least-times.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { ExpiryRule } from '../commands/rules.ts'
+import type { ItemId, Position } from '../events/event.ts'
+import type { Origin, Projection } from '../events/journal.ts'
+import { JUMP_MS } from '../projections/store-fold.ts'
+import type { Views } from '../projections/views.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
+import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
+import { TAG, tableKey } from '../store/keys.ts'
+
+/** Who expires items, as the journal names it. */
+export const RETENTION_ACTOR = 'retention'
+/** Items that one write lets expire: the store takes 5 to 10 ms for them. */
+const AT_ONCE = 500
+/** How long a changed rule waits for its confirmation. */
+const WAIT_MS = 24 * 60 * 60 * 1000
+/** Items are looked for after this part of the time that they are kept, and at least once an hour. */
+const PARTS = 24
+const MOST_INTERVAL_MS = 60 * 60 * 1000
+/** So many items more than those to keep expire together. */
+const SLACK = 0.01
+const MOST_SLACK = 1000
+
+/** The state of the rule of a collection. */
+export interface RetentionStatus {
+  readonly collection: string
+  /** As in an `ItemsExpired` event. */
+  readonly rule: string
+  /**
+   * `active`; `waiting`: the rule is new or has changed, and begins at `from`; `stopped`: the time of receipt has jumped by
+   * more than a day, and `POST /admin/retention` says that it is right.
+   */
+  readonly state: 'active' | 'waiting' | 'stopped'
+  /** Items before this time expire, ISO 8601. Missing without `Keep`, or when nothing was received yet. */
+  readonly horizon?: string
+  /** ISO 8601; only while it waits. */
+  readonly from?: string
+}
+
+/** What a confirmation lets expire. */
+export interface RetentionPreview extends RetentionStatus {
+  readonly items: number
+}
+
+interface RetentionOptions {
+  readonly views: Views
+  readonly handler: Pick<CommandHandler, 'expire'>
+  readonly rules: ReadonlyMap<string, ExpiryRule>
+  readonly now: () => Date
+  /** Milliseconds since any moment. */
+  readonly elapsedMs: () => number
+  readonly newId: () => string
+  readonly log: LimitedLog
+  /** Whether this process decides. */
+  readonly isLeader: () => boolean
+}
+
+interface Candidate {
+  readonly id: ItemId
+  readonly ms: number
+}
+
+/**
+ * Lets items expire by the rules of the settings. It runs after writes, as the horizon follows the time of the last receipt.
+ *
+ * | State of a rule | When | Items expire |
+ * |---|---|---|
+ * | waiting | the last `ItemsExpired` of the collection names another rule, or there is none, and items would expire | no |
+ * | active | it names this one; or nothing would expire; or a day has passed | yes |
+ * | stopped | more than a day lies between two receipts, and no expiry followed | no |
+ */
+export class Retention implements Projection {
+  readonly #options: RetentionOptions
+  readonly #turns = new Turns()
+  /** By collection, the time of the last receipt at the last run. */
+  readonly #ranAt = new Map<string, number>()
+  /** When something was received last, by both clocks. */
+  #received: { readonly ms: number; readonly elapsedMs: number } | undefined
+  #running: Promise<void> | undefined
+  #hasBegun = false
+  #isEnded = false
+
+  constructor(options: RetentionOptions) {
+    this.#options = options
+  }
+
+  begin(): void {
+    this.#hasBegun = true
+    this.#noteReceipt()
+    this.#runIfDue()
+  }
+
+  apply(): void {
+    if (this.#options.rules.size === 0) return
+    this.#noteReceipt()
+    this.#runIfDue()
+  }
+
+  async end(): Promise<void> {
+    this.#isEnded = true
+    await this.#running
+  }
+
+  get status(): readonly RetentionStatus[] {
+    return Array.from(this.#options.rules.values(), (rule) => this.#statusOf(rule))
+  }
+
+  /** What would expire if all rules were confirmed now. */
+  preview(asker: Asker): Promise<readonly RetentionPreview[]> {
+    return this.#turns.run(async (turn) => {
+      const previews: RetentionPreview[] = []
+      for (const rule of this.#options.rules.values())
+        previews.push({ ...this.#statusOf(rule), items: await this.#count(rule, turn) })
+      return previews
+    }, asker)
+  }
+
+  /** Confirms all rules, and the time of the last receipt. Items expire in the background. Resolves with the position. */
+  async confirm(origin: Origin): Promise<Position> {
+    const { rules, handler, views } = this.#options
+    let { position } = views
+    for (const { collection, text: rule } of rules.values()) {
+      if (!views.find(collection)) continue
+      const confirmed = await handler.expire({ collection, rule, ids: [], untilMs: 0 }, origin)
+      position = Math.max(position, confirmed.position)
+    }
+    this.#ranAt.clear()
+    this.#runIfDue()
+    return position
+  }
+
+  /** A quiet day is no jump of the clock if this process has seen it pass. */
+  #noteReceipt(): void {
+    const { views, elapsedMs } = this.#options
+    const { receivedMs, jump } = views.receipt
+    if (receivedMs === undefined || receivedMs === this.#received?.ms) return
+    const before = this.#received
+    this.#received = { ms: receivedMs, elapsedMs: elapsedMs() }
+    const passedMs = before ? this.#received.elapsedMs - before.elapsedMs : 0
+    const isQuiet = before && jump?.fromMs === before.ms && jump.toMs - jump.fromMs - passedMs <= JUMP_MS
+    if (isQuiet) void this.#confirmAlone()
+  }
+
+  async #confirmAlone(): Promise<void> {
+    const active = this.status.find(({ state, collection }) => state === 'stopped' && this.#isAccepted(collection))
+    if (!active || !this.#options.isLeader()) return
+    const { collection, rule } = active
+    await this.#logged(() => this.#options.handler.expire({ collection, rule, ids: [], untilMs: 0 }, this.#origin()))
+  }
+
+  #runIfDue(): void {
+    const { rules, isLeader } = this.#options
+    if (!this.#hasBegun || this.#isEnded || this.#running || !isLeader()) return
+    const due = Array.from(rules.values()).filter((rule) => this.#isDue(rule))
+    if (due.length === 0) return
+    this.#running = this.#logged(async () => {
+      // The write that is being published comes first.
+      await setImmediate()
+      for (const rule of due) await this.#run(rule)
+    }).finally(() => {
+      this.#running = undefined
+    })
+  }
+
+  #isDue({ collection, keepMs, keepItems }: ExpiryRule): boolean {
+    const { views } = this.#options
+    const found = views.find(collection)
+    const { receivedMs } = views.receipt
+    if (!found || receivedMs === undefined) return false
+    if (this.#excess(found, keepItems) > Math.min(MOST_SLACK, SLACK * (keepItems ?? 0))) return true
+    const ranAt = this.#ranAt.get(collection)
+    const interval = Math.min(MOST_INTERVAL_MS, (keepMs ?? WAIT_MS) / PARTS)
+    return ranAt === undefined || receivedMs - ranAt >= interval
+  }
+
+  #excess({ size }: Collection, keepItems: number | undefined): number {
+    return keepItems === undefined ? 0 : Math.max(0, size - keepItems)
+  }
+
+  async #run(rule: ExpiryRule): Promise<void> {
+    const { views, handler } = this.#options
+    const { collection, text } = rule
+    const { receivedMs } = views.receipt
+    if (receivedMs === undefined || this.#statusOf(rule).state === 'stopped') return
+    this.#ranAt.set(collection, receivedMs)
+    let isAccepted = this.#isAccepted(collection)
+    for (;;) {
+      const found = await this.#turns.run((turn) => this.#expiring(rule, turn))
+      if (this.#isEnded || !this.#options.isLeader() || this.#statusOf(rule).state === 'stopped') return
+      const { ids, untilMs } = found
+      if (ids.length > 0 && !isAccepted && this.#waitsUntil(rule) > this.#options.now().getTime()) {
+        this.#options.log.warn(
+          { collection, rule: text, from: new Date(this.#waitsUntil(rule)).toISOString() },
+          'items would expire by a new rule: POST /admin/retention confirms it, and ?dryRun=true counts them',
+        )
+        return
+      }
+      if (ids.length === 0 && isAccepted) return
+      const { count } = await handler.expire({ collection, rule: text, ids, untilMs }, this.#origin())
+      isAccepted = true
+      // Found items were changed meanwhile, or all have gone.
+      if (count === 0) return
+      await setImmediate()
+    }
+  }
+
+  #isAccepted(collection: string): boolean {
+    const rule = this.#options.rules.get(collection)
+    return this.#options.views.find(collection)?.facts.rule === rule?.text
+  }
+
+  #statusOf(rule: ExpiryRule): RetentionStatus {
+    const { views } = this.#options
+    const { collection, text, keepMs } = rule
+    const { receivedMs, jump } = views.receipt
+    const fromMs = this.#waitsUntil(rule)
+    const isWaiting = !this.#isAccepted(collection) && fromMs > this.#options.now().getTime()
+    const state = jump ? 'stopped' : isWaiting ? 'waiting' : 'active'
+    const horizonMs =
+      keepMs !== undefined && receivedMs !== undefined ? (jump?.fromMs ?? receivedMs) - keepMs : undefined
+    return {
+      collection,
+      rule: text,
+      state,
+      ...(horizonMs !== undefined && { horizon: isoOf(horizonMs) }),
+      ...(state === 'waiting' && { from: isoOf(fromMs) }),
+    }
+  }
+
+  /** When a rule begins that was not confirmed. The store has when it was seen first. */
+  #waitsUntil({ collection, text }: ExpiryRule): number {
+    const { store } = this.#options.views
+    const row = store.newest(SEEN_RULES)
+    const seen = row
+      ? (JSON.parse(row.toString()) as Record<string, { readonly rule: string; readonly ms: number }>)
+      : {}
+    const known = Object.hasOwn(seen, collection) ? seen[collection] : undefined
+    if (known?.rule === text) return known.ms + WAIT_MS
+    const ms = this.#options.now().getTime()
+    const value = Buffer.from(JSON.stringify({ ...seen, [collection]: { rule: text, ms } }))
+    store.transaction(() => store.set(SEEN_RULES, value))
+    return ms + WAIT_MS
+  }
+
+  /** The items that expire next, at most AT_ONCE, the oldest first. */
+  async #expiring(
+    rule: ExpiryRule,
+    turn: Turn,
+  ): Promise<{ readonly ids: readonly ItemId[]; readonly untilMs: number }> {
+    const { views } = this.#options
+    const collection = views.find(rule.collection)
+    const { receivedMs } = views.receipt
+    if (!collection || collection.isObject || receivedMs === undefined) return { ids: [], untilMs: 0 }
+    const excess = this.#excess(collection, rule.keepItems)
+    const horizonMs = rule.keepMs === undefined ? Number.NEGATIVE_INFINITY : receivedMs - rule.keepMs
+    const oldest = await this.#oldest(collection, rule, horizonMs, Math.min(AT_ONCE, excess), turn)
+    const expiring = oldest.filter(({ ms }, index) => ms < horizonMs || index < excess)
+    return { ids: expiring.map(({ id }) => id), untilMs: expiring.at(-1)?.ms ?? 0 }
+  }
+
+  /** The oldest items: at least `least` of them, and those before a time, at most AT_ONCE. Reads the blocks that may have them. */
+  async #oldest(
+    collection: Collection,
+    rule: ExpiryRule,
+    beforeMs: number,
+    least: number,
+    turn: Turn,
+  ): Promise<readonly Candidate[]> {
+    const { leastTimes } = this.#options.views
+    const { table, name } = collection.facts
+    const blocks: { readonly block: number; readonly ms: number }[] = []
+    for (
+      let place = collection.seek(0);
+      place < collection.places;
+      place = collection.seek((blockOf(place) + 1) * BLOCK)
+    ) {
+      const ms = leastTimes.of(table, name, blockOf(place)) ?? Number.NEGATIVE_INFINITY
+      if (ms < beforeMs || least > 0) blocks.push({ block: blockOf(place), ms })
+      if (turn.isOver) await turn.next()
+    }
+    blocks.sort((a, b) => (a.ms === b.ms ? 0 : a.ms < b.ms ? -1 : 1))
+    let oldest: Candidate[] = []
+    for (const { block, ms } of blocks) {
+      // The rows have whole milliseconds.
+      const last = oldest[AT_ONCE - 1] ?? (ms >= beforeMs && least > 0 ? oldest[least - 1] : undefined)
+      if (last && ms > last.ms) break
+      oldest.push(...this.#readBlock(collection, rule, block).filter((one) => one.ms < beforeMs || least > 0))
+      oldest = oldest.sort((a, b) => a.ms - b.ms).slice(0, AT_ONCE)
+      if (turn.isOver) await turn.next()
+    }
+    return oldest
+  }
+
+  async #count(rule: ExpiryRule, turn: Turn): Promise<number> {
+    const { views } = this.#options
+    const collection = views.find(rule.collection)
+    const { receivedMs } = views.receipt
+    if (!collection || collection.isObject || receivedMs === undefined) return 0
+    const excess = this.#excess(collection, rule.keepItems)
+    if (rule.keepMs === undefined) return excess
+    const horizonMs = receivedMs - rule.keepMs
+    const { table, name } = collection.facts
+    let count = 0
+    for (
+      let place = collection.seek(0);
+      place < collection.places;
+      place = collection.seek((blockOf(place) + 1) * BLOCK)
+    ) {
+      const least = views.leastTimes.of(table, name, blockOf(place))
+      if (least === undefined || least < horizonMs)
+        count += this.#readBlock(collection, rule, blockOf(place)).filter(({ ms }) => ms < horizonMs).length
+      if (turn.isOver) await turn.next()
+    }
+    return Math.max(count, excess)
+  }
+
+  /** The items of a block, whose least time is stored if it is another one. Without a pause. */
+  #readBlock(collection: Collection, { time }: ExpiryRule, block: number): readonly Candidate[] {
+    const { views } = this.#options
+    const { table, name, places } = collection.facts
+    const found: Candidate[] = []
+    const end = Math.min(places, (block + 1) * BLOCK)
+    for (let place = collection.seek(block * BLOCK); place < end; place = collection.seek(place + 1)) {
+      const item = collection.itemAt(place) as Item
+      found.push({ id: item.id, ms: expiryTimeOf(() => item.value, item.timeMs, time) })
+    }
+    const least = found.reduce((ms, one) => Math.min(ms, one.ms), Number.POSITIVE_INFINITY)
+    // A write that is stored and not visible may have items with earlier times.
+    const isCurrent = views.applied === views.position && found.length > 0
+    if (isCurrent && Math.floor(Math.max(0, least)) !== views.leastTimes.of(table, name, block))
+      views.store.transaction(() => views.leastTimes.set(table, name, block, least))
+    return found
+  }
+
+  #origin(): Origin {
+    return { actor: RETENTION_ACTOR, requestId: this.#options.newId() }
+  }
+
+  /** A failure, such as a full disk, ends the run; the next one continues. */
+  async #logged(work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      if (!this.#isEnded || !(error instanceof Refusal))
+        this.#options.log.error({ err: error }, 'items could not expire')
+    }
+  }
+}
+
+const SEEN_RULES = tableKey(TAG.state, 3)
+
+function isoOf(ms: number): string {
+  return new Date(ms).toISOString()
+}
