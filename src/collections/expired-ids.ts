@@ -28,9 +28,9 @@ import { canonicalInteger } from './item.ts'
 export const ID_BLOCK = 1024
 const AT = { crc: 6, numbers: 10 } as const
 
-/** What is left of an item that expired. */
+/** The remains of an item that expired. */
 export interface Expiry {
-  /** Of its expiry. */
+  /** That of its expiry. */
   readonly revision: number
   readonly position: Position
   /** The position of its last event before. */

@@ -151,13 +151,7 @@ export class Table {
   next(place: number): number | undefined {
     if (this.recordAt(place, HIGHEST)) return place
     // Places without a record are in long runs, which are not visited one by one.
-    const [item] = this.store.rows(
-      numberedKey(TAG.item, this.number, place),
-      prefixEnd(tableKey(TAG.item, this.number)),
-      {
-        limit: 1,
-      },
-    )
+    const row = this.#nextRow(place)
     const block = tombstoneBlockOf(place)
     const end = leastTimeKey(this.number, 0)
     const deleted = this.store
@@ -165,7 +159,7 @@ export class Table {
       .flatMap(({ key, value }) => [...tombstonesIn(value, positionOf(key, PREFIX_BYTES + 1)).keys()])
     const unsaved = Array.from(this.#unsaved.values()).flatMap((tombstones) => [...tombstones.keys()])
     const places = [...deleted, ...unsaved].filter((one) => one >= place)
-    if (item) places.push(positionOf(item.key, PREFIX_BYTES))
+    if (row !== undefined) places.push(row)
     return places.length > 0 ? Math.min(...places) : undefined
   }
 
@@ -184,12 +178,21 @@ export class Table {
     return found && this.#holdsItem(found.record) ? found.place : undefined
   }
 
+  /** The first place from `place` on that has a record of its own. */
+  #nextRow(place: number): number | undefined {
+    const end = prefixEnd(tableKey(TAG.item, this.number))
+    const [row] = this.store.rows(numberedKey(TAG.item, this.number, place), end, { limit: 1 })
+    return row && positionOf(row.key, PREFIX_BYTES)
+  }
+
   /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
     for (let place = from; place < below; place++) {
       if (this.sharedTombstones(place, at).has(place)) continue
       const record = this.#unexpiredRecordAt(place, at)
       if (record && this.#holdsItem(record)) return place
+      // Places of expired items are in long runs. Earlier versions would be passed over.
+      if (!record && this.store.versions.areNone) place = (this.#nextRow(place) ?? below) - 1
     }
     return below
   }

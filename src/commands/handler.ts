@@ -272,7 +272,7 @@ export interface RestoreOutcome {
 
 export interface ExpiryOutcome {
   readonly position: Position
-  /** Of the items that have expired. */
+  /** The number of items that have expired. */
   readonly count: number
 }
 

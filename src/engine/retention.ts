@@ -23,7 +23,7 @@ const WAIT_MS = 24 * 60 * 60 * 1000
 /** Items are looked for after this part of the time that they are kept, and at least once an hour. */
 const PARTS = 24
 const MOST_INTERVAL_MS = 60 * 60 * 1000
-/** So many items more than those to keep expire together. */
+/** Items beyond those to keep expire together, this part of them. */
 const SLACK = 0.01
 const MOST_SLACK = 1000
 
@@ -43,7 +43,7 @@ export interface RetentionStatus {
   readonly from?: string
 }
 
-/** What a confirmation lets expire. */
+/** The rule of a collection, with the number of items that a confirmation lets expire. */
 export interface RetentionPreview extends RetentionStatus {
   readonly items: number
 }
@@ -111,7 +111,7 @@ export class Retention implements Projection {
     return Array.from(this.#options.rules.values(), (rule) => this.#statusOf(rule))
   }
 
-  /** What would expire if all rules were confirmed now. */
+  /** Counts what would expire if all rules were confirmed now. */
   preview(asker: Asker): Promise<readonly RetentionPreview[]> {
     return this.#turns.run(async (turn) => {
       const previews: RetentionPreview[] = []
@@ -165,6 +165,8 @@ export class Retention implements Projection {
       for (const rule of due) await this.#run(rule)
     }).finally(() => {
       this.#running = undefined
+      // More was received meanwhile.
+      this.#runIfDue()
     })
   }
 

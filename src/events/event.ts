@@ -28,7 +28,7 @@ export interface ItemEventFields {
 /** One item of an `ItemsExpired` event. No event of the journal has this type. */
 export type ItemExpiry = ItemEventFields & { readonly type: 'ItemExpired' }
 
-/** What an event does to an item. */
+/** The effect of an event on an item. */
 export type ItemChange = ItemEvent | ItemExpiry
 
 /**
@@ -62,9 +62,9 @@ export interface ExpiredRun {
   readonly id: ItemId
   /** The number of items; 1 for an id that is text. */
   readonly count: number
-  /** The place of the first item (J34). */
+  /** The place of the first item (docs/journal.md, J5). */
   readonly place: number
-  /** Of the last event of each item. Its expiry is the next revision. */
+  /** That of the last event of each item. Its expiry is the next revision. */
   readonly revision: number
   /** The position of the last event of the first item. */
   readonly position: Position
@@ -131,7 +131,7 @@ export function* itemChanges(event: DomainEvent): Generator<ItemChange> {
       yield { type: 'ItemExpired', collection: event.collection, id, revision: revision + 1, prior: position }
 }
 
-/** What an event does to an item; undefined if it does nothing to it. */
+/** The effect of an event on an item; undefined if there is none. */
 export function changeOfItem(event: DomainEvent, key: string): ItemChange | undefined {
   for (const change of itemChanges(event)) if (String(change.id) === key) return change
   return undefined

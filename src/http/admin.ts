@@ -49,7 +49,7 @@ export interface AdminOptions extends RestorationOptions {
 
 /** The rules by which items expire. */
 interface RetentionActions {
-  /** What would expire if all rules were confirmed now, by collection. */
+  /** Counts what would expire if all rules were confirmed now, by collection. */
   preview(asker: Asker): Promise<readonly object[]>
   /** Resolves with the position. */
   confirm(origin: Origin): Promise<Position>

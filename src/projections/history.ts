@@ -219,7 +219,7 @@ function lifeKey(collection: number, position: Position): Buffer {
   return numberedKey(TAG.life, collection, position)
 }
 
-/** What the event of a record, which has a single one, does to an item. */
+/** The effect of a record, which has a single event, on an item. */
 function itemChangeIn({ events }: Recorded, key: string): ItemChange {
   return changeOfItem(events.at(0) as DomainEvent, key) as ItemChange
 }

@@ -1,4 +1,5 @@
 import type { Collection } from '../collections/collection.ts'
+import { BLOCK, blockOf } from '../collections/gaps.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
 import { type DomainEvent, type ExpiredItem, expiredItems, type ItemId, type Position } from '../events/event.ts'
@@ -71,6 +72,8 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   /** These places by the items' keys. */
   #goneByKey: Map<string, number> | undefined
   readonly #keys = new Map<StoredIndex, OrderedKeys>()
+  /** No present item has a place from `from` to before `to`. */
+  #sought = { from: HIGHEST, to: 0 }
   readonly #memory: Memory
 
   private constructor(
@@ -173,7 +176,14 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
   seek(place: number): number {
     const gone = this.#gone[lowerBound(this.#gone, place)] ?? HIGHEST
-    return Math.min(this.places, gone, this.#now.seek(place))
+    return gone === place ? place : Math.min(this.places, gone, this.#seekNow(place))
+  }
+
+  /** The present has long runs of places whose items have expired, so the last result is kept. */
+  #seekNow(place: number): number {
+    const { from, to } = this.#sought
+    if (place < from || place > to) this.#sought = { from: place, to: this.#now.seek(place) }
+    return this.#sought.to
   }
 
   async nth(nth: number, turn: Turn): Promise<number> {
@@ -188,8 +198,18 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
 
   async #rankGone(turn: Turn): Promise<readonly number[]> {
     const ranks: number[] = []
-    for (const [index, place] of this.#gone.entries()) {
-      ranks.push(this.#now.itemsBefore(place) + index)
+    let block = -1
+    let next = 0
+    let before = 0
+    // Invariant: `before` items come before `next`, in the block of the last place.
+    for (const place of this.#gone) {
+      if (blockOf(place) !== block) {
+        block = blockOf(place)
+        next = this.#seekNow(block * BLOCK)
+        before = this.#now.itemsBefore(block * BLOCK)
+      }
+      for (; next < place; next = this.#seekNow(next + 1)) before++
+      ranks.push(before + ranks.length)
       if (turn.isOver) await turn.next()
     }
     return ranks

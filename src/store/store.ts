@@ -336,6 +336,7 @@ class Versions {
   #mayExist = true
   #sweeping: Promise<void> | undefined
   #isToBeSwept = false
+  #areNone = false
   #isEnding = false
 
   constructor(store: Store) {
@@ -363,8 +364,14 @@ class Versions {
     return this.#pins.keys()
   }
 
+  /** Whether no version is kept. */
+  get areNone(): boolean {
+    return this.#areNone
+  }
+
   /** The value that a row had at a position, if it was replaced or removed since. */
   find(key: Buffer, at: Position): Buffer | undefined {
+    if (this.#areNone) return undefined
     const [row] = this.#store.rows(versionKey(key, 0), versionKey(key, at), { reverse: true, limit: 1 })
     return row && positionOf(row.value) > at ? row.value.subarray(POSITION_BYTES) : undefined
   }
@@ -381,6 +388,7 @@ class Versions {
     before.copy(version, POSITION_BYTES)
     this.#store.set(versionKey(key, since), version)
     this.#mayExist = true
+    this.#areNone = false
   }
 
   /** Removes the versions that no pin needs, a few at a time. */
@@ -403,6 +411,7 @@ class Versions {
       this.#mayExist = false
       await this.#sweep()
     }
+    if (!this.#isEnding && !this.#mayExist) this.#areNone = true
   }
 
   async #sweep(): Promise<void> {

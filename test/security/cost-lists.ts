@@ -221,6 +221,8 @@ export const LIST_OPERATIONS: Readonly<Record<string, Operation>> = {
   'a snapshot': (list) => asked(list, 'POST', '/admin/snapshot'),
   'a reload of an edited list': (list) =>
     restored(list, () => edited(list, (text) => text.replaceAll(/"h": ?5/g, '"h": 77'))),
+  'a count of what expires': (list) => asked(list, 'POST', '/admin/retention?dryRun=true'),
+  'a confirmation of what expires': (list) => asked(list, 'POST', '/admin/retention'),
   'a verification': (list) => asked(list, 'POST', '/admin/verify'),
   'a reload of the settings': (list) => asked(list, 'POST', '/admin/settings/reload'),
   health: (list) => asked(list, 'GET', '/health'),

@@ -16,7 +16,7 @@ const DATA = { things: [{ id: 0, n: 1, list: [[[[[0]]]]] }], profile: {}, notes:
 const FLAGS = {
   open: [
     ...['--Cors.Origins', origins(100), '--Api.Reset', 'true', '--Api.ClientIdsOnPost', 'true'],
-    ...['--Collections', JSON.stringify({ [LIST]: { Time: 't' } })],
+    ...['--Collections', JSON.stringify({ [LIST]: { Time: 't', Keep: '9999w' } })],
   ],
   guarded: [
     ...['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'token,basic,apikey'],

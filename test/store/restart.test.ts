@@ -406,7 +406,7 @@ test('a store of format 5 or 6 is used as it is, and continued', async (t) => {
     await directory.close(store)
     await changePoint(left.store, { format })
     await checkStart(left, expected, true, `format ${format}`)
-    assert.equal(new RecoveryFile(`${left.store}/recovery-point`).read()?.format, 7)
+    assert.equal(new RecoveryFile(`${left.store}/recovery-point`).read()?.format, 8)
     await checkStart(left, expected, true, `format ${format}, the start after`)
   }
 })

@@ -39,6 +39,7 @@ const SIGNS: Readonly<Record<Event['type'], string>> = {
   CollectionRemoved: '⊖',
   CollectionOrdered: '↕',
   IdsReset: '↺',
+  ItemsExpired: '⌛',
 }
 
 /** Requests that are unfolded, or, if all are, those that are not; by their keys. */

@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { until } from '../support/deadline.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { type OwnService, startHere } from '../support/service.ts'
+
+const HOUR_MS = 60 * 60 * 1000
+const DAY_MS = 24 * HOUR_MS
+const BEGIN_MS = Date.parse('2026-01-01T00:00:00Z')
+
+interface House extends OwnService {
+  clock: { ms: number }
+}
+
+interface HouseOptions {
+  readonly collections: Readonly<Record<string, object>>
+  readonly data?: unknown
+  readonly directory?: string
+  readonly clock?: { ms: number }
+  readonly flags?: readonly string[]
+}
+
+/** A server whose wall clock stands still until the test sets it. */
+async function house(t: TestContext, options: HouseOptions): Promise<House> {
+  const { collections, data = {}, directory, clock = { ms: BEGIN_MS }, flags = [] } = options
+  const service = await startHere(t, {
+    data,
+    now: () => new Date(clock.ms),
+    flags: ['--Collections', JSON.stringify(collections), '--DataFile.Write', 'never', ...flags],
+    ...(directory !== undefined && { directory }),
+  })
+  return { ...service, clock }
+}
+
+const READINGS = { Time: 'time', Key: ['sensor', 'time'], Indexes: ['sensor,time'] }
+
+function reading(sensor: string, ms: number): object {
+  return { sensor, time: new Date(ms).toISOString(), value: ms % 1000 }
+}
+
+async function post(server: OwnService, path: string, body: unknown): Promise<Response> {
+  return server.fetch(path, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+}
+
+/** One reading of each of two sensors for each hour up to a time, in order; the clock follows. */
+async function measure(server: House, hours: number): Promise<void> {
+  for (let hour = 0; hour < hours; hour++) {
+    server.clock.ms += HOUR_MS
+    const { ms } = server.clock
+    const response = await post(server, '/api/readings', [reading('a', ms), reading('b', ms)])
+    assert.equal(response.status, 201, await response.clone().text())
+  }
+}
+
+async function json(server: OwnService, path: string): Promise<unknown> {
+  const response = await server.fetch(path)
+  assert.equal(response.status, 200, `${path}: ${await response.clone().text()}`)
+  return response.json()
+}
+
+async function times(server: OwnService, query = ''): Promise<readonly string[]> {
+  const items = (await json(server, `/api/readings?limit=10000${query}`)) as readonly { readonly time: string }[]
+  return items.map(({ time }) => time)
+}
+
+/** Resolves when no item is older than a time. */
+function oldestIs(server: House, ms: number): Promise<unknown> {
+  const wanted = new Date(ms).toISOString()
+  return until(`the oldest reading is of ${wanted}`, async () => (await times(server))[0] === wanted)
+}
+
+test('readings older than Keep leave the present by ItemsExpired events, and stay in the journal', async (t) => {
+  const server = await house(t, { collections: { readings: { ...READINGS, Keep: '2d' } } })
+  await measure(server, 72)
+  await oldestIs(server, BEGIN_MS + 72 * HOUR_MS - 2 * DAY_MS)
+  assert.equal((await times(server)).length, 2 * 49)
+  const events = (await json(server, '/events?type=ItemsExpired&limit=1000')) as readonly {
+    readonly actor: string
+    readonly rule: string
+    readonly runs: readonly { readonly id: number; readonly count: number }[]
+  }[]
+  assert.ok(events.every(({ actor, rule }) => actor === 'retention' && rule === '2d'))
+  const expired = events
+    .flatMap(({ runs }) => runs)
+    .flatMap(({ id, count }) => Array.from({ length: count }, (_, i) => id + i))
+  assert.deepEqual(
+    expired,
+    Array.from({ length: 2 * 72 - 2 * 49 }, (_, id) => id),
+  )
+  assert.equal((await server.fetch('/api/readings/0')).status, 404)
+  const [created, gone] = (await json(server, '/events?collection=readings&id=0')) as readonly {
+    readonly type: string
+  }[]
+  assert.deepEqual([created?.type, gone?.type], ['ItemCreated', 'ItemsExpired'])
+})
+
+test('a past state shows readings that have expired since, in their order', async (t) => {
+  const server = await house(t, { collections: { readings: { ...READINGS, Keep: '2d' } } })
+  await measure(server, 40)
+  const then = await times(server)
+  const { position } = (await json(server, '/health')) as { readonly position: number }
+  await measure(server, 40)
+  await oldestIs(server, server.clock.ms - 2 * DAY_MS)
+  assert.deepEqual(await times(server, `&asOf=${position}`), then)
+  assert.deepEqual(await times(server, `&asOf=${position}&sensor=b&sort=-time`), [...new Set(then)].reverse())
+  const item = (await json(server, `/api/readings/3?asOf=${position}`)) as { readonly sensor: string }
+  assert.equal(item.sensor, 'b')
+  const counts = (await json(server, `/api?count=true&asOf=${position}`)) as { readonly readings: number }
+  assert.equal(counts.readings, then.length)
+})
+
+test('a new rule that would let items expire waits for its confirmation or a day', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const clock = { ms: BEGIN_MS }
+  const first = await house(t, { collections: { readings: READINGS }, directory, clock })
+  await measure(first, 72)
+  await first.stop()
+  const server = await house(t, { collections: { readings: { ...READINGS, Keep: '1d' } }, directory, clock })
+  await measure(server, 1)
+  assert.equal((await times(server)).length, 2 * 73)
+  const { retention } = (await json(server, '/health')) as { readonly retention: readonly { readonly state: string }[] }
+  assert.deepEqual(
+    retention.map(({ state }) => state),
+    ['waiting'],
+  )
+  const tried = (await (await post(server, '/admin/retention?dryRun=true', undefined)).json()) as Confirmed
+  assert.deepEqual([tried.dryRun, tried.collections[0]?.items], [true, 2 * 48])
+  assert.equal((await times(server)).length, 2 * 73)
+  const confirmed = (await (await post(server, '/admin/retention', undefined)).json()) as Confirmed
+  assert.equal(confirmed.collections[0]?.items, 2 * 48)
+  await oldestIs(server, clock.ms - DAY_MS)
+  assert.equal((await times(server)).length, 2 * 25)
+})
+
+interface Confirmed {
+  readonly position: number
+  readonly dryRun: boolean
+  readonly collections: readonly { readonly collection: string; readonly state: string; readonly items: number }[]
+}
+
+test('a new rule begins after a day without a confirmation, also through a restart', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const clock = { ms: BEGIN_MS }
+  const first = await house(t, { collections: { readings: READINGS }, directory, clock })
+  await measure(first, 72)
+  await first.stop()
+  const collections = { readings: { ...READINGS, Keep: '1d' } }
+  const second = await house(t, { collections, directory, clock })
+  await measure(second, 20)
+  assert.equal((await times(second)).length, 2 * 92)
+  await second.stop()
+  const third = await house(t, { collections, directory, clock })
+  await measure(third, 5)
+  await oldestIs(third, clock.ms - DAY_MS)
+})
+
+test('a clock that jumps by more than a day stops expiry until it is confirmed, also through a restart', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const clock = { ms: BEGIN_MS }
+  const collections = { readings: { ...READINGS, Keep: '2d' } }
+  const first = await house(t, { collections, directory, clock })
+  await measure(first, 60)
+  await oldestIs(first, clock.ms - 2 * DAY_MS)
+  const before = await times(first)
+  clock.ms += 3650 * DAY_MS
+  await measure(first, 2)
+  assert.deepEqual((await times(first)).slice(0, before.length), before)
+  await first.stop()
+  const server = await house(t, { collections, directory, clock })
+  await measure(server, 2)
+  assert.deepEqual((await times(server)).slice(0, before.length), before)
+  const health = (await json(server, '/health')) as {
+    readonly status: string
+    readonly retention: readonly { readonly state: string; readonly horizon: string }[]
+  }
+  assert.equal(health.status, 'degraded')
+  assert.deepEqual(health.retention, [
+    { collection: 'readings', rule: '2d', state: 'stopped', horizon: new Date(BEGIN_MS + 12 * HOUR_MS).toISOString() },
+  ])
+  assert.equal((await post(server, '/admin/retention', undefined)).status, 200)
+  await until('the old readings have expired', async () => (await times(server)).length === 8)
+  assert.equal(((await json(server, '/health')) as { readonly status: string }).status, 'ok')
+})
+
+test('an expired reading is rejected when it is sent again, alone and in a batch', async (t) => {
+  const server = await house(t, { collections: { readings: { ...READINGS, Keep: '1d' } } })
+  await measure(server, 30)
+  await oldestIs(server, server.clock.ms - DAY_MS)
+  const old = reading('a', BEGIN_MS + HOUR_MS)
+  const single = await post(server, '/api/readings', old)
+  assert.equal(single.status, 422)
+  assert.match(((await single.json()) as { readonly detail: string }).detail, /has expired.*Keep is 1d/)
+  const batch = await server.fetch('/api/readings', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', Prefer: 'handling=lenient' },
+    body: JSON.stringify([old, reading('a', server.clock.ms - 1)]),
+  })
+  const results = JSON.stringify(await batch.json())
+  assert.match(results, /has expired/)
+  assert.equal((await times(server)).length, 2 * 25 + 1)
+})
+
+test('an id that is used again continues its revision and its events', async (t) => {
+  const flags = ['--Api.UpsertOnPut', 'true']
+  const server = await house(t, { collections: { readings: { ...READINGS, Keep: '1d' } }, flags })
+  await measure(server, 30)
+  await oldestIs(server, server.clock.ms - DAY_MS)
+  const put = await server.fetch('/api/readings/1', {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ id: 1, ...reading('c', server.clock.ms) }),
+  })
+  assert.equal(put.status, 201, await put.text())
+  const events = (await json(server, '/events?collection=readings&id=1')) as readonly {
+    readonly type: string
+    readonly position: number
+    readonly revision?: number
+    readonly prior?: number
+  }[]
+  assert.deepEqual(
+    events.map(({ type, revision }) => [type, revision]),
+    [
+      ['ItemCreated', 1],
+      ['ItemsExpired', undefined],
+      ['ItemCreated', 3],
+    ],
+  )
+  assert.equal(events[2]?.prior, events[1]?.position)
+})
+
+test('KeepItems keeps the newest items by their event time', async (t) => {
+  const server = await house(t, { collections: { readings: { ...READINGS, KeepItems: 100 } } })
+  await measure(server, 40)
+  assert.equal((await post(server, '/api/readings', reading('late', BEGIN_MS))).status, 201)
+  await measure(server, 20)
+  await until('the oldest have expired', async () => (await times(server)).length === 100)
+  assert.deepEqual(await times(server), [...(await times(server))].sort())
+  assert.equal((await times(server)).at(-1), new Date(server.clock.ms).toISOString())
+})
+
+test('without an event time the time of the last event of an item counts', async (t) => {
+  const server = await house(t, { collections: { notes: { Keep: '1d' } } })
+  for (let hour = 0; hour < 30; hour++) {
+    server.clock.ms += HOUR_MS
+    assert.equal((await post(server, '/api/notes', { hour })).status, 201)
+    if (hour === 20) {
+      const patch = { method: 'PATCH', headers: { 'Content-Type': 'application/merge-patch+json' } }
+      assert.equal((await server.fetch('/api/notes/0', { ...patch, body: '{"hour":-1}' })).status, 204)
+    }
+  }
+  await until('the old notes have expired', async () => {
+    const notes = (await json(server, '/api/notes?limit=100')) as readonly { readonly hour: number }[]
+    return notes.length === 26 && notes[0]?.hour === -1 && notes[1]?.hour === 5
+  })
+})
