@@ -4,7 +4,7 @@ import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { Semaphore, type Turn, type Turns } from '../runtime/turns.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
-import { isEnded, type Subscription, stateAfter } from './subscription.ts'
+import { inExpiry, isEnded, type Subscription, stateAfter } from './subscription.ts'
 
 interface CatchUpOptions {
   readonly views: Pick<Views, 'position'>
@@ -77,18 +77,21 @@ export class CatchUp {
 
   /** Undefined if all changes of the record were sent. */
   async #send(subscription: Subscription, recorded: Recorded, turn: Turn): Promise<Stop | undefined> {
-    const { collection, pace, client } = subscription
+    const { collection, pace, client, held } = subscription
     const until = recorded.time
     const isDue = pace?.isDue(until) ?? true
     for (const [position, event] of positioned(recorded)) {
       if (turn.isOver) await turn.next()
       if (isEnded(subscription)) return undefined
-      for (const change of event.collection === collection ? itemChanges(event) : []) {
+      const changes = event.collection === collection ? [...itemChanges(event)] : []
+      const states = changes.map((change) => stateAfter(change, position))
+      // Most of the items that expire are in no list.
+      const sent = event.type === 'ItemsExpired' ? states.filter(({ id }) => held.has(String(id))) : states
+      for (const state of inExpiry(sent)) {
         if (!isDue) return { until }
         // The event is read again from its beginning: the client has no items that have left its list.
         if (client.isSlow()) return 'slow'
-        if (turn.isOver) await turn.next()
-        this.#options.live.send(subscription, stateAfter(change, position))
+        this.#options.live.send(subscription, state)
       }
       subscription.position = position
     }

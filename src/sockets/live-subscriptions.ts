@@ -1,10 +1,18 @@
-import { type ItemChange, type ItemId, itemChanges, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, itemChanges, type Position } from '../events/event.ts'
 import { positioned, type Recorded } from '../events/journal.ts'
 import type { Views } from '../projections/views.ts'
 import type { LimitedLog } from '../runtime/limited-log.ts'
 import { OutOfMemory } from '../runtime/memory.ts'
 import type { Turn, Turns } from '../runtime/turns.ts'
-import { type ItemState, isEnded, itemState, keyBytes, type Subscription, stateAfter } from './subscription.ts'
+import {
+  type ItemState,
+  inExpiry,
+  isEnded,
+  itemState,
+  keyBytes,
+  type Subscription,
+  stateAfter,
+} from './subscription.ts'
 import { SetsByKey, SubscriptionIndex } from './subscription-index.ts'
 
 interface LiveOptions {
@@ -75,20 +83,15 @@ export class LiveSubscriptions {
   async #sendAll(recorded: Recorded, turn: Turn): Promise<void> {
     for (const [position, event] of positioned(recorded)) {
       const watchers = this.#byCollection.get(event.collection)
-      if (watchers) for (const change of itemChanges(event)) await this.#sendChange(change, position, watchers, turn)
-    }
-  }
-
-  async #sendChange(change: ItemChange, position: Position, watchers: Watchers, turn: Turn): Promise<void> {
-    if (turn.isOver) await turn.next()
-    const state = stateAfter(change, position)
-    const concerned = state.item ? await watchers.index.concernedBy(state.item.value, turn) : new Set<Subscription>()
-    for (const holder of watchers.holders.get(String(change.id))) concerned.add(holder)
-    for (const subscription of concerned) {
-      if (turn.isOver) await turn.next()
-      // A subscription that began meanwhile already has this event.
-      if (isEnded(subscription) || position <= subscription.position) continue
-      if (!this.#postponeIfSlow(subscription, state)) this.send(subscription, state)
+      if (!watchers) continue
+      for (const [subscription, states] of await statesFor(watchers, event, position, turn)) {
+        for (const state of inExpiry(states)) {
+          if (turn.isOver) await turn.next()
+          // A subscription that began meanwhile already has this event.
+          if (isEnded(subscription) || position <= subscription.position) break
+          if (!this.#postponeIfSlow(subscription, state)) this.send(subscription, state)
+        }
+      }
     }
   }
 
@@ -164,6 +167,28 @@ export class LiveSubscriptions {
     subscription.state = 'live'
     client.current(subscription.id, views.position)
   }
+}
+
+/** The items of an event, by the subscriptions that they concern. */
+async function statesFor(
+  { index, holders }: Watchers,
+  event: DomainEvent,
+  position: Position,
+  turn: Turn,
+): Promise<ReadonlyMap<Subscription, readonly ItemState[]>> {
+  const found = new Map<Subscription, ItemState[]>()
+  for (const change of itemChanges(event)) {
+    if (turn.isOver) await turn.next()
+    const state = stateAfter(change, position)
+    const concerned = state.item ? await index.concernedBy(state.item.value, turn) : new Set<Subscription>()
+    for (const holder of holders.get(String(change.id))) concerned.add(holder)
+    for (const subscription of concerned) {
+      const states = found.get(subscription)
+      if (states) states.push(state)
+      else found.set(subscription, [state])
+    }
+  }
+  return found
 }
 
 /** Whether there is memory for a further item of a subscription. Without, its client is disconnected, and may resume. */

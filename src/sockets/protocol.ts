@@ -65,7 +65,10 @@ export type Subscribed =
       readonly eventTime?: string
     }
 
-/** Changes arrive in the order of positions, each exactly once. */
+/**
+ * Changes arrive in the order of positions, each exactly once. Items that expire together have a change each: all but the last
+ * have the position before that of the event, so that a client that resumes in between gets all of them.
+ */
 export interface Change {
   readonly subscription: string
   readonly position: number

@@ -91,3 +91,11 @@ export function itemState(id: ItemId, text: string | undefined, position: Positi
 export function stateAfter(event: ItemChange, position: Position): ItemState {
   return itemState(event.id, 'item' in event ? event.item.text : undefined, position)
 }
+
+/**
+ * The items that one event changes, for a client: all but the last have the position before it. A client that resumes in
+ * between, after the last position that it has seen, gets all of them again.
+ */
+export function inExpiry(states: readonly ItemState[]): readonly ItemState[] {
+  return states.map((state, index) => (index < states.length - 1 ? { ...state, position: state.position - 1 } : state))
+}

@@ -6,7 +6,18 @@ import { compareStore } from '../../src/cli/store.ts'
 import { storedCollections } from '../../src/collections/collection-writer.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { prefixEnd, type Row, TAG, type Tag, tableKey, tombstonesKey } from '../../src/store/keys.ts'
+import {
+  expiredIdsKey,
+  expiryKey,
+  leastTimeKey,
+  POSITION_BYTES,
+  prefixEnd,
+  type Row,
+  TAG,
+  type Tag,
+  tableKey,
+  tombstonesKey,
+} from '../../src/store/keys.ts'
 import type { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { newRun, work } from '../faults/workload.ts'
@@ -15,7 +26,7 @@ import { openTestEngine } from '../support/engine.ts'
 import { makeFormat5, makeFormat6 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 
-type Kind = Tag | 'tombstones' | 'counts'
+type Kind = Tag | 'tombstones' | 'expiries' | 'expired ids' | 'counts'
 
 /** Each kind of row, and what is told when one is another one. */
 const KINDS: readonly (readonly [Kind, RegExp])[] = [
@@ -24,6 +35,11 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
   [TAG.item, /^The store has an item of /],
   ['tombstones', /^The store has an item of |damaged/],
   [TAG.place, /^The store has the place of an item of /],
+  ['expiries', /^The store has an expiry of items of /],
+  [
+    'expired ids',
+    /^The store has an item of "[^"]*" that has expired|^The store has an earlier event of an item of |damaged/,
+  ],
   [TAG.gaps, /^The store has a count of empty places of /],
   [TAG.itemEvent, /^The store has an earlier event of an item of /],
   [TAG.life, /^The store has a creation or removal of /],
@@ -58,7 +74,8 @@ async function lived(t: TestContext, seed: number): Promise<string> {
   edited.a?.reverse()
   delete edited.gone
   writeFileSync(file, JSON.stringify(edited))
-  const collections = { keyed: { indexes: [], key: [['n']] } }
+  const keep = { text: '1d', ms: 24 * 60 * 60 * 1000 }
+  const collections = { keyed: { indexes: [], key: [['n']] }, expiring: { indexes: [], keep } }
   const again = await openTestEngine(nodeFiles, { file, journal, store: `${journal}/store`, collections })
   for (let n = 0; n < 5; n++) {
     const origin = { actor: 'a', requestId: 'r' }
@@ -69,6 +86,15 @@ async function lived(t: TestContext, seed: number): Promise<string> {
     await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key, item: {} }, origin)
   }
   await again.engine.handler.handle({ type: 'DeleteItem', collection: 'a', key: 'k2' }, { actor: 'a', requestId: 'r' })
+  for (const key of ['0', '1', 'text', '2', '3', '4']) {
+    const origin = { actor: 'a', requestId: 'r' }
+    await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'expiring', key, item: {} }, origin)
+  }
+  for (const ids of [['0', '1', 'text'], ['2']]) {
+    const expiration = { collection: 'expiring', rule: '1d', ids, untilMs: Number.MAX_SAFE_INTEGER }
+    const { count } = await again.engine.handler.expire(expiration, { actor: 'a', requestId: 'r' })
+    assert.equal(count, ids.length)
+  }
   const { views } = again.engine
   for (const paths of [[['n'], ['id']], [['id']]]) {
     await views.indexes.build(views.any('a')?.facts.table as number, 'a', paths)
@@ -83,19 +109,25 @@ async function lived(t: TestContext, seed: number): Promise<string> {
 
 /** Without those that are left of tables that a collection has no more. */
 function rowsOf(store: Store, kind: Kind): readonly Row[] {
-  const tag = kind === 'tombstones' ? TAG.place : kind === 'counts' ? TAG.time : kind
+  const tags = { tombstones: TAG.place, expiries: TAG.place, counts: TAG.time, 'expired ids': TAG.itemEvent }
+  const tag = typeof kind === 'string' ? tags[kind] : kind
   const tables = Array.from(storedCollections(store).values(), ({ table }) => table)
   const numbers = [TAG.item, TAG.place, TAG.gaps, TAG.changed].some((one) => one === tag) ? tables : undefined
   // Without the description of the natural keys: a store that lacks it builds them anew.
   const first = tag === TAG.naturalKey ? tableKey(tag, 1) : Buffer.from([tag])
   const rows = store.rows(first, prefixEnd(Buffer.from([tag])))
-  const isTombstones = (key: Buffer): boolean => key.compare(tombstonesKey(key.readUInt32BE(1), 0)) >= 0
-  return rows.filter(
-    ({ key }) =>
-      (numbers?.includes(key.readUInt32BE(1)) ?? true) &&
-      (tag !== TAG.place || isTombstones(key) === (kind === 'tombstones')) &&
-      (tag !== TAG.time || key.readUInt32BE(1) > 0 === (kind === 'counts')),
-  )
+  const kindOf = ({ key, value }: Row): Kind | undefined => {
+    const table = key.readUInt32BE(1)
+    if (tag === TAG.time) return table > 0 ? 'counts' : tag
+    if (tag === TAG.itemEvent)
+      return value.length > POSITION_BYTES || key.compare(expiredIdsKey(table, 0)) >= 0 ? 'expired ids' : tag
+    // When a rule was seen first is known to this store alone, and a least time may be too early.
+    if (tag === TAG.state) return table === 3 ? undefined : tag
+    if (tag !== TAG.place || key.compare(tombstonesKey(table, 0)) < 0) return tag
+    if (key.compare(leastTimeKey(table, 0)) < 0) return 'tombstones'
+    return key.compare(expiryKey(table, 0)) < 0 ? undefined : 'expiries'
+  }
+  return rows.filter((row) => (numbers?.includes(row.key.readUInt32BE(1)) ?? true) && kindOf(row) === kind)
 }
 
 /** Compares a copy, after a change of its store. */

@@ -1,77 +1,20 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { type OwnService, startHere } from '../support/service.ts'
-
-const HOUR_MS = 60 * 60 * 1000
-const DAY_MS = 24 * HOUR_MS
-const BEGIN_MS = Date.parse('2026-01-01T00:00:00Z')
-
-interface House extends OwnService {
-  clock: { ms: number }
-}
-
-interface HouseOptions {
-  readonly collections: Readonly<Record<string, object>>
-  readonly data?: unknown
-  readonly directory?: string
-  readonly clock?: { ms: number }
-  readonly flags?: readonly string[]
-}
-
-/** A server whose wall clock stands still until the test sets it. */
-async function house(t: TestContext, options: HouseOptions): Promise<House> {
-  const { collections, data = {}, directory, clock = { ms: BEGIN_MS }, flags = [] } = options
-  const service = await startHere(t, {
-    data,
-    now: () => new Date(clock.ms),
-    flags: ['--Collections', JSON.stringify(collections), '--DataFile.Write', 'never', ...flags],
-    ...(directory !== undefined && { directory }),
-  })
-  return { ...service, clock }
-}
-
-const READINGS = { Time: 'time', Key: ['sensor', 'time'], Indexes: ['sensor,time'] }
-
-function reading(sensor: string, ms: number): object {
-  return { sensor, time: new Date(ms).toISOString(), value: ms % 1000 }
-}
-
-async function post(server: OwnService, path: string, body: unknown): Promise<Response> {
-  return server.fetch(path, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-  })
-}
-
-/** One reading of each of two sensors for each hour up to a time, in order; the clock follows. */
-async function measure(server: House, hours: number): Promise<void> {
-  for (let hour = 0; hour < hours; hour++) {
-    server.clock.ms += HOUR_MS
-    const { ms } = server.clock
-    const response = await post(server, '/api/readings', [reading('a', ms), reading('b', ms)])
-    assert.equal(response.status, 201, await response.clone().text())
-  }
-}
-
-async function json(server: OwnService, path: string): Promise<unknown> {
-  const response = await server.fetch(path)
-  assert.equal(response.status, 200, `${path}: ${await response.clone().text()}`)
-  return response.json()
-}
-
-async function times(server: OwnService, query = ''): Promise<readonly string[]> {
-  const items = (await json(server, `/api/readings?limit=10000${query}`)) as readonly { readonly time: string }[]
-  return items.map(({ time }) => time)
-}
-
-/** Resolves when no item is older than a time. */
-function oldestIs(server: House, ms: number): Promise<unknown> {
-  const wanted = new Date(ms).toISOString()
-  return until(`the oldest reading is of ${wanted}`, async () => (await times(server))[0] === wanted)
-}
+import {
+  BEGIN_MS,
+  DAY_MS,
+  HOUR_MS,
+  house,
+  json,
+  measure,
+  oldestIs,
+  post,
+  READINGS,
+  reading,
+  times,
+} from '../support/retention.ts'
 
 test('readings older than Keep leave the present by ItemsExpired events, and stay in the journal', async (t) => {
   const server = await house(t, { collections: { readings: { ...READINGS, Keep: '2d' } } })
