@@ -16,6 +16,18 @@ export const RUNS = {
     all: { TERMINATIONS: 10 },
     full: { TERMINATIONS: 100 },
   },
+  retention: {
+    about: 'random late, corrected, deleted and expired readings: equal to a naive model, now and at any position',
+    file: 'test/engine/retention-model.long.test.ts',
+    all: { RETENTION_STEPS: 600 },
+    full: { RETENTION_STEPS: 5000 },
+  },
+  'expiry-kills': {
+    about: 'SIGKILL at random moments while readings expire: nothing acknowledged is lost, nothing comes back',
+    file: 'test/faults/expiry-kills.long.test.ts',
+    all: { EXPIRY_KILLS: 10 },
+    full: { EXPIRY_KILLS: 300 },
+  },
   owners: {
     about: 'two processes race for one journal; an owner is killed and another started at once',
     file: 'test/faults/owners.long.test.ts',
