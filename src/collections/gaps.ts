@@ -1,5 +1,5 @@
 import { lowerBound } from '../runtime/chunked-list.ts'
-import { numberedKey, POSITION_BYTES, positionOf, prefixEnd, putPosition, TAG, tableKey } from '../store/keys.ts'
+import { leastTimeKey, numberedKey, POSITION_BYTES, positionOf, prefixEnd, putPosition, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 
 /*
@@ -163,7 +163,10 @@ export function saveGaps(store: Store, table: number, blocks: Iterable<readonly 
 
 /** Removes the rows of the blocks before the first one. In a transaction. */
 export function saveFirstBlock(store: Store, table: number, before: number, first: number): void {
-  for (let block = before; block < first; block++) store.remove(gapsKey(table, block))
+  for (let block = before; block < first; block++) {
+    store.remove(gapsKey(table, block))
+    store.remove(leastTimeKey(table, block))
+  }
   const value = Buffer.allocUnsafe(POSITION_BYTES)
   putPosition(value, 0, first)
   store.set(tableKey(TAG.gaps, table), value)

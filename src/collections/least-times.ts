@@ -82,11 +82,6 @@ export class LeastTimes implements TableObserver {
     this.#store.set(leastTimeKey(table, block), row)
   }
 
-  /** Forgets a block that has no items any more. In a transaction. */
-  remove(table: number, block: number): void {
-    this.#store.remove(leastTimeKey(table, block))
-  }
-
   #fieldOf(collection: string): number {
     const { path, maxAheadMs } = this.#times.get(collection) as ExpiryTime
     return crc32(path ? `${formatPath(path)} ${maxAheadMs}` : '')
