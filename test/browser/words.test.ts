@@ -112,3 +112,12 @@ test('text that is invisible or turns its direction is escaped in each part of a
   })
   assert.deepEqual(words([turned]), ['po\\u202ests/a\\u202e b\\u202e', 'nothing', '\\u202e'])
 })
+
+test('an expiry is told by the number of its items, or by the rule that it confirmed', () => {
+  const run = { id: 0, count: 2, place: 0, revision: 1, position: 1, step: 1 }
+  const runs = [run, { ...run, id: 7, count: 1 }]
+  assert.deepEqual(words([event('ItemsExpired', 'readings', { rule: '90d', runs })]), ['readings: 3 items expired'])
+  assert.deepEqual(words([event('ItemsExpired', 'readings', { rule: '90d', runs: [] })]), [
+    'readings: the rule 90d was confirmed',
+  ])
+})

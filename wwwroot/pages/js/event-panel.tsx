@@ -75,6 +75,7 @@ function Facts({ event: shown }: { readonly event: Event }) {
         <Fact name="Request" value={<Link to={{ requestId }}>{visible(requestId)}</Link>} />
         <Fact name="Position" value={count(position)} />
         {'revision' in shown && <Fact name="Revision" value={count(shown.revision)} />}
+        {'rule' in shown && <Fact name="Rule" value={visible(shown.rule)} />}
       </dl>
       <div class="row">
         <Button text="Show this moment" run={() => showPosition(position)} />

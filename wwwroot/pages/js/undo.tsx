@@ -9,8 +9,8 @@ import { say } from './messages.tsx'
 import { showPosition } from './time.ts'
 import { type Event, placeOf } from './words.ts'
 
-/** The actor of edits of the data file, among them the first reading of it. */
-const DATA_FILE = 'data-file'
+/** The actors of edits of the data file, among them the first reading of it, and of items that expire. */
+const NOT_UNDONE = ['data-file', 'retention']
 /** Longer requests are not read, and more items not restored one by one. */
 const MOST_EVENTS = 5000
 const MOST_ITEMS = 50
@@ -43,7 +43,7 @@ export function Actions({ event, subject, mayUndo = true, part = () => ({}) }: A
         run={() => showPosition(event.position)}
         {...part('show')}
       />
-      {mayUndo && may('admin') && event.actor !== DATA_FILE && (
+      {mayUndo && may('admin') && !NOT_UNDONE.includes(event.actor) && (
         <Button
           text="Undo"
           label={`Undo: ${subject}`}

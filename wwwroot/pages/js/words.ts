@@ -115,6 +115,11 @@ function eventLine(event: Event): Line {
   const { type, collection } = event
   const place = placeOf(collection, 'id' in event ? event.id : undefined)
   const isDeletion = DELETES.test(type)
+  if (event.type === 'ItemsExpired') {
+    const count = event.runs.reduce((sum, run) => sum + run.count, 0)
+    const what = count > 0 ? `${counted(count, 'item')} expired` : `the rule ${visible(event.rule)} was confirmed`
+    return { subject: `${place.text}: ${what}`, place, isDeletion }
+  }
   const changes = event.changes ?? []
   // A time says less than what changed with it.
   const change = changes.find(({ after }) => typeof after !== 'string' || !TIME.test(after)) ?? changes[0]
