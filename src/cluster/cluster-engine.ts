@@ -221,7 +221,7 @@ export class ClusterEngine extends Engine {
     await journal.caughtUp()
     connection.messenger.serve(id, (request) => this.handler.answer(request))
     await this.#node.start()
-    this.retention.begin()
+    void this.retention.begin()
   }
 
   /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */

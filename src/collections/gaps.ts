@@ -1,5 +1,14 @@
 import { lowerBound } from '../runtime/chunked-list.ts'
-import { leastTimeKey, numberedKey, POSITION_BYTES, positionOf, prefixEnd, putPosition, TAG, tableKey } from '../store/keys.ts'
+import {
+  leastTimeKey,
+  numberedKey,
+  POSITION_BYTES,
+  positionOf,
+  prefixEnd,
+  putPosition,
+  TAG,
+  tableKey,
+} from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 
 /*

@@ -62,7 +62,7 @@ export class FileEngine extends Engine {
     this.projections = projections
     this.dataFile = dataFile
     this.handler = projections.createHandler(journal, rules, dependencies.now)
-    this.retention = projections.retention(this.handler, () => true)
+    this.retention = projections.retention(this.handler)
     projections.follow(journal, { handler: this.handler, dataFile, retention: this.retention })
     this.past = projections.past(journal, dependencies.memory, settings.limits.pastItems)
     this.#former = projections.former(journal)
@@ -155,7 +155,7 @@ export class FileEngine extends Engine {
     await dataFile.start(connectionOf({ journal, past, handler, rules, requestId: dependencies.newId }))
     opened.add(() => dataFile.close())
     projections.begin()
-    this.retention.begin()
+    void this.retention.begin()
   }
 
   protected untilServable(): Promise<void> {

@@ -287,10 +287,12 @@ export class DurableProjections extends Projections {
     return this.views.find(name)?.facts.rule === rule.text ? (jump?.fromMs ?? receivedMs) - rule.keepMs : undefined
   }
 
-  /** Lets items expire after `begin`. */
-  retention(handler: Pick<CommandHandler, 'expire'>, isLeader: () => boolean): Retention {
-    const { now, elapsedMs, newId } = this.#options.dependencies
-    const [views, rules, log] = [this.views, this.#expiryRules, this.#log]
+  /** Lets items expire after its `begin`; on a read-only server nothing does. */
+  retention(handler: Pick<CommandHandler, 'expire'>, isLeader = () => true): Retention {
+    const { dependencies, settings } = this.#options
+    const { now, elapsedMs, newId } = dependencies
+    const [views, log] = [this.views, this.#log]
+    const rules = settings.api.readOnly ? new Map<string, ExpiryRule>() : this.#expiryRules
     return new Retention({ views, handler, rules, now, elapsedMs, newId, log, isLeader })
   }
 

@@ -61,6 +61,11 @@ interface RetentionOptions {
   readonly isLeader: () => boolean
 }
 
+interface SeenRule {
+  readonly rule: string
+  readonly ms: number
+}
+
 interface Candidate {
   readonly id: ItemId
   readonly ms: number
@@ -82,6 +87,8 @@ export class Retention implements Projection {
   readonly #ranAt = new Map<string, number>()
   /** When something was received last, by both clocks. */
   #received: { readonly ms: number; readonly elapsedMs: number } | undefined
+  /** When the rules were seen first, in milliseconds since 1970; by collection. */
+  #seen: Readonly<Record<string, SeenRule>> = {}
   #running: Promise<void> | undefined
   #hasBegun = false
   #isEnded = false
@@ -90,7 +97,9 @@ export class Retention implements Projection {
     this.#options = options
   }
 
-  begin(): void {
+  /** Begins to let items expire. */
+  async begin(): Promise<void> {
+    await this.#logged(() => this.#noteRules())
     this.#hasBegun = true
     this.#noteReceipt()
     this.#runIfDue()
@@ -235,19 +244,26 @@ export class Retention implements Projection {
     }
   }
 
-  /** When a rule begins that was not confirmed. The store has when it was seen first. */
+  /** When a rule begins that was not confirmed, in milliseconds since 1970. */
   #waitsUntil({ collection, text }: ExpiryRule): number {
-    const { store } = this.#options.views
-    const row = store.newest(SEEN_RULES)
-    const seen = row
-      ? (JSON.parse(row.toString()) as Record<string, { readonly rule: string; readonly ms: number }>)
-      : {}
-    const known = Object.hasOwn(seen, collection) ? seen[collection] : undefined
-    if (known?.rule === text) return known.ms + WAIT_MS
-    const ms = this.#options.now().getTime()
-    const value = Buffer.from(JSON.stringify({ ...seen, [collection]: { rule: text, ms } }))
-    store.transaction(() => store.set(SEEN_RULES, value))
-    return ms + WAIT_MS
+    const seen = Object.hasOwn(this.#seen, collection) ? this.#seen[collection] : undefined
+    return (seen?.rule === text ? seen.ms : this.#options.now().getTime()) + WAIT_MS
+  }
+
+  /** The store remembers when it saw each rule first, so that restarts do not prolong the wait. */
+  async #noteRules(): Promise<void> {
+    const { views, rules, now } = this.#options
+    if (rules.size === 0) return
+    const row = views.store.newest(SEEN_RULES)
+    const before = row ? (JSON.parse(row.toString()) as Readonly<Record<string, SeenRule>>) : {}
+    this.#seen = Object.fromEntries(
+      Array.from(rules.values(), ({ collection, text }) => {
+        const known = Object.hasOwn(before, collection) ? before[collection] : undefined
+        return [collection, known?.rule === text ? known : { rule: text, ms: now().getTime() }]
+      }),
+    )
+    const value = Buffer.from(JSON.stringify(this.#seen))
+    await views.onceRoom(() => views.store.transaction(() => views.store.set(SEEN_RULES, value)))
   }
 
   /** The items that expire next, at most AT_ONCE, the oldest first. */

@@ -143,6 +143,11 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     }
   }
 
+  /** Whether items of the collection have expired after a position. */
+  static hasExpiredSince({ facts }: Collection, at: Position, { store }: Pick<PastSources, 'store'>): boolean {
+    return store.rows(expiryKey(facts.table, at + 1), expiryKey(facts.table, HIGHEST), { limit: 1 }).length > 0
+  }
+
   /** Whether it has the same places as the present collection. */
   isOf({ facts: { table } }: Collection): boolean {
     return this.#now.facts.table === table

@@ -53,11 +53,11 @@ export const API_KEYS = {
 /** Messages contain no value of an account, as a secret may be in a wrong place. */
 function accountSchema(name: string, secret: string, mistakes: (secret: string) => readonly string[]): Schema {
   const isSecret = true
-  const expects = 'text, and neither empty nor anonymous nor data-file, which are actors of their own'
+  const expects = 'text, and neither empty nor anonymous, data-file or retention, which are actors of their own'
   return {
     type: 'object',
     properties: {
-      [name]: { type: 'string', pattern: '^(?!(?:anonymous|data-file)$).', expects, isSecret },
+      [name]: { type: 'string', pattern: '^(?!(?:anonymous|data-file|retention)$).', expects, isSecret },
       [secret]: { type: 'string', minLength: 1, expects: 'text, and not empty', isSecret, mistakes },
       Role: { enum: ROLES, isSecret },
     },

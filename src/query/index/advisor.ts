@@ -166,9 +166,11 @@ function estimateIndex(collection: Collection, fields: IndexFields) {
   let keyBytes = 0
   let itemBytes = 0
   let indexable = 0
-  const places = collection.places / SAMPLE
+  // The items before it have expired.
+  const first = collection.seek(0)
+  const places = (collection.places - first) / SAMPLE
   for (let at = 0; at < SAMPLE; at++) {
-    const place = collection.seek(Math.floor(at * places))
+    const place = collection.seek(first + Math.floor(at * places))
     const item = collection.itemAt(place)
     const keys = keysAt(item, fields, place)
     itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
