@@ -14,7 +14,7 @@ import { BUCKETS, collectionOf, EventCounts, withCollection } from '../projectio
 import type { Progress } from '../projections/journal-fold.ts'
 import { StoredCheckpoint, storedState } from '../projections/store-fold.ts'
 import { Views } from '../projections/views.ts'
-import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
+import { isFoundUnder, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ENDLESS } from '../runtime/turns.ts'
@@ -186,7 +186,7 @@ class Comparison {
         this.#changes(facts.table, wanted[1], quoted)
         this.#events(number, wanted, quoted)
         for (const index of this.#indexes.of(facts.table)) await this.#index(index, wanted[1], quoted)
-        this.#naturalKeys(wanted[1], quoted)
+        this.#naturalKeys(facts.table, wanted[1], quoted)
       }
       if (this.#problems.length >= MOST_PROBLEMS) return
     }
@@ -346,21 +346,23 @@ class Comparison {
   }
 
   /** Those that are not complete are built anew by the next start. */
-  #naturalKeys({ name, table, places }: CollectionFacts, quoted: string): void {
+  #naturalKeys(stored: number, { name, table, places }: CollectionFacts, quoted: string): void {
     for (const [number, facts] of storedNaturalKeys(this.#store)) {
       if (facts.collection !== name || !facts.isComplete) continue
+      const index = facts.index && this.#indexes.find(stored, facts.index)
       const items = new Table(this.#expected, table)
       let wanted = 0
       let found = 0
       for (const [place] of recordsOf(items, places)) {
         const item = items.itemAt(place, HIGHEST)
         const naturalKey = item && naturalKeyOf(item.value, facts)
-        if (naturalKey === undefined) continue
+        if (naturalKey === undefined || (index && isFoundUnder(naturalKey, item, index))) continue
         wanted++
         if (this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() === item?.key) found++
       }
       const rows = countRows(this.#store, rangeOf(TAG.naturalKey, number))
-      if (found !== wanted || rows !== wanted) this.addDifference(`a natural key of ${quoted}`)
+      const lacksIndex = facts.index && !index
+      if (found !== wanted || rows !== wanted || lacksIndex) this.addDifference(`a natural key of ${quoted}`)
     }
   }
 

@@ -132,7 +132,7 @@ export class ClusterEngine extends Engine {
       const dataFileId = await dataFileIdOf(files, settings.journal)
       const { stream } = connection
       const projections = await repairing({ settings, dependencies, stream }, () =>
-        DurableProjections.open({ settings, dependencies, dataFileId }),
+        DurableProjections.open({ settings, keyFields: rules.keyFields, dependencies, dataFileId }),
       )
       opened.add(() => projections.close())
       await files.makeDirectory(directoryOf(await files.follow(settings.file)))

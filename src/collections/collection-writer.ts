@@ -59,6 +59,13 @@ export interface TableObserver {
   changed(change: TableChange): void
 }
 
+/** An item, existing or deleted, with its place in a new table. */
+interface MovedItem {
+  readonly key: string
+  readonly place: number
+  readonly record: Buffer
+}
+
 /** Where the item of a key is, or was. */
 interface ItemLocation {
   readonly key: string
@@ -200,14 +207,15 @@ export class CollectionWriter implements FoldedItems {
 
   /**
    * Moves the items with these ids in their order, then all others, into a new table, which becomes the collection's with the
-   * last step. Each step writes little, within the caller's transaction. `position` is that of the event that orders them.
+   * last step. Each step writes little, within the caller's transaction, and yields the item that it moved, if any. `position` is
+   * of the event that orders them.
    */
-  *reorder(ids: readonly ItemId[], newTable: number, position: Position): Generator<undefined, void> {
+  *reorder(ids: readonly ItemId[], newTable: number, position: Position): Generator<MovedItem | undefined, void> {
     const before = this.#table
     const table = new Table(this.#store, newTable)
     const gaps = new Map<number, EmptyPlaces>()
     let places = 0
-    const move = (key: string, record: Buffer): void => {
+    const move = (key: string, record: Buffer): MovedItem => {
       const place = places++
       if (isTombstone(record)) {
         gaps.set(blockOf(place), { empty: (gaps.get(blockOf(place))?.empty ?? 0) + 1, expired: 0 })
@@ -215,6 +223,7 @@ export class CollectionWriter implements FoldedItems {
       } else table.addRecord(place, setSince(record, position))
       if (place === 0) table.firstId = canonicalInteger(key) ?? -1
       table.putPlace(key, place, false, position)
+      return { key, place, record }
     }
     const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
     for (const id of ids) {
@@ -222,20 +231,20 @@ export class CollectionWriter implements FoldedItems {
       const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.facts.places)
       const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
       if (!record || isTombstone(record)) continue
-      move(key, record)
-      yield
+      yield move(key, record)
     }
     // Deleted items come after all others.
     for (const areTombstones of [false, true]) {
       for (let place = before.next(0); place !== undefined; place = before.next(place + 1)) {
         const record = before.copyAt(place, HIGHEST)
+        let moved: MovedItem | undefined
         if (isTombstone(record) === areTombstones) {
           const key = keyOf(idInRecord(record))
           // An item that was created again left a tombstone at its earlier place, which is dropped.
           const isLatest = before.placeOf(key, HIGHEST, this.facts.places) === place
-          if (isLatest && !isMoved(key)) move(key, record)
+          if (isLatest && !isMoved(key)) moved = move(key, record)
         }
-        yield
+        yield moved
       }
     }
     this.#table = table

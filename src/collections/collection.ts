@@ -29,7 +29,8 @@ export interface CollectionState extends Readonly<FoldedFacts> {
 
 /** Where the natural keys of collections are looked up. */
 interface NaturalKeyLookup {
-  find(collection: string, naturalKey: string): string | undefined
+  /** `table` is the one that readers see. */
+  find(collection: string, table: number, naturalKey: string): string | undefined
 }
 
 /** A collection at the position that readers see. Its items have places, in its order. */
@@ -97,7 +98,7 @@ export class Collection extends StoredItems implements CollectionState {
   }
 
   holderOf(naturalKey: string): string | undefined {
-    return this.#naturalKeys.find(this.name, naturalKey)
+    return this.#naturalKeys.find(this.name, this.#facts.table, naturalKey)
   }
 
   /** The current items, readable until released. */

@@ -1,22 +1,26 @@
 import { hash } from 'node:crypto'
+import type { Position } from '../events/event.ts'
 import { instantOf } from '../json/instant.ts'
 import { instantKey, orderKey } from '../json/order-key.ts'
 import { firstAt, formatPath, type Path } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
-import { keyedKey, numberedKey, PREFIX_BYTES, positionOf, prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import { HIGHEST, keyedKey, numberedKey, PREFIX_BYTES, positionOf, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { Collection } from './collection.ts'
-import type { TableChange, TableObserver } from './collection-writer.ts'
+import { storedCollections, type TableChange, type TableObserver } from './collection-writer.ts'
 import type { Item } from './item.ts'
 import type { PinnedCollection } from './stored-items.ts'
+import { Table } from './table.ts'
 
 /** The table of the rows that describe the others. */
 const FACTS = 0
 /** A transaction of a build takes so long, about. */
 const STEP_MS = 4
+/** Natural keys of two items that are remembered: more than a large write leaves between its transactions. */
+const MOST_SHARED = 10_000
 
-/** The state of the natural keys of one collection; the store has it beside the keys. */
+/** The state of the natural keys of one collection; the store has it beside their rows. */
 interface NaturalKeyFacts extends NaturalKey {
   readonly collection: string
   /** False while they are built, and after two items with one key were stored. */
@@ -26,107 +30,192 @@ interface NaturalKeyFacts extends NaturalKey {
 /** Does work in a transaction of the store, as soon as the disk has room for it. */
 type Transact = (work: () => void) => Promise<void>
 
+/** The natural keys of one collection, all of which can be looked up. */
+interface KnownKeys {
+  readonly naturalKey: NaturalKey
+  /** The number of the rows' table. */
+  readonly number: number
+  hasRows: boolean
+  /** The index of a table, as it was found last. */
+  found?: { readonly table: number; readonly index: KeyIndex }
+  /** For each natural key of two items, the key of the one that had it first. Undefined if there may be others. */
+  shared: Map<string, string> | undefined
+}
+
+/** The changed items of one collection in a transaction, with their first natural key in it and their last one. */
+interface KeyChanges {
+  readonly table: number
+  readonly byKey: Map<
+    string,
+    { readonly place: number; readonly before: string | undefined; after: string | undefined }
+  >
+}
+
+/** The indexes that natural keys rest on. */
+export interface KeyIndexes {
+  /** The index of a table by these fields; undefined unless it is complete. */
+  find(table: number, fields: readonly Path[]): KeyIndex | undefined
+  /** Completes the index of a table, or resolves before that when the server ends. */
+  build(table: number, collection: string, fields: readonly Path[], progress?: (places: number) => void): Promise<void>
+  /** Gives an empty table a complete index. `since` is the position from which on it is read. In a transaction. */
+  begin(table: number, collection: string, fields: readonly Path[], since: Position): void
+}
+
+/** An index whose tuples begin with the text of a natural key, except those of items that it does not order (tuples.ts). */
+export interface KeyIndex {
+  /** The places whose tuples begin so, also after changes in the current transaction. */
+  placesUnder(tuple: string): Iterable<number>
+}
+
 /**
- * Finds the item that has a natural key. The store has a row for each natural key, with the key of its item, written in the
- * transactions that change the items. A collection's rows have a table of their own, and a row with its facts:
+ * Finds the item that has a natural key: by the index of the settings that begins with its fields, or else by a row for each
+ * natural key, with the key of its item. With an index only items that it does not order have rows, such as long ones. Rows
+ * are written at the end of the transactions that change items. A collection's rows have a table of their own, and a row with
+ * its facts:
  *
  * | Rows of a collection | `isComplete` | |
  * |---|---|---|
- * | not wanted, or other fields | any | removed by `build` at the start |
+ * | not wanted, or with other fields or another index | any, then false | removed by `tidy` in the background |
  * | being built | false | a start after a crash builds them anew |
- * | complete | true | each item with a natural key has a row |
- * | two items had one natural key | false | the row is that of the later one; complete again once the other item has lost the key |
+ * | complete | true | each item with a natural key is found; the table of items has its complete index |
+ * | two items had one natural key at the end of a transaction | false | one of the two is found; complete again once the first one has lost the key |
  */
 export class NaturalKeys implements TableObserver {
   readonly #store: Store
   readonly #fields: KeyFields
-  /** The tables of the rows, by collection. Others are not kept up. */
-  readonly #tables = new Map<string, number>()
-  /** Items whose natural key is recorded for a different item, with that key. */
-  readonly #shared = new Set<string>()
+  readonly #indexes: KeyIndexes
+  /** By collection. Others are not kept up. */
+  readonly #known = new Map<string, KnownKeys>()
+  /** The changes of the current transaction, by collection. */
+  readonly #changes = new Map<string, KeyChanges>()
   #isEnded = false
 
-  constructor(store: Store, fields: KeyFields) {
+  constructor(store: Store, fields: KeyFields, indexes: KeyIndexes) {
     this.#store = store
     this.#fields = fields
+    this.#indexes = indexes
+    const tables = new Map(Array.from(storedCollections(store).values(), ({ name, table }) => [name, table]))
     for (const [number, facts] of storedNaturalKeys(store)) {
       const wanted = fields.get(facts.collection)
-      if (facts.isComplete && wanted && formatNaturalKey(wanted) === formatNaturalKey(facts))
-        this.#tables.set(facts.collection, number)
+      if (!facts.isComplete || !wanted || formatNaturalKey(wanted) !== formatNaturalKey(facts)) continue
+      const table = tables.get(facts.collection)
+      const lacksIndex = wanted.index && table !== undefined && !indexes.find(table, wanted.index)
+      if (!lacksIndex) this.#know(facts.collection, number, wanted)
     }
   }
 
-  find(collection: string, naturalKey: string): string | undefined {
-    const table = this.#tables.get(collection)
-    const found = table === undefined ? undefined : this.#store.newest(keyedKey(TAG.naturalKey, table, naturalKey))
-    return found?.toString()
+  /** The key of the item of a collection that has a natural key. `table` is the one that readers see. */
+  find(collection: string, table: number, naturalKey: string): string | undefined {
+    const known = this.#known.get(collection)
+    return known && this.#holderOf(known, table, naturalKey)
   }
 
   isObserved(_table: number, collection: string): boolean {
-    return this.#tables.has(collection)
+    return this.#known.has(collection)
   }
 
-  changed({ collection, key, before, after }: TableChange): void {
-    const table = this.#tables.get(collection) as number
-    const naturalKey = this.#fields.get(collection) as NaturalKey
+  changed({ table, collection, place, key, before, after }: TableChange): void {
+    const { naturalKey } = this.#known.get(collection) as KnownKeys
     const old = before && naturalKeyOf(before.value, naturalKey)
     const now = after?.derived(naturalKey, () => naturalKeyOf(after.value, naturalKey))
-    if (old === now) return
-    if (old !== undefined) {
-      // The row of the old key may be that of another item, which got the key earlier in this write.
-      const row = keyedKey(TAG.naturalKey, table, old)
-      if (this.#store.newest(row)?.toString() === key) this.#store.remove(row)
-      else if (this.#shared.delete(sharedBy(table, old, key)) && this.#shared.size === 0) {
-        this.#saveFacts(table, { collection, ...naturalKey, isComplete: true })
-      }
-    }
-    if (now === undefined) return
-    const value = Buffer.from(key)
-    const row = keyedKey(TAG.naturalKey, table, now)
-    if (this.#store.setNew(row, value)) return
-    const holder = this.#store.newest(row)?.toString() as string
-    if (holder === key) return
-    // Another item has this key. It loses the key later in this write, as when two items exchange theirs; or a server
-    // without this setting wrote both. Incomplete facts make the next start build the rows anew in the second case.
-    this.#shared.add(sharedBy(table, now, holder))
-    this.#saveFacts(table, { collection, ...naturalKey, isComplete: false })
-    this.#store.set(row, value)
+    // An index may order the item no longer, or again, though its natural key is the same.
+    if (old === now && (old === undefined || !naturalKey.index)) return
+    const { byKey } = this.#changesOf(collection, table)
+    const known = byKey.get(key)
+    if (known?.place === place) known.after = now
+    else byKey.set(key, { place, before: known ? known.before : old, after: now })
   }
 
-  /** Whether `build` has anything to do. */
+  /** A collection begins a table, in a transaction: as a new one, or for a new order of its items. */
+  began(collection: string, table: number, since: Position): void {
+    const index = this.#known.get(collection)?.naturalKey.index
+    if (!index) return
+    // The noted places are those of the table before.
+    this.save()
+    this.#indexes.begin(table, collection, index, since)
+  }
+
+  /** Writes the rows of the changed items. At the end of a transaction, before its indexes are saved. */
+  save(): void {
+    for (const [collection, { table, byKey }] of this.#changes) {
+      const known = this.#known.get(collection) as KnownKeys
+      const wasShared = known.shared?.size !== 0
+      // Items may exchange their keys: all lose theirs first.
+      for (const [key, { before, after }] of byKey) {
+        if (before === undefined) continue
+        this.#removeRow(known, before, key)
+        if (before !== after && known.shared?.get(before) === key) known.shared.delete(before)
+      }
+      for (const [key, { place, after }] of byKey) {
+        const other = after === undefined ? undefined : this.#add(known, table, place, after, key)
+        if (after !== undefined && other !== undefined) noteShared(known, after, other)
+      }
+      const isShared = known.shared?.size !== 0
+      if (wasShared !== isShared) {
+        this.#saveFacts(known.number, { collection, ...known.naturalKey, isComplete: !isShared })
+      }
+    }
+    this.#changes.clear()
+  }
+
+  rollBack(): void {
+    this.#changes.clear()
+    for (const known of this.#known.values()) {
+      // The transaction may have begun tables.
+      delete known.found
+      if (known.shared?.size !== 0) known.shared = undefined
+    }
+  }
+
+  /** Whether `build` has nothing to do. */
   get isBuilt(): boolean {
-    const stored = [...storedNaturalKeys(this.#store).values()]
-    const complete = stored.filter(({ collection, isComplete }) => isComplete && this.#tables.has(collection))
-    return complete.length === this.#fields.size && stored.length === complete.length
+    const complete = [...storedNaturalKeys(this.#store)].filter(([, { isComplete }]) => isComplete)
+    return complete.length === this.#fields.size && complete.every(([number, facts]) => this.#isKnown(number, facts))
   }
 
   /**
-   * Builds the rows that the settings want and removes those that they do not. Nothing may be written meanwhile.
+   * Builds the natural keys that the settings want. Nothing may be written meanwhile. `progress` gets the number of places that
+   * were read, and that of all in their collection.
    * @throws {Refusal} `Conflict` when two items have the same natural key.
    */
-  async build(find: (name: string) => Collection | undefined, transact: Transact): Promise<void> {
+  async build(
+    find: (name: string) => Collection | undefined,
+    transact: Transact,
+    progress: (places: number, of: number) => void = () => {},
+  ): Promise<void> {
     let next = 1
-    // First, rows that are incomplete or not wanted are removed. Their numbers are not used again in this start.
-    for (const [number, { collection, isComplete }] of storedNaturalKeys(this.#store)) {
+    for (const [number, facts] of storedNaturalKeys(this.#store)) {
       next = Math.max(next, number + 1)
-      if (isComplete && this.#tables.get(collection) === number) continue
-      this.#tables.delete(collection)
-      await this.#store.clear(tableKey(TAG.naturalKey, number))
-      await transact(() => this.#store.remove(numberedKey(TAG.naturalKey, FACTS, number)))
+      if (!facts.isComplete) this.#known.delete(facts.collection)
+      // They are not kept up any more, and a later start must not use them.
+      else if (!this.#isKnown(number, facts)) {
+        await transact(() => this.#saveFacts(number, { ...facts, isComplete: false }))
+      }
     }
     // Facts are stored before the first row, so that a crash leaves no rows without them, and again after the last one.
     for (const [collection, naturalKey] of this.#fields) {
-      if (this.#tables.has(collection)) continue
+      if (this.#known.has(collection)) continue
       const number = next++
       await transact(() => this.#saveFacts(number, { collection, ...naturalKey, isComplete: false }))
       const items = find(collection)?.held()
       try {
-        if (items) await this.#buildRows(items, number, naturalKey, transact)
+        if (items)
+          await this.#buildKeys(items, { naturalKey, number, hasRows: true, shared: undefined }, transact, progress)
       } finally {
         items?.release()
       }
       await transact(() => this.#saveFacts(number, { collection, ...naturalKey, isComplete: true }))
-      this.#tables.set(collection, number)
+      this.#know(collection, number, naturalKey)
+    }
+  }
+
+  /** Removes the rows that are incomplete or not wanted. Resolves early at the end. */
+  async tidy(): Promise<void> {
+    for (const [number, facts] of storedNaturalKeys(this.#store)) {
+      if (this.#isKnown(number, facts)) continue
+      await this.#store.clear(tableKey(TAG.naturalKey, number))
+      if (this.#isEnded) return
+      await this.#store.removeAll([{ key: factsKey(number) }])
     }
   }
 
@@ -134,40 +223,135 @@ export class NaturalKeys implements TableObserver {
     this.#isEnded = true
   }
 
-  async #buildRows(items: PinnedCollection, table: number, key: NaturalKey, transact: Transact): Promise<void> {
+  #know(collection: string, number: number, naturalKey: NaturalKey): void {
+    const rows = tableKey(TAG.naturalKey, number)
+    const hasRows = this.#store.rows(rows, prefixEnd(rows), { limit: 1 }).length > 0
+    this.#known.set(collection, { naturalKey, number, hasRows, shared: new Map() })
+  }
+
+  #isKnown(number: number, { collection }: NaturalKeyFacts): boolean {
+    return this.#known.get(collection)?.number === number
+  }
+
+  #changesOf(collection: string, table: number): KeyChanges {
+    const known = this.#changes.get(collection)
+    if (known) return known
+    const changes = { table, byKey: new Map() }
+    this.#changes.set(collection, changes)
+    return changes
+  }
+
+  /** Its index is complete as long as the keys of the collection are known. */
+  #indexOf(known: KnownKeys, table: number): KeyIndex | undefined {
+    const fields = known.naturalKey.index
+    if (!fields || known.found?.table === table) return known.found?.index
+    const index = this.#indexes.find(table, fields)
+    if (!index) throw new Error(`the index of the natural keys of table ${table} is missing`)
+    known.found = { table, index }
+    return index
+  }
+
+  #holderOf(known: KnownKeys, table: number, naturalKey: string): string | undefined {
+    for (const place of this.#indexOf(known, table)?.placesUnder(naturalKey) ?? []) {
+      const key = this.#keyAt(known, table, place, naturalKey)
+      if (key !== undefined) return key
+    }
+    return this.#rowHolder(known, naturalKey)
+  }
+
+  /** The key of the item at a place, if it has a natural key: an index has event times that are no instants in another form. */
+  #keyAt({ naturalKey: fields }: KnownKeys, table: number, place: number, naturalKey: string): string | undefined {
+    const item = new Table(this.#store, table).itemAt(place, HIGHEST)
+    return item && naturalKeyOf(item.value, fields) === naturalKey ? item.key : undefined
+  }
+
+  #rowHolder({ number, hasRows }: KnownKeys, naturalKey: string): string | undefined {
+    return hasRows ? this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() : undefined
+  }
+
+  #otherHolder(known: KnownKeys, naturalKey: string, key: string): string | undefined {
+    const holder = this.#rowHolder(known, naturalKey)
+    return holder === key ? undefined : holder
+  }
+
+  /** The row of the key may be that of another item, which got the key earlier. */
+  #removeRow(known: KnownKeys, naturalKey: string, key: string): void {
+    if (this.#rowHolder(known, naturalKey) !== key) return
+    this.#store.remove(keyedKey(TAG.naturalKey, known.number, naturalKey))
+  }
+
+  /** Adds the row of an item, unless an index orders it. Returns the key of another item that has the same natural key. */
+  #add(known: KnownKeys, table: number, place: number, naturalKey: string, key: string): string | undefined {
+    let isOrdered = false
+    let other: string | undefined
+    for (const at of this.#indexOf(known, table)?.placesUnder(naturalKey) ?? []) {
+      if (at === place) isOrdered = true
+      else other = this.#keyAt(known, table, at, naturalKey)
+      if (other !== undefined) break
+    }
+    if (isOrdered) return this.#otherHolder(known, naturalKey, key) ?? other
+    known.hasRows = true
+    const row = keyedKey(TAG.naturalKey, known.number, naturalKey)
+    const value = Buffer.from(key)
+    if (this.#store.setNew(row, value)) return other
+    const holder = this.#otherHolder(known, naturalKey, key)
+    if (holder !== undefined) this.#store.set(row, value)
+    return holder ?? other
+  }
+
+  async #buildKeys(
+    items: PinnedCollection,
+    known: KnownKeys,
+    transact: Transact,
+    progress: (places: number, of: number) => void,
+  ): Promise<void> {
+    const { name, places, facts } = items
+    const { naturalKey: fields } = known
+    if (fields.index) await this.#indexes.build(facts.table, name, fields.index, (read) => progress(read, places))
+    if (this.#isEnded) throw new Ended()
     let place = items.seek(0)
-    // Invariant: items before `place` have their rows, in committed transactions.
-    while (place < items.places) {
+    // Invariant: items before `place` are found, in committed transactions.
+    while (place < places) {
       if (this.#isEnded) throw new Ended()
       // The transaction may be repeated when the disk was full: `place` moves on only after it.
       let at = place
       await transact(() => {
         const until = performance.now() + STEP_MS
-        for (at = place; at < items.places && performance.now() < until; at = items.seek(at + 1)) {
+        for (at = place; at < places && performance.now() < until; at = items.seek(at + 1)) {
           const item = items.itemAt(at) as Item
-          const { value } = item
-          const naturalKey = naturalKeyOf(value, key)
+          const { value, key } = item
+          const naturalKey = naturalKeyOf(value, fields)
           if (naturalKey === undefined) continue
-          const row = keyedKey(TAG.naturalKey, table, naturalKey)
-          const holder = this.#store.newest(row)?.toString()
-          if (holder !== undefined && holder !== item.key) {
-            throw new Refusal(
-              'Conflict',
-              `The items ${JSON.stringify(holder)} and ${JSON.stringify(item.key)} of "${items.name}" have the same natural key (${describeKey(value, key)}). ` +
-                `Delete or change one of them while the setting Collections.${items.name}.Key is not given, then start with it again.`,
-            )
-          }
-          this.#store.set(row, Buffer.from(item.key))
+          const other = this.#add(known, facts.table, at, naturalKey, key)
+          if (other !== undefined) throw sharedKey(items, [other, key], describeKey(value, fields))
         }
       })
       place = at
+      progress(place, places)
       await new Promise<void>((resolve) => setImmediate(resolve))
     }
   }
 
   #saveFacts(number: number, facts: NaturalKeyFacts): void {
-    this.#store.set(numberedKey(TAG.naturalKey, FACTS, number), Buffer.from(JSON.stringify(facts)))
+    this.#store.set(factsKey(number), Buffer.from(JSON.stringify(facts)))
   }
+}
+
+/** A server without this setting wrote both items, or the first loses the key in a later transaction of a large write. */
+function noteShared(known: KnownKeys, naturalKey: string, first: string): void {
+  // A third item has the key.
+  if (known.shared?.has(naturalKey) || known.shared?.size === MOST_SHARED) known.shared = undefined
+  known.shared?.set(naturalKey, first)
+}
+
+function sharedKey(items: PinnedCollection, keys: readonly string[], shownKey: string): Refusal {
+  const inOrder = [...keys].sort((one, other) => (items.placeOf(one) ?? 0) - (items.placeOf(other) ?? 0))
+  const [one, other] = inOrder.map((key) => JSON.stringify(key))
+  return new Refusal(
+    'Conflict',
+    `The items ${one} and ${other} of "${items.name}" have the same natural key (${shownKey}). ` +
+      `Delete or change one of them while the setting Collections.${items.name}.Key is not given, then start with it again.`,
+  )
 }
 
 /** The natural keys that a store has, by the tables of their rows. */
@@ -182,12 +366,12 @@ export function storedNaturalKeys(store: Store): Map<number, NaturalKeyFacts> {
   return found
 }
 
-function sharedBy(table: number, naturalKey: string, key: string): string {
-  return `${table}\n${key}\n${naturalKey}`
+function factsKey(number: number): Buffer {
+  return numberedKey(TAG.naturalKey, FACTS, number)
 }
 
-function formatNaturalKey({ fields, timePart }: NaturalKey): string {
-  return `${fields.map(formatPath).join(',')} ${timePart}`
+function formatNaturalKey({ fields, timePart, index = [] }: NaturalKey): string {
+  return JSON.stringify([fields, timePart, index])
 }
 
 /** The fields whose values together identify an item. */
@@ -195,6 +379,8 @@ export interface NaturalKey {
   readonly fields: readonly Path[]
   /** The index in `fields` of the event time; -1 if it is not there. */
   readonly timePart: number
+  /** The fields of the index that finds the items, which begin with `fields`; without it each item has a row. */
+  readonly index?: readonly Path[]
 }
 
 /** The natural key of each collection that has one, by the collection's name. */

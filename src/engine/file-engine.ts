@@ -94,7 +94,7 @@ export class FileEngine extends Engine {
     try {
       const lock = await lockDirectory(files, settings.journal)
       opened.add(() => lock.release())
-      const projections = await DurableProjections.open({ settings, dependencies })
+      const projections = await DurableProjections.open({ settings, keyFields: rules.keyFields, dependencies })
       opened.add(() => projections.close())
       const dataFile = configuredDataFile(settings, dependencies, projections, checked)
       const journal = await FileJournal.open({ ...projections.opening, lock, failed })

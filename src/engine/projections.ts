@@ -1,3 +1,4 @@
+import type { KeyFields } from '../collections/natural-keys.ts'
 import type { DeleteItems, SelectedItems } from '../commands/decide-deletion.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
@@ -29,7 +30,7 @@ import type { EngineDependencies } from './dependencies.ts'
 import { JournalCheck } from './journal-check.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
 import { Retention } from './retention.ts'
-import { expiryRulesOf, keyFieldsOf, timesOf } from './rules.ts'
+import { expiryRulesOf, timesOf } from './rules.ts'
 
 /** State that can be read. */
 export interface ReadState {
@@ -105,6 +106,8 @@ export class EventBus {
 
 interface DurableProjectionsOptions {
   readonly settings: Settings
+  /** Those of the rules: a natural key that a decision derived is not derived again. */
+  readonly keyFields: KeyFields
   readonly dependencies: EngineDependencies
   /** Identifies the imports of this node's data file in a cluster. */
   readonly dataFileId?: string
@@ -166,12 +169,12 @@ export class DurableProjections extends Projections {
   #isBuilt = false
 
   private constructor(options: DurableProjectionsOptions, opened: JournalStore) {
-    const { settings, dependencies, dataFileId } = options
+    const { settings, keyFields, dependencies, dataFileId } = options
     const { collections } = settings
     const rules = expiryRulesOf(collections)
     const expiryTimes = new Map(Array.from(rules.values(), ({ collection, time }) => [collection, time]))
     const times = timesOf(collections)
-    super(new Views(opened.store, { keyFields: keyFieldsOf(collections), expiryTimes, times }), dataFileId)
+    super(new Views(opened.store, { keyFields, expiryTimes, times }), dataFileId)
     this.#expiryRules = rules
     this.#options = options
     this.#opened = opened
@@ -322,8 +325,9 @@ export class DurableProjections extends Projections {
     if (this.#opened.former) this.#options.dependencies.schedule(() => void this.#closeFormer(), FORMER_MS)
     checkIdField(this.views, idField)
     if (this.views.hasNaturalKeys) return
-    this.#options.dependencies.log.info('the natural keys that the settings want are being built')
-    await this.views.buildNaturalKeys()
+    const message = 'the natural keys that the settings want are being built'
+    this.#options.dependencies.log.info(message)
+    await this.views.buildNaturalKeys((places, of) => this.#logProgress({ places, of }, message))
   }
 
   begin(): void {
@@ -331,6 +335,7 @@ export class DurableProjections extends Projections {
     this.#maintenance.begin()
     this.#check?.begin(this.#openedAt)
     void this.#countEarlierEvents()
+    void this.views.tidyNaturalKeys()
   }
 
   /** Events that an earlier version stored. They are never needed for a write, so a failure leaves them uncounted. */

@@ -40,13 +40,22 @@ export function rulesOf(
   }
 }
 
-/** The natural keys that the settings name. */
-export function keyFieldsOf(collections: Settings['collections']): KeyFields {
-  const keyed = Object.entries(collections).flatMap(([name, { key: fields, time }]) => {
-    const timePart = time ? fields?.map(formatPath).indexOf(formatPath(time.path)) : undefined
-    return fields ? [[name, { fields, timePart: timePart ?? -1 }] as const] : []
+/** The natural keys that the settings name, each with the index of the settings that begins with its fields. */
+function keyFieldsOf(collections: Settings['collections']): KeyFields {
+  const keyed = Object.entries(collections).flatMap(([name, { key, time, indexes }]) => {
+    if (!key) return []
+    const index = indexes.find((paths) => isOfSame(key, paths.slice(0, key.length)))
+    const fields = index?.slice(0, key.length) ?? key
+    const timePart = time ? fields.map(formatPath).indexOf(formatPath(time.path)) : -1
+    return [[name, { fields, timePart, ...(index && { index }) }] as const]
   })
   return new Map(keyed)
+}
+
+/** Whether two lists have the same paths in any order. */
+function isOfSame(one: readonly Path[], other: readonly Path[]): boolean {
+  const [names, others] = [one, other].map((paths) => paths.map(formatPath).sort())
+  return JSON.stringify(names) === JSON.stringify(others)
 }
 
 /** The rules by which items expire, by collection. */

@@ -1,5 +1,6 @@
 import { evolve, evolveItem } from '../collections/collection.ts'
 import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
+import { decodeItem, isItem } from '../collections/item.ts'
 import type { LeastTimes } from '../collections/least-times.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
@@ -13,6 +14,7 @@ import {
 } from '../events/event.ts'
 import { lastPosition, type Recorded, type StoredProjection } from '../events/journal.ts'
 import type { SegmentSpan } from '../events/segment.ts'
+import { Document } from '../json/document.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { numberedKey, POSITION_BYTES, positionOf, prefixEnd, putPosition, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
@@ -139,7 +141,7 @@ export class StoreFold {
 
   /** Returns whether it was the last transaction. */
   #transaction(steps: Generator<number, void>, most: number): boolean {
-    const { store, save, indexes, leastTimes, counts } = this.#options
+    const { store, save, indexes, naturalKeys, leastTimes, counts } = this.#options
     let isDone = false
     let state = this.#state
     try {
@@ -153,12 +155,14 @@ export class StoreFold {
         for (const writer of this.#touched.values()) writer.save()
         leastTimes.save()
         state = { ...this.#now }
+        naturalKeys.save()
         indexes.save(state.applied)
         counts.save()
         store.set(tableKey(TAG.state, 0), Buffer.from(JSON.stringify(state)))
         save(state)
       })
     } catch (error) {
+      naturalKeys.rollBack()
       indexes.rollBack()
       leastTimes.rollBack()
       counts.rollBack()
@@ -183,9 +187,8 @@ export class StoreFold {
         position++
         if (position <= this.#now.applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
-        if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.reorder(event.ids, this.#now.next++, position)) yield MICROSECONDS.changed.item
-        } else if (event.type === 'ItemsExpired') {
+        if (event.type === 'CollectionOrdered') yield* this.#reorder(writer, event, position, timeMs)
+        else if (event.type === 'ItemsExpired') {
           // An expiry that was stored in part is stored again: items that are gone are passed over.
           for (const change of itemChanges(event)) {
             evolveItem(writer.facts, writer, change, position, timeMs)
@@ -219,6 +222,26 @@ export class StoreFold {
     const isJump = receivedMs !== undefined && timeMs - receivedMs > JUMP_MS
     if (isJump && !jump) this.#now.jump = { fromMs: receivedMs, toMs: timeMs }
     this.#now.receivedMs = timeMs
+  }
+
+  *#reorder(
+    writer: CollectionWriter,
+    { collection, ids }: Extract<DomainEvent, { type: 'CollectionOrdered' }>,
+    position: Position,
+    timeMs: number,
+  ): Generator<number, void> {
+    const { indexes, naturalKeys } = this.#options
+    const table = this.#now.next++
+    naturalKeys.began(collection, table, position)
+    const costs = MICROSECONDS.changed.item + indexes.of(table).length * MICROSECONDS.created.index
+    for (const moved of writer.reorder(ids, table, position)) {
+      const item = moved && indexes.isObserved(table) ? decodeItem(moved.record) : undefined
+      if (moved && isItem(item)) {
+        const { key, place } = moved
+        indexes.changed({ table, collection, place, key, before: undefined, after: new Document(item.text), timeMs })
+      }
+      yield costs
+    }
   }
 
   /** Resets to the last committed state. */
@@ -269,8 +292,9 @@ export class StoreFold {
       this.#numbers.set(name, number)
       const facts = { name, table: number, exists: false, isObject: false, nextId: 0, unusedId: 0, textIds: 0 }
       const noItems = { position: 0, size: 0, places: 0, ordered: 0, firstId: undefined, rule: undefined }
-      const { store } = this.#options
+      const { store, naturalKeys } = this.#options
       this.#writers.set(number, new CollectionWriter(store, number, { ...facts, ...noItems }, this.#observers))
+      naturalKeys.began(name, number, this.#now.applied)
     }
     const writer = this.#writers.get(number) as CollectionWriter
     this.#touched.set(number, writer)

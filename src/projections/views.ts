@@ -88,9 +88,9 @@ export class Views implements Projection {
   ) {
     this.store = store
     this.times = times
-    this.#naturalKeys = new NaturalKeys(store, keyFields)
     this.leastTimes = new LeastTimes(store, expiryTimes)
     this.indexes = new StoredIndexes(store, () => this.applied, times)
+    this.#naturalKeys = new NaturalKeys(store, keyFields, this.indexes)
     this.eventCounts = new EventCounts(store, storedState(store).applied)
     this.#fold = new StoreFold({
       store,
@@ -214,14 +214,17 @@ export class Views implements Projection {
   }
 
   /**
-   * Builds the natural keys that are not there. Nothing may be written meanwhile.
+   * Builds the natural keys that are not there, and the indexes that find them. Nothing may be written meanwhile. `progress`
+   * gets the number of places that were read, and that of all in their collection.
    * @throws {Refusal} `Conflict` when two items have the same one.
    */
-  buildNaturalKeys(): Promise<void> {
-    return this.#naturalKeys.build(
-      (name) => this.find(name),
-      (work) => this.onceRoom(() => this.store.transaction(work)),
-    )
+  buildNaturalKeys(progress?: (places: number, of: number) => void): Promise<void> {
+    return this.#naturalKeys.build(this.any, (work) => this.onceRoom(() => this.store.transaction(work)), progress)
+  }
+
+  /** Removes natural keys that the settings do not want, in the background. */
+  tidyNaturalKeys(): Promise<void> {
+    return this.#naturalKeys.tidy()
   }
 
   /** Counts the events that an earlier version stored, in the background. Does nothing if there are none. */

@@ -65,6 +65,13 @@ export function isEntry(node: Buffer, index: number, other: Buffer, omitted: num
   return length === other.length - omitted && compareBytes(other, length, node, start, length) === 0
 }
 
+export function entryBeginsWith(node: Buffer, index: number, prefix: Buffer): boolean {
+  const size = entryCount(node)
+  const start = startOf(node, size, index)
+  const { length } = prefix
+  return endOf(node, size, index) - start >= length && compareBytes(prefix, length, node, start, length) === 0
+}
+
 /** The place at the end of a leaf's key. */
 export function placeAt(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, entryCount(node), index) - POSITION_BYTES)

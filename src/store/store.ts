@@ -244,7 +244,7 @@ export class Store {
   }
 
   /** Removes rows in a transaction, which is repeated while the disk is full: removing a row copies its page first. */
-  async removeAll(rows: readonly Row[]): Promise<void> {
+  async removeAll(rows: readonly Pick<Row, 'key'>[]): Promise<void> {
     if (rows.length === 0 || this.#removal.isEnded) return
     await this.#removal.run(() =>
       this.transaction(() => {

@@ -25,6 +25,7 @@ import {
   childFor,
   childNode,
   entryAt,
+  entryBeginsWith,
   entryCount,
   isEntry,
   levelOf,
@@ -103,7 +104,24 @@ export class Tree implements OrderedKeys {
   }
 
   async seek(from: Buffer, turn: Turn, skipped = 0): Promise<Cursor> {
-    return (await this.find(from, skipped, turn)).cursor
+    return skipped === 0 ? this.first(from) : (await this.find(from, skipped, turn)).cursor
+  }
+
+  /** A cursor at the first key that is not below `from`. Nothing need be counted for it. */
+  first(from: Buffer): Cursor {
+    const path: Step[] = []
+    let node = this.#nodeOf(ROOT)
+    while (levelOf(node) > 0) {
+      const index = childFor(node, from)
+      path.push({ node, index })
+      node = this.#nodeOf(childNode(node, index))
+    }
+    const index = lowerBound(node, from)
+    path.push({ node, index })
+    const cursor = new Cursor(this.#nodeOf, this.#below, path)
+    // The key is in another leaf, or the next visible one.
+    if (index === entryCount(node) || placeAt(node, index) >= this.#below) cursor.next()
+    return cursor
   }
 
   /**
@@ -271,6 +289,11 @@ export class Cursor implements KeyCursor {
   hasTupleOf(key: Buffer): boolean {
     const { node, index } = this.#path.at(-1) as Step
     return index >= 0 && index < entryCount(node) && isEntry(node, index, key, POSITION_BYTES)
+  }
+
+  beginsWith(prefix: Buffer): boolean {
+    const { node, index } = this.#path.at(-1) as Step
+    return index >= 0 && index < entryCount(node) && entryBeginsWith(node, index, prefix)
   }
 
   next(): void {

@@ -5,7 +5,12 @@ import { withoutNats } from '../support/nats.ts'
 import { json } from '../support/server.ts'
 
 const SETTINGS = {
-  readings: { Key: ['mac', 'timestamp'], Time: 'timestamp', Latest: { in: 'sensors', by: 'mac' } },
+  readings: {
+    Key: ['mac', 'timestamp'],
+    Indexes: ['mac,timestamp'],
+    Time: 'timestamp',
+    Latest: { in: 'sensors', by: 'mac' },
+  },
   sensors: { Time: 'timestamp' },
 }
 

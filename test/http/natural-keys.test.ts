@@ -9,6 +9,8 @@ import { type OwnService, type OwnServiceOptions, startHere } from '../support/s
 
 const KEY = { readings: { Key: ['mac', 'timestamp'] } }
 const REPLACING = { readings: { Key: ['mac', 'timestamp'], OnConflict: 'replace' } }
+/** An index finds the items. */
+const INDEXED = { readings: { ...KEY.readings, Indexes: ['timestamp,mac,n'], Time: 'timestamp' } }
 const flagsOf = (collections: unknown): readonly string[] => [
   '--Collections',
   JSON.stringify(collections),
@@ -172,16 +174,19 @@ test('a natural key that is configured over duplicates fails the start, and name
     open(t, { directory, flags: flagsOf(collections), ...(data !== undefined && { data }) })
   const before = await started({}, { readings: [reading('a', 1, 1), reading('b', 1, 1), reading('a', 1, 2)] })
   await before.close()
-  await assert.rejects(
-    started(KEY),
-    /The items "0" and "2" of "readings" have the same natural key \(mac "a", timestamp "2026-01-01T01:00:00"\)\. Delete or change one/,
-  )
+  const refused =
+    /The items "0" and "2" of "readings" have the same natural key \((mac "a", timestamp "2026-01-01T01:00:00"|timestamp "2026-01-01T01:00:00", mac "a")\)\. Delete or change one/
+  for (const settings of [KEY, INDEXED]) await assert.rejects(started(settings), refused)
   const mended = await started({})
   assert.equal((await write(mended.url, 'DELETE', '/api/readings/2', undefined)).status, 204)
   await mended.close()
   const after = await started(KEY)
   assert.equal((await write(after.url, 'POST', '/api/readings', reading('a', 1, 2))).status, 409)
   await after.close()
+  // An index finds them, too.
+  const indexed = await started(INDEXED)
+  assert.equal((await write(indexed.url, 'POST', '/api/readings', reading('a', 1, 2))).status, 409)
+  await indexed.close()
   // Another key finds other duplicates, and is built anew.
   await assert.rejects(started({ readings: { Key: ['n'] } }), /\(n 1\)/)
   const again = await started(KEY)
@@ -258,8 +263,13 @@ for (const isReplacing of [false, true]) {
     const random = new Random(SEED)
     const directory = await temporaryDirectory(t)
     const model = new Naive(isReplacing)
-    const flags = flagsOf(isReplacing ? REPLACING : KEY)
-    const started = (data?: unknown) => open(t, { directory, flags, ...(data !== undefined && { data }) })
+    const settings = isReplacing ? REPLACING : KEY
+    // Each start may find the items in the other way.
+    const started = (data?: unknown) => {
+      const indexed = { readings: { ...INDEXED.readings, ...settings.readings } }
+      const flags = flagsOf(random.chance(0.5) ? indexed : settings)
+      return open(t, { directory, flags, ...(data !== undefined && { data }) })
+    }
     const any = (): Item => {
       const timestamp = random.pick([
         '2026-01-01T01:00:00',
@@ -268,7 +278,9 @@ for (const isReplacing of [false, true]) {
         null,
         undefined,
       ])
-      const item: Item = { mac: random.pick(['a', 'b', 1, ['x']]), timestamp, n: random.integer(2) }
+      const item: Item = { mac: random.pick(['a', 'b', 1, ['x'], ['x', 'y']]), timestamp, n: random.integer(2) }
+      // The index has no values of long items.
+      if (random.chance(0.2)) item.long = 'x'.repeat(40_000)
       return JSON.parse(JSON.stringify(item)) as Item
     }
     let service = await started({ readings: [] })
@@ -342,6 +354,23 @@ for (const isReplacing of [false, true]) {
     await service.close()
   })
 }
+
+test('a natural key that an index finds is known in a new collection, and after an edit that reorders it', async (t) => {
+  const { url, file } = await startHere(t, { data: { others: [] }, flags: flagsOf(INDEXED) })
+  const posted = async (hour: number, n: number) =>
+    (await write(url, 'POST', '/api/readings', reading('a', hour, n))).status
+  const statuses = await Promise.all(Array.from({ length: 20 }, (_, at) => posted(at % 5, 1)))
+  assert.deepEqual([...statuses].sort(), [...Array(15).fill(200), ...Array(5).fill(201)])
+  for (let times = 0; times < 3; times++) {
+    assert.equal((await write(url, 'POST', '/admin/snapshot', undefined)).status, 200)
+    const edited = JSON.parse(await readFile(file, 'utf8')) as { readings: Item[] }
+    edited.readings.reverse()
+    await writeFile(file, JSON.stringify(edited))
+    assert.equal((await write(url, 'POST', '/admin/reload', undefined)).status, 200)
+    const found = await Promise.all([0, 1, 2, 3, 4].map((hour) => posted(hour, 2)))
+    assert.deepEqual(found, [409, 409, 409, 409, 409])
+  }
+})
 
 test('a reader learns nothing about natural keys, and a writer gets the same responses as without authentication', async (t) => {
   const flags = [...flagsOf(KEY), ...authentication(['ApiKey'])]

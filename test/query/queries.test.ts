@@ -12,7 +12,7 @@ import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Turns } from '../../src/runtime/turns.ts'
 import { Store } from '../../src/store/store.ts'
 import { answerOf, whole } from '../support/api.ts'
-import { CollectionWriter, collectionOf, project, recordOf, type WithId } from '../support/collections.ts'
+import { CollectionWriter, collectionOf, fullDisk, project, recordOf, type WithId } from '../support/collections.ts'
 import { turnsUntil, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -387,18 +387,8 @@ describe('the choice of indexes', () => {
     const writer = collectionOf(readings(1000))
     const { views, collection } = writer
     const queries = new Queries({ views, bytes: 0 })
-    const transaction = views.store.transaction.bind(views.store)
-    let full = 3
-    t.mock.method(
-      views.store,
-      'transaction',
-      <Result>(work: () => Result): Result =>
-        transaction(() => {
-          const result = work()
-          if (full-- > 0) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
-          return result
-        }),
-    )
+    const full = fullDisk(t, views.store)
+    full.transactions = 3
     const building = views.indexes.build(collection.facts.table, 'things', [['n']])
     assert.deepEqual(
       queries.list().map(({ path, entries, bytes, built }) => [path, entries, bytes, built]),
@@ -406,7 +396,7 @@ describe('the choice of indexes', () => {
     )
     await until('it is built', () => queries.list()[0]?.built === undefined)
     await building
-    assert.ok(full < 0)
+    assert.ok(full.transactions < 0)
     assert.deepEqual(
       queries.list().map(({ entries, built }) => [entries, built]),
       [[1000, undefined]],

@@ -1,3 +1,4 @@
+import type { TestContext } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
 import { type Item, keyOf } from '../../src/collections/item.ts'
 import { runsOf } from '../../src/commands/expiry.ts'
@@ -7,6 +8,7 @@ import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { History } from '../../src/projections/history.ts'
 import { Views, type ViewsOptions } from '../../src/projections/views.ts'
+import type { Store } from '../../src/store/store.ts'
 import { eachAt } from './journal.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
@@ -144,6 +146,23 @@ export function collectionOf(bodies: readonly JsonObject[], options?: ViewsOptio
   const writer = new CollectionWriter('things', Views.temporary(undefined, options))
   writer.putAll(bodies.map((body, id) => ({ id, ...body })))
   return writer
+}
+
+/** A disk that is full for the next `transactions` of a store. The count continues below 0. */
+export function fullDisk(t: TestContext, store: Store): { transactions: number } {
+  const transaction = store.transaction.bind(store)
+  const full = { transactions: 0 }
+  t.mock.method(
+    store,
+    'transaction',
+    <Result>(work: () => Result): Result =>
+      transaction(() => {
+        const result = work()
+        if (full.transactions-- > 0) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
+        return result
+      }),
+  )
+  return full
 }
 
 /** A history that is stored with the views, as that of an engine. */

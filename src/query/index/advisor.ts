@@ -71,11 +71,13 @@ export class IndexAdvisor {
   async #buildAll(collection: Collection, all: readonly (readonly Path[])[]): Promise<void> {
     const { indexes } = this.#options
     const { table } = collection.facts
+    // Natural keys rest on some of those that exist.
+    indexes.fix(table, all)
     for (const paths of all) {
       // Meanwhile a new order has given the collection another table.
       if (collection.facts.table !== table) return
       const built = indexes.build(table, collection.name, paths)
-      for (const index of indexes.of(table)) if (index.name === indexName(paths)) index.isFixed = true
+      indexes.fix(table, [paths])
       await built
     }
     this.#buildWanted(collection)

@@ -39,6 +39,8 @@ export class IndexBuild {
   readonly #changed = new Map<number, readonly string[]>()
   #isRunInserted = true
   readonly #space = new SpaceRetry()
+  /** Called with the number of places that were read. */
+  progress: (places: number) => void = () => {}
 
   constructor(store: Store, index: StoredIndex, applied: () => Position) {
     this.#store = store
@@ -86,6 +88,7 @@ export class IndexBuild {
       // From now on, changes within the run go into the tree, apart from those of places that are in `#changed`.
       this.#isRunInserted = true
       if (await this.#applyChanges()) return
+      this.progress(this.#to)
     }
   }
 

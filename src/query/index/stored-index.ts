@@ -4,10 +4,14 @@ import type { JsonObject } from '../../json/value.ts'
 import { numberedKey, TAG } from '../../store/keys.ts'
 import type { Store } from '../../store/store.ts'
 import type { StoredTree } from '../../store/stored-tree.ts'
-import { type IndexFields, LONG_ITEM, tupleKeys } from './tuples.ts'
+import { Tree } from '../../store/tree.ts'
+import { type IndexFields, KIND, LONG_ITEM, tupleKeys } from './tuples.ts'
 
 /** Approximate bytes of a node on disk. */
 const NODE_BYTES = 4096
+
+/** The prefix of keys of items that the index orders. */
+const SINGLE = String.fromCharCode(KIND.single)
 
 /** An index of one table: the keys of all its items, in the store. */
 export class StoredIndex implements IndexFields {
@@ -102,6 +106,15 @@ export class StoredIndex implements IndexFields {
     this.tree.rollBack()
   }
 
+  /** The places of the keys whose tuples begin so, of items that the index orders; after the changes so far. */
+  *placesUnder(tuple: string): Generator<number> {
+    // Only in a transaction are there changes.
+    if (this.#changes.size > 0) this.apply()
+    const prefix = Buffer.from(SINGLE + tuple, 'latin1')
+    const cursor = new Tree((number) => this.tree.get(number)).first(prefix)
+    for (; cursor.beginsWith(prefix); cursor.next()) yield cursor.place
+  }
+
   #change(key: string, isThere: boolean): void {
     if (this.#changes.get(key) === !isThere) this.#changes.delete(key)
     else this.#changes.set(key, isThere)
@@ -144,6 +157,11 @@ export interface IndexStatus {
 /** The keys of the item at a place; none if there is no item. */
 export function keysAt(item: IndexedItem | undefined, fields: IndexFields, place: number): readonly string[] {
   return item ? tupleKeys(item.text.length > LONG_ITEM ? undefined : item.value, fields, place) : []
+}
+
+/** Whether `placesUnder` finds the item by the beginning of a tuple. */
+export function isFoundUnder(tuple: string, item: IndexedItem | undefined, fields: IndexFields): boolean {
+  return keysAt(item, fields, 0)[0]?.startsWith(SINGLE + tuple) === true
 }
 
 export interface IndexedItem {

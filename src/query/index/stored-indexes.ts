@@ -1,4 +1,5 @@
 import type { TableChange, TableObserver } from '../../collections/collection-writer.ts'
+import type { KeyIndexes } from '../../collections/natural-keys.ts'
 import type { Position } from '../../events/event.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { numberedKey, PREFIX_BYTES, positionOf, prefixEnd, TAG, tableKey } from '../../store/keys.ts'
@@ -10,6 +11,11 @@ import { type IndexFields, LONG_ITEM } from './tuples.ts'
 
 /** How often to check whether an index to be removed is still being read. */
 const READERS_MS = 100
+
+interface RunningBuild {
+  readonly build: IndexBuild
+  readonly done: Promise<void>
+}
 
 /**
  * The indexes in the store, updated in the transactions that change their items.
@@ -26,13 +32,15 @@ const READERS_MS = 100
  * | `save` | applied to the tree, and written to the store | forgets the new nodes |
  * | `commit`, after it | what readers at its position and later ones see | is no longer possible |
  */
-export class StoredIndexes implements TableObserver {
+export class StoredIndexes implements TableObserver, KeyIndexes {
   readonly #store: Store
   readonly #cache = new NodeCache()
   readonly #byTable = new Map<number, StoredIndex[]>()
   /** Indexes of the last start whose keys were made with another event time. */
   readonly #outdated: StoredIndex[] = []
-  readonly #builds = new Map<StoredIndex, { readonly build: IndexBuild; readonly done: Promise<void> }>()
+  readonly #builds = new Map<StoredIndex, RunningBuild>()
+  /** Those of empty tables, since the last commit. */
+  readonly #begun: StoredIndex[] = []
   #next = 1
   /** Above the numbers of all trees that existed at the start. */
   readonly #first: number
@@ -84,15 +92,35 @@ export class StoredIndexes implements TableObserver {
   }
 
   save(position: Position): void {
-    for (const index of this.all) index.save(position, index.isBuilt)
+    for (const index of this.all) index.save(position, index.isReadableAt(position))
   }
 
   commit(): void {
     for (const index of this.all) index.commit()
+    this.#begun.length = 0
   }
 
   rollBack(): void {
     for (const index of this.all) index.rollBack()
+    for (const index of this.#begun.splice(0)) this.#remove(index)
+  }
+
+  find(table: number, paths: readonly Path[]): StoredIndex | undefined {
+    const name = indexName(paths)
+    return this.of(table).find((index) => index.name === name && index.isBuilt && !index.isDropped)
+  }
+
+  /** Marks indexes of a table as configured. */
+  fix(table: number, all: readonly (readonly Path[])[]): void {
+    const names = new Set(all.map(indexName))
+    for (const index of this.of(table)) if (names.has(index.name)) index.isFixed = true
+  }
+
+  begin(table: number, collection: string, paths: readonly Path[], since: Position): void {
+    const index = this.#newIndex(table, collection, paths, since)
+    index.tree.clear()
+    index.saveFacts(since)
+    this.#begun.push(index)
   }
 
   /** The fields of an index of these paths. */
@@ -106,26 +134,37 @@ export class StoredIndexes implements TableObserver {
     return this.#times !== undefined && this.fieldsOf(collection, paths).timePart !== timePart
   }
 
-  /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
-  build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
+  /**
+   * Builds an index of a table in the background. Resolves when it is complete or abandoned. `progress` gets the number of
+   * places that were read.
+   */
+  build(table: number, collection: string, paths: readonly Path[], progress?: (places: number) => void): Promise<void> {
     if (this.#isEnded) return Promise.resolve()
     const known = this.of(table).find(({ name }) => name === indexName(paths))
-    if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
-    const facts: IndexFacts = { collection, ...this.fieldsOf(collection, paths), since: undefined }
-    const index = new StoredIndex(this.#store, table, this.#treeOf(this.#next++), facts)
+    const running = known ? this.#builds.get(known) : this.#begin(table, collection, paths)
+    if (running && progress) running.build.progress = progress
+    return running?.done ?? Promise.resolve()
+  }
+
+  #begin(table: number, collection: string, paths: readonly Path[]): RunningBuild {
+    const index = this.#newIndex(table, collection, paths, undefined)
     const build = new IndexBuild(this.#store, index, this.#applied)
-    const done = build.run().finally(() => this.#builds.delete(index))
+    const running = { build, done: build.run().finally(() => this.#builds.delete(index)) }
+    this.#builds.set(index, running)
+    return running
+  }
+
+  #newIndex(table: number, collection: string, paths: readonly Path[], since: Position | undefined): StoredIndex {
+    const facts: IndexFacts = { collection, ...this.fieldsOf(collection, paths), since }
+    const index = new StoredIndex(this.#store, table, this.#treeOf(this.#next++), facts)
     this.#add(index)
-    this.#builds.set(index, { build, done })
-    return done
+    return index
   }
 
   /** Makes an index unavailable, and removes its rows in the background. */
   async drop(index: StoredIndex): Promise<void> {
     index.isDropped = true
-    const left = this.of(index.table).filter((one) => one !== index)
-    if (left.length > 0) this.#byTable.set(index.table, left)
-    else this.#byTable.delete(index.table)
+    this.#remove(index)
     const building = this.#builds.get(index)
     if (building) {
       building.build.end()
@@ -173,6 +212,12 @@ export class StoredIndexes implements TableObserver {
 
   #add(index: StoredIndex): void {
     this.#byTable.set(index.table, [...this.of(index.table), index])
+  }
+
+  #remove(index: StoredIndex): void {
+    const left = this.of(index.table).filter((one) => one !== index)
+    if (left.length > 0) this.#byTable.set(index.table, left)
+    else this.#byTable.delete(index.table)
   }
 
   async #clear(tree: number): Promise<void> {
