@@ -2,54 +2,36 @@ import type { Collection } from '../collections/collection.ts'
 import { BLOCK, blockOf } from '../collections/gaps.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
-import { type DomainEvent, type ExpiredItem, expiredItems, type ItemId, type Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import type { ItemId, Position } from '../events/event.ts'
 import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { lowerBound } from '../runtime/chunked-list.ts'
-import { Corruption, Refusal } from '../runtime/errors.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { type Memory, textBytes } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
-import {
-  expiryKey,
-  HIGHEST,
-  numberedKey,
-  POSITION_BYTES,
-  positionOf,
-  type Row,
-  type RowsOptions,
-  TAG,
-} from '../store/keys.ts'
+import { expiryKey, HIGHEST } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
-import type { Store } from '../store/store.ts'
 import type { OrderedKeys } from '../store/tree.ts'
-import type { History } from './history.ts'
+import {
+  changePosition,
+  changesBetween,
+  type EarlierVersions,
+  earlierVersions,
+  type VersionSources,
+} from './earlier-versions.ts'
 
-/** Highest number of changed items, and of their characters, with which one state is held in memory. Those that expired are not counted. */
-const MOST_CHANGED = 50_000
+/** Highest number of characters of changed items with which one state is held in memory. Those that expired are not counted. */
 const MOST_CHARACTERS = 64 * 1024 * 1024
-/** The memory of a changed item besides its text, and of a key of an index. */
-const CHANGED_BYTES = 320
+/** The memory of a key of an index. */
 const KEY_BYTES = 200
-/** Rows read at a time: a few lookups for each. */
-const ROWS = 32
 
-interface PastSources {
-  readonly store: Store
-  readonly journal: Pick<Journal, 'at'>
-  readonly history: History
+interface PastSources extends VersionSources {
   /** The indexes of the present collection. */
   readonly indexes: readonly StoredIndex[]
   /** Other states of the same table. Those at close positions have most of the same versions. */
   readonly others: readonly PastSnapshot[]
-  readonly memory: Memory
-  /** Highest number of items that expired since. */
-  readonly mostExpired: number
 }
-
-/** The sources of the number of items. */
-type SizeSources = Pick<PastSources, 'store' | 'history' | 'journal' | 'memory' | 'mostExpired'>
 
 /**
  * An earlier state of a collection: the present one without later items, and with the earlier versions of changed ones.
@@ -129,7 +111,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   static async sizeAt(
     collection: Collection,
     at: Position,
-    sources: SizeSources,
+    sources: VersionSources,
     turn: Turn,
   ): Promise<number | undefined> {
     if (at < collection.facts.ordered) return undefined
@@ -318,167 +300,6 @@ async function* itemsOf(
     const { id, item, revision } = event
     yield [versions.get(position) as number, new Item(id, item, revision, position, Date.parse(time))]
   }
-}
-
-interface EarlierVersions {
-  /** The places of the changed items, by the positions of their earlier versions. */
-  readonly versions: ReadonlyMap<Position, number>
-  /** Places of items deleted or expired since, in order. */
-  readonly gone: readonly number[]
-  /** Those that have expired. */
-  readonly expired: ReadonlySet<number>
-  /** The position of the last event that is not later, among those of the items found. */
-  readonly last: Position
-}
-
-/** Finds where the earlier versions of changed items are in the journal; undefined if there are too many. */
-async function earlierVersions(
-  now: PinnedCollection,
-  at: Position,
-  sources: SizeSources,
-  turn: Turn,
-): Promise<EarlierVersions | undefined> {
-  const { store } = sources
-  const { table } = now.facts
-  const found = new VersionSearch(now, at, sources)
-  // Invariant: the rows before `start` were read. There is one for each changed item, and one for the deleted items of a
-  // block, at the position of the last change. It moves to a higher position with the next change, so none is missed, and
-  // one may come twice.
-  for (let start = at + 1, isLast = false; !isLast; ) {
-    const rows = changesBetween(store, table, start, HIGHEST, { limit: ROWS })
-    for (const row of rows) {
-      start = changePosition(row) + 1
-      for (const place of now.placesChangedWith(positionOf(row.value))) found.addPlace(place)
-      if (turn.isOver) await turn.next()
-    }
-    if (found.versions.size > MOST_CHANGED) return undefined
-    isLast = rows.length < ROWS
-  }
-  // The rows of items that expired meanwhile were removed, so those of expiries are read after them.
-  for await (const { position, events } of sources.journal.at(expiriesAfter(now, at, sources))) {
-    for (const item of expiredItems(events.at(0) as DomainEvent)) {
-      // After the present was pinned, where it is an item like any other.
-      if (position > now.at) found.addPlace(item.place)
-      else found.addExpired(item)
-      if (turn.isOver) await turn.next()
-    }
-  }
-  for await (const { position, events } of sources.journal.at(found.uncertain)) {
-    const event = events.at(0)
-    if (!event || !('item' in event)) found.remove(position)
-  }
-  return found.end()
-}
-
-/** @throws {Refusal} `Gone` when too many items have expired. */
-function expiriesAfter(
-  { name, facts }: PinnedCollection,
-  at: Position,
-  { store, mostExpired }: SizeSources,
-): Position[] {
-  const expiries: Position[] = []
-  let left = mostExpired
-  for (let start = at + 1, isLast = false; !isLast; ) {
-    const rows = store.rows(expiryKey(facts.table, start), expiryKey(facts.table, HIGHEST), { limit: ROWS })
-    for (const row of rows) {
-      const count = row.value.readUInt32BE(0)
-      start = changePosition(row) + 1
-      left -= count
-      if (left < 0) throw tooManyExpired(name, at, mostExpired)
-      if (count > 0) expiries.push(changePosition(row))
-    }
-    isLast = rows.length < ROWS
-  }
-  return expiries
-}
-
-function tooManyExpired(name: string, at: Position, most: number): Refusal {
-  const why = `More than ${most} items of ${JSON.stringify(name)} (Limits.PastItems) have expired since position ${at}`
-  const how = `recollect replay --to ${at} --out <file> writes the state as a data file`
-  return new Refusal('Gone', `${why}. ${how}; single items and /events can be read at any position.`)
-}
-
-/** Collects the earlier versions of items that were changed, deleted or have expired since a position. */
-class VersionSearch {
-  readonly versions = new Map<Position, number>()
-  readonly #gone = new Set<number>()
-  readonly #expired = new Set<number>()
-  readonly #uncertain = new Set<Position>()
-  readonly #now: PinnedCollection
-  readonly #at: Position
-  readonly #sources: SizeSources
-  #last = 0
-
-  constructor(now: PinnedCollection, at: Position, sources: SizeSources) {
-    this.#now = now
-    this.#at = at
-    this.#sources = sources
-  }
-
-  /** The item at a place was changed or deleted, or others of its block were deleted. */
-  addPlace(place: number): void {
-    const { id, position, prior, since, isTombstone } = this.#now.metadataAt(place)
-    if (since > this.#at) return
-    if (position <= this.#at) {
-      // It was deleted before another one of its block, or changed only after the present was pinned.
-      this.#last = Math.max(this.#last, position)
-      return
-    }
-    // If the item changed once since then, `prior` is its event before that; otherwise the history finds it.
-    const version = prior <= this.#at ? prior : this.#earlierOf(id)
-    if (version === undefined) {
-      const what = `${this.#now.name}/${id} up to position ${this.#at}`
-      throw this.#sources.store.damage(new Corruption(`The store has no event of ${what}.`))
-    }
-    this.#add(version, place, isTombstone)
-  }
-
-  /** The item at a place has expired. */
-  addExpired({ id, place, position }: ExpiredItem): void {
-    const version = position <= this.#at ? position : this.#earlierOf(id)
-    // It was created later, or has been there before, at another place.
-    if (version === undefined || this.versions.has(version)) return
-    this.#expired.add(place)
-    if (position > this.#at) this.#uncertain.add(version)
-    this.#add(version, place, true)
-  }
-
-  /** The versions that are a deletion if their items were deleted at that moment and created again, in order. */
-  get uncertain(): readonly Position[] {
-    return Array.from(this.#uncertain).sort((a, b) => a - b)
-  }
-
-  remove(version: Position): void {
-    const place = this.versions.get(version) as number
-    this.versions.delete(version)
-    this.#gone.delete(place)
-    this.#expired.delete(place)
-  }
-
-  end(): EarlierVersions {
-    const gone = Array.from(this.#gone).sort((a, b) => a - b)
-    return { versions: this.versions, gone, expired: this.#expired, last: this.#last }
-  }
-
-  #earlierOf(id: ItemId): Position | undefined {
-    return this.#sources.history.earlierOf(this.#now.name, keyOf(id), this.#at)
-  }
-
-  #add(version: Position, place: number, isGone: boolean): void {
-    if (this.versions.has(version)) return
-    this.#sources.memory.hold(CHANGED_BYTES)
-    this.versions.set(version, place)
-    if (isGone) this.#gone.add(place)
-  }
-}
-
-/** The rows of changed places, by the positions of their last changes. Backwards, `to` is included. */
-function changesBetween(store: Store, table: number, from: Position, to: Position, options: RowsOptions) {
-  return store.rows(numberedKey(TAG.changed, table, from), numberedKey(TAG.changed, table, to), options)
-}
-
-function changePosition({ key }: Row): Position {
-  return positionOf(key, key.length - POSITION_BYTES)
 }
 
 /** The position of the collection's last event up to `at`, apart from those of items that changed since. */

@@ -273,7 +273,7 @@ export class Past {
       const past = await PastSnapshot.at(now, at, sources, turn)
       if (past) return { snapshot: past, bytes: 0 }
     } catch (error) {
-      // What has expired is not folded again: that would be all that ever came.
+      // Expired items are not folded again: that would be all that ever came.
       if (!wouldNeverFit(error) || PastSnapshot.hasExpiredSince(now, at, sources)) throw error
     }
     asker.memory.release()
