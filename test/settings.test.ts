@@ -256,6 +256,17 @@ test('event times can be required, default to the time of receipt, and be ahead 
   assert.deepEqual(own.collections.b?.time?.path, ['u'], 'latest items may have another event time')
 })
 
+test('Keep is a duration, and KeepItems a positive number of items', () => {
+  const given = (value: unknown): Given => ({ files: { '/work/appsettings.json': { Collections: { a: value } } } })
+  const { keep, keepItems } = settings(given({ Keep: '90d', KeepItems: 1000 })).collections.a ?? {}
+  assert.deepEqual([keep, keepItems], [{ text: '90d', ms: 90 * 24 * 60 * 60 * 1000 }, 1000])
+  for (const wrong of ['90', '90 days', '0d', '-1d', '']) {
+    mistakes(given({ Keep: wrong }), /Collections\.a\.Keep must be a duration such as 90d, 12h or 4w, not "/)
+  }
+  mistakes(given({ Keep: 90 }), /Collections\.a\.Keep must be a duration such as 90d, 12h or 4w, not 90/)
+  mistakes(given({ KeepItems: 0 }), /Collections\.a\.KeepItems must be .*1.*, not 0/)
+})
+
 test('a journal in JetStream needs servers and a valid name, and has three replicas on three servers', () => {
   assert.equal(settings().remote, undefined)
   assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).remote, undefined)

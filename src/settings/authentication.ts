@@ -53,7 +53,7 @@ export const API_KEYS = {
 /** Messages contain no value of an account, as a secret may be in a wrong place. */
 function accountSchema(name: string, secret: string, mistakes: (secret: string) => readonly string[]): Schema {
   const isSecret = true
-  const expects = 'text, and neither empty nor anonymous, data-file or retention, which are actors of their own'
+  const expects = 'text, and neither empty nor anonymous nor data-file nor retention, which are actors of their own'
   return {
     type: 'object',
     properties: {

@@ -94,7 +94,12 @@ const COLLECTION: Schema = {
       pattern: '^[1-9]\\d{0,8}[smhdw]$',
       expects: 'a duration such as 90d, 12h or 4w',
     },
-    KeepItems: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
+    KeepItems: {
+      type: 'integer',
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      expects: 'a number of items, at least 1',
+    },
     Schema: SCHEMA_OR_PATH,
   },
 }

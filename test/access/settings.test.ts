@@ -49,7 +49,7 @@ test('each mistake names the setting', () => {
     [{ users: [ANNA, ANNA] }, /^Authentication\.Users: the name "anna" /],
     [
       { users: [{ ...ANNA, Username: 'data-file' }] },
-      /^Authentication\.Users\[0\]\.Username must be text, and neither .* data-file, /,
+      /^Authentication\.Users\[0\]\.Username must be text, and neither .* retention, /,
     ],
     [
       { users: [{ ...ANNA, Username: 'anonymous' }] },
