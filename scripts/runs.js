@@ -56,7 +56,8 @@ export const RUNS = {
     full: { DISK_ROUNDS: 50 },
   },
   'store-kills': {
-    about: 'killed while large edits are put into the store, and while it is built: all or nothing of each is served',
+    about:
+      'killed while large edits are put into the store, while it is built and while items are packed: all or nothing of each is served',
     file: 'test/store/kills.long.test.ts',
     full: { STORE_KILLS: 200, STORE_KILL_ITEMS: 20_000 },
   },

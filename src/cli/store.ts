@@ -19,6 +19,7 @@ import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ENDLESS } from '../runtime/turns.ts'
 import {
+  blockKey,
   expiredIdsKey,
   expiryKey,
   HIGHEST,
@@ -26,6 +27,7 @@ import {
   keyedKey,
   leastTimeKey,
   numberedKey,
+  POSITION_BYTES,
   PREFIX_BYTES,
   positionOf,
   prefixEnd,
@@ -236,15 +238,23 @@ class Comparison {
         lastBlock = tombstoneBlockOf(place)
       }
     }
-    const blockRange: Range = [tombstonesKey(number, 0), leastTimeKey(number, 0)]
-    const isOneMore =
-      countRows(this.#store, rangeOf(TAG.item, number)) > records || countRows(this.#store, blockRange) > blocks
+    const tombstoneRange: Range = [tombstonesKey(number, 0), leastTimeKey(number, 0)]
+    const rows = countRows(this.#store, rangeOf(TAG.item, number))
+    const isOneMore = rows + this.#packed(table) > records || countRows(this.#store, tombstoneRange) > blocks
     if (isOneMore) this.addDifference(what)
+  }
+
+  /** The number of items in blocks. */
+  #packed(table: Table): number {
+    let count = 0
+    for (const { key } of rowsIn(this.#store, [blockKey(table.number, 0), rangeOf(TAG.place, table.number)[1]]))
+      count += table.sizeOfBlock(positionOf(key, key.length - POSITION_BYTES))
+    return count
   }
 
   /** Each changed item has a row at its last change, but the deleted ones of a block have one together. */
   #changes(number: number, { table: expectedTable, places }: CollectionFacts, quoted: string): void {
-    const expiriesIn = (one: number): Range => [expiryKey(one, 0), rangeOf(TAG.place, one)[1]]
+    const expiriesIn = (one: number): Range => [expiryKey(one, 0), blockKey(one, 0)]
     this.#ranges(expiriesIn(number), expiriesIn(expectedTable), `an expiry of items of ${quoted}`)
     const table = new Table(this.#store, number)
     let wanted = 0

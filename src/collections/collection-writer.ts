@@ -268,7 +268,7 @@ export class CollectionWriter implements FoldedItems {
       changed.map((block) => [block, this.#gaps.get(block) as EmptyPlaces] as const),
     )
     this.#unsaved.clear()
-    this.#table.saveTombstones()
+    this.#table.save()
     this.#expiredIds.save()
   }
 

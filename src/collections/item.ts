@@ -149,6 +149,13 @@ interface RecordMetadata extends EventMetadata {
   readonly since: Position
 }
 
+/** All that the record of an item has besides its text. */
+export interface ItemHead extends RecordMetadata {
+  readonly id: ItemId
+  readonly position: Position
+  readonly revision: number
+}
+
 export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
   const bytes = Buffer.byteLength(text)
   const isAscii = bytes === text.length
@@ -161,6 +168,21 @@ export function encodeItem({ id, text, revision, position }: Item, metadata: Rec
 
 export function encodeTombstone({ id, position, revision, since, prior }: TombstoneAt): Buffer {
   return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, { since, prior, timeMs: 0 })
+}
+
+/** The record of an item whose text is encoded already. */
+export function encodeRecord(head: ItemHead, text: Buffer, isAscii: boolean): Buffer {
+  const record = newRecord(head.id, text.length, isAscii ? FLAG.ascii : 0)
+  text.copy(record, record.length - text.length)
+  return withHeader(record, head.position, head.revision, head)
+}
+
+/** The beginning of a record, up to its text, without a CRC: it cannot be decoded. */
+export function encodeHead(head: ItemHead): Buffer {
+  const record = newRecord(head.id, 0, 0)
+  putHeader(record, head.position, head.revision, head)
+  record.writeUInt32BE(0, AT.crc)
+  return record
 }
 
 /** @throws {Corruption} */
@@ -180,19 +202,23 @@ function newRecord(id: ItemId, textBytes: number, flags: number): Buffer {
   return record
 }
 
-function withHeader(
+function withHeader(record: Buffer, position: Position, revision: number, metadata: RecordMetadata): Buffer {
+  putHeader(record, position, revision, metadata)
+  record.writeUInt32BE(checksum(record), AT.crc)
+  return record
+}
+
+function putHeader(
   record: Buffer,
   position: Position,
   revision: number,
   { since, prior, timeMs }: RecordMetadata,
-): Buffer {
+): void {
   putPosition(record, AT.position, position)
   putPosition(record, AT.since, since)
   putPosition(record, AT.prior, prior)
   putPosition(record, AT.time, timeMs)
   record.writeUInt32BE(revision, AT.revision)
-  record.writeUInt32BE(checksum(record), AT.crc)
-  return record
 }
 
 function checksum(record: ScratchBytes): number {
@@ -200,17 +226,21 @@ function checksum(record: ScratchBytes): number {
 }
 
 /** @throws {Corruption} */
+export function verifyRecord(record: ScratchBytes): void {
+  if (record.length >= RECORD_BYTES && record.readUInt32BE(AT.crc) === checksum(record)) return
+  throw new Corruption(`The store holds a damaged item, as of position ${positionOf(record)}.`)
+}
+
+/** @throws {Corruption} */
 export function decodeItem(record: ScratchBytes): Item | Tombstone {
   const { length } = record
-  if (record.readUInt32BE(AT.crc) !== checksum(record)) {
-    throw new Corruption(`The store holds a damaged item, as of position ${positionOf(record)}.`)
-  }
+  verifyRecord(record)
   const position = positionOf(record, AT.position)
-  const revision = record.readUInt32BE(AT.revision)
+  const revision = revisionOf(record)
   const flags = record[AT.flags] as number
   if (flags & FLAG.tombstone) return { revision, position }
-  const from = AT.id + idBytesOf(record)
-  const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
+  const from = textAt(record)
+  const text = isAsciiIn(record) ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
   return new Item(idInRecord(record), { text }, revision, position, positionOf(record, AT.time))
 }
 
@@ -219,8 +249,28 @@ export function isTombstone(record: ScratchBytes): boolean {
 }
 
 export function idInRecord(record: ScratchBytes): ItemId {
-  if (!((record[AT.flags] as number) & FLAG.textId)) return record.readDoubleBE(AT.id)
-  return record.toString('utf8', AT.id, AT.id + idBytesOf(record))
+  return idFrom(record, AT.id, textAt(record), ((record[AT.flags] as number) & FLAG.textId) !== 0)
+}
+
+export function revisionOf(record: ScratchBytes): number {
+  return record.readUInt32BE(AT.revision)
+}
+
+/** Whether the text of an item has one byte for each character. */
+export function isAsciiIn(record: ScratchBytes): boolean {
+  return ((record[AT.flags] as number) & FLAG.ascii) !== 0
+}
+
+/** The bytes of an id, as `idFrom` reads them. */
+export function idBytesOf(id: ItemId): Buffer {
+  if (typeof id === 'string') return Buffer.from(id)
+  const bytes = Buffer.allocUnsafe(NUMBER_BYTES)
+  bytes.writeDoubleBE(id)
+  return bytes
+}
+
+export function idFrom(bytes: ScratchBytes, from: number, to: number, isText: boolean): ItemId {
+  return isText ? bytes.toString('utf8', from, to) : bytes.readDoubleBE(from)
 }
 
 export function metadataOf(record: ScratchBytes): RecordMetadata {
@@ -252,6 +302,7 @@ export function setSince(record: Buffer, since: Position): Buffer {
   return record
 }
 
-function idBytesOf(record: ScratchBytes): number {
-  return record.readUInt32BE(AT.idBytes)
+/** Where the text of an item begins. */
+export function textAt(record: ScratchBytes): number {
+  return AT.id + record.readUInt32BE(AT.idBytes)
 }

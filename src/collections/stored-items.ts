@@ -203,7 +203,7 @@ export class PinnedCollection extends StoredItems {
 
   /** The record at a place, of an item or of a deleted one. */
   metadataAt(place: number): Omit<TombstoneAt, 'revision'> & { readonly isTombstone: boolean } {
-    const record = this.table.recordAt(place, this.at)
+    const { record } = this.table.headAt(place, this.at) ?? {}
     if (!record) throw this.table.lostRecord(place)
     const { prior, since } = metadataOf(record)
     return { id: idInRecord(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }

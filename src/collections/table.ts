@@ -19,6 +19,8 @@ import {
   tombstonesKey,
 } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
+import { BlockCache, BlockRows } from './block-rows.ts'
+import { BLOCK_PLACES, type Block, itemBlockOf } from './blocks.ts'
 import { mayHaveExpired } from './gaps.ts'
 import {
   canonicalInteger,
@@ -33,6 +35,7 @@ import {
   RECORD_BYTES,
   type Tombstone,
   type TombstoneAt,
+  verifyRecord,
 } from './item.ts'
 import { NO_TOMBSTONES, sharesRow, tombstoneBlockOf, tombstonesIn, withTombstones } from './tombstones.ts'
 
@@ -41,14 +44,28 @@ const MOST_UNSAVED = 64
 
 interface RecordAt {
   readonly place: number
+  /** Without its text if a block has it. */
   readonly record: ScratchBytes
+  readonly block: Block | undefined
 }
 
-/** The rows of one collection in the store: the record at each place, and the place of each key. */
+/** Records that were added to a block of places which is not full yet. */
+interface Added {
+  readonly block: number
+  /** By their places in it. */
+  readonly records: (Buffer | undefined)[]
+}
+
+/**
+ * The rows of one collection in the store: the record at each place, and the place of each key. The last changes of a
+ * transaction are held in memory until `save`; they are visible in this table.
+ */
 export class Table {
   readonly store: Store
   readonly number: number
   readonly #cache: ItemCache | undefined
+  readonly #blocks: BlockRows
+  #added: Added | undefined
   /** The integer at place 0, -1 for another key; undefined if it was not read yet. Its item may have expired. */
   firstId: number | undefined
   /** The tombstones that were read last, as of a position at which they do not change. */
@@ -64,23 +81,21 @@ export class Table {
     this.store = store
     this.number = number
     this.#cache = cache
+    this.#blocks = new BlockRows(store, number, cache?.blocks ?? new BlockCache())
   }
 
   /** The place of a key's item, existing or deleted, and its record; `places` is above all places. */
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
-    const record = expected === undefined ? undefined : this.#unexpiredRecordAt(expected, at)
-    const hasKey = record !== undefined && isKeyOf(key, idInRecord(record))
-    if (hasKey && !isTombstone(record)) return { place: expected as number, record }
-    const deleted = hasKey ? { place: expected as number, record: Buffer.from(record as Buffer) } : undefined
+    const found = expected === undefined ? undefined : this.#unexpired(expected, this.headAt(expected, at))
+    const hasKey = found !== undefined && isKeyOf(key, idInRecord(found.record))
+    if (hasKey && !isTombstone(found.record)) return found
+    const deleted = hasKey ? { ...found, record: Buffer.from(found.record as Buffer) } : undefined
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at)
-    return place === undefined ? deleted : { place, record: this.#existingRecordOf(key, place, at) }
-  }
-
-  #existingRecordOf(key: string, place: number, at: Position): ScratchBytes {
-    const record = this.recordAt(place, at)
-    if (record && isKeyOf(key, idInRecord(record))) return record
+    if (place === undefined) return deleted
+    const other = this.headAt(place, at)
+    if (other && isKeyOf(key, idInRecord(other.record))) return other
     throw this.lostRecord(place)
   }
 
@@ -108,6 +123,26 @@ export class Table {
   }
 
   recordAt(place: number, at: Position): ScratchBytes | undefined {
+    const block = this.#blockWith(place, at)
+    return block ? this.#verified(() => block.recordAt(place % BLOCK_PLACES)) : this.#recordInRow(place, at)
+  }
+
+  /** The record at a place, without its text if a block has it. */
+  headAt(place: number, at: Position): RecordAt | undefined {
+    const block = this.#blockWith(place, at)
+    const record = block ? this.#verified(() => block.headAt(place % BLOCK_PLACES)) : this.#recordInRow(place, at)
+    return record && { place, record, block }
+  }
+
+  /** The block with the record of a place as of a position. */
+  #blockWith(place: number, at: Position): Block | undefined {
+    const block = this.#blocks.with(place)
+    return block && block.positionAt(place % BLOCK_PLACES) <= at ? block : undefined
+  }
+
+  #recordInRow(place: number, at: Position): ScratchBytes | undefined {
+    const added = this.#added?.block === itemBlockOf(place) ? this.#added.records[place % BLOCK_PLACES] : undefined
+    if (added) return added
     const key = numberedKey(TAG.item, this.number, place)
     // An item that was deleted after this position has only a version.
     const record = this.store.read(key, at) ?? this.#tombstoneRecord(place, at) ?? this.store.versions.find(key, at)
@@ -142,16 +177,18 @@ export class Table {
 
   /** Bypasses the cache, which items of pages and scans would fill: as old objects they cost a full garbage collection. */
   itemAt(place: number, at: Position): Item | undefined {
-    const record = this.#unexpiredRecordAt(place, at)
+    const block = this.#blockWith(place, at)
+    if (block) return this.#verified(() => block.itemAt(place % BLOCK_PLACES))
+    const record = this.#unexpired(place, this.#recordInRow(place, at))
     const entry = record && this.#decoded(record)
     return isItem(entry) ? entry : undefined
   }
 
   /** The first place from `place` on with a record, in the newest state; undefined if there is none. */
   next(place: number): number | undefined {
-    if (this.recordAt(place, HIGHEST)) return place
+    if (this.headAt(place, HIGHEST)) return place
     // Places without a record are in long runs, which are not visited one by one.
-    const row = this.#nextRow(place)
+    const record = this.#nextRecord(place)
     const block = tombstoneBlockOf(place)
     const end = leastTimeKey(this.number, 0)
     const deleted = this.store
@@ -159,40 +196,49 @@ export class Table {
       .flatMap(({ key, value }) => [...tombstonesIn(value, positionOf(key, PREFIX_BYTES + 1)).keys()])
     const unsaved = Array.from(this.#unsaved.values()).flatMap((tombstones) => [...tombstones.keys()])
     const places = [...deleted, ...unsaved].filter((one) => one >= place)
-    if (row !== undefined) places.push(row)
+    if (record !== undefined) places.push(record)
     return places.length > 0 ? Math.min(...places) : undefined
   }
 
   entryOf(key: string, at: Position, places: number): Item | Tombstone | undefined {
     const found = this.find(key, at, places)
     if (!found) return undefined
-    const cached = this.#cache?.get(positionOf(found.record))
+    const { place, record, block } = found
+    const cached = this.#cache?.items.get(positionOf(record))
     if (cached) return cached
-    const entry = this.#decoded(found.record)
-    if (isItem(entry)) this.#cache?.set(entry.position, entry)
+    const entry = block ? this.#verified(() => block.itemAt(place % BLOCK_PLACES)) : this.#decoded(record)
+    if (isItem(entry)) this.#cache?.items.set(entry.position, entry)
     return entry
   }
 
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
     const found = this.find(keyOf(id), at, places)
-    return found && this.#holdsItem(found.record) ? found.place : undefined
+    return found && this.#holdsItem(found) ? found.place : undefined
   }
 
-  /** The first place from `place` on that has a record of its own. */
-  #nextRow(place: number): number | undefined {
+  /** The first place from `place` on with a record in a row or in a block. */
+  #nextRecord(place: number): number | undefined {
     const end = prefixEnd(tableKey(TAG.item, this.number))
     const [row] = this.store.rows(numberedKey(TAG.item, this.number, place), end, { limit: 1 })
-    return row && positionOf(row.key, PREFIX_BYTES)
+    const { block = 0, records = [] } = this.#added ?? {}
+    const added = records.findIndex((record, offset) => record && block * BLOCK_PLACES + offset >= place)
+    const places = [
+      ...(row ? [positionOf(row.key, PREFIX_BYTES)] : []),
+      ...(added >= 0 ? [block * BLOCK_PLACES + added] : []),
+    ]
+    const before = Math.min(...places)
+    const packed = this.#blocks.next(place, before)
+    return packed ?? (places.length > 0 ? before : undefined)
   }
 
   /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
     for (let place = from; place < below; place++) {
       if (this.sharedTombstones(place, at).has(place)) continue
-      const record = this.#unexpiredRecordAt(place, at)
-      if (record && this.#holdsItem(record)) return place
+      const found = this.#unexpired(place, this.headAt(place, at))
+      if (found && this.#holdsItem(found)) return place
       // Places of expired items are in long runs. Earlier versions would be passed over.
-      if (!record && this.store.versions.areNone) place = (this.#nextRow(place) ?? below) - 1
+      if (!found && this.store.versions.areNone) place = (this.#nextRecord(place) ?? below) - 1
     }
     return below
   }
@@ -206,18 +252,72 @@ export class Table {
     this.store.write(keyedKey(TAG.place, this.number, key), value)
   }
 
-  /** For a place without a record: there is no version to keep. */
+  /** For a place without a record: there is no version to keep. Written by `save`, before the transaction ends. */
   addRecord(place: number, record: Buffer): void {
-    this.store.set(numberedKey(TAG.item, this.number, place), record)
+    const block = itemBlockOf(place)
+    if (this.#added?.block !== block) {
+      this.#saveAdded()
+      this.#added = { block, records: Array.from({ length: BLOCK_PLACES }) }
+    }
+    const { records } = this.#added as Added
+    records[place % BLOCK_PLACES] = record
+    // Items that are added together, as readings are, seldom change.
+    if (place % BLOCK_PLACES === BLOCK_PLACES - 1 && records.every(Boolean)) {
+      if (this.#blocks.write(block, records)) this.#added = undefined
+    }
   }
 
   putRecord(place: number, record: Buffer): void {
-    this.store.write(numberedKey(TAG.item, this.number, place), record)
+    if (this.#replaceAdded(place, record)) return
+    const key = numberedKey(TAG.item, this.number, place)
+    if (this.#leaveBlock(place, positionOf(record))) this.store.set(key, record)
+    else this.store.write(key, record)
   }
 
   /** For an item that is deleted, before its tombstone is added. */
   removeRecord(place: number, position: Position): void {
+    if (this.#replaceAdded(place, undefined) || this.#leaveBlock(place, position)) return
     this.store.removeAt(numberedKey(TAG.item, this.number, place), position)
+  }
+
+  /** Returns whether the record of a place was added and is not written yet. */
+  #replaceAdded(place: number, record: Buffer | undefined): boolean {
+    const offset = place % BLOCK_PLACES
+    if (this.#added?.block !== itemBlockOf(place) || !this.#added.records[offset]) return false
+    this.#added.records[offset] = record
+    return true
+  }
+
+  /** Returns whether the item of a place was in a block, until an event at this position. */
+  #leaveBlock(place: number, position: Position): boolean {
+    const block = this.#blocks.with(place)
+    if (!block) return false
+    const key = numberedKey(TAG.item, this.number, place)
+    this.store.versions.keep(key, position, () => this.#verified(() => block.recordAt(place % BLOCK_PLACES)))
+    this.#blocks.leave(place)
+    return true
+  }
+
+  /**
+   * Moves the items at these places of a block from their rows into it, unless they are too long; returns whether it has
+   * moved them. They may be read as of any position meanwhile. In a transaction of its own.
+   */
+  pack(number: number, places: readonly number[]): boolean {
+    const records = this.#verified(() => this.#blocks.at(number)?.records() ?? [])
+    for (const place of places) {
+      const row = this.store.newest(numberedKey(TAG.item, this.number, place))
+      if (!row) throw this.lostRecord(place)
+      this.#verified(() => verifyRecord(row))
+      records[place % BLOCK_PLACES] = Buffer.from(row as Buffer)
+    }
+    const isPacked = this.#blocks.write(number, records)
+    if (isPacked) for (const place of places) this.store.remove(numberedKey(TAG.item, this.number, place))
+    return isPacked
+  }
+
+  /** The number of items that a block has. */
+  sizeOfBlock(number: number): number {
+    return this.#blocks.at(number)?.size ?? 0
   }
 
   /** For an item that expires. It leaves neither a record nor a tombstone. */
@@ -228,10 +328,10 @@ export class Table {
     if (this.#expectedPlace(key, position, place + 1) !== place) this.store.removeAt(row, position)
   }
 
-  /** For a place without a record. Written by `saveTombstones`, before the transaction ends. */
+  /** For a place without a record. Written by `save`, before the transaction ends. */
   addTombstone(place: number, tombstone: TombstoneAt): void {
     if (!sharesRow(tombstone.id)) {
-      this.addRecord(place, encodeTombstone(tombstone))
+      this.store.set(numberedKey(TAG.item, this.number, place), encodeTombstone(tombstone))
       if (tombstone.position > tombstone.since) this.putChange(place, tombstone.position)
       return
     }
@@ -239,10 +339,26 @@ export class Table {
     const unsaved = this.#unsaved.get(block)
     if (unsaved) unsaved.set(place, tombstone)
     else this.#unsaved.set(block, new Map([[place, tombstone]]))
-    if (this.#unsaved.size > MOST_UNSAVED) this.saveTombstones()
+    if (this.#unsaved.size > MOST_UNSAVED) this.#saveTombstones()
   }
 
-  saveTombstones(): void {
+  /** Writes what is held in memory. */
+  save(): void {
+    this.#saveAdded()
+    this.#blocks.save()
+    this.#saveTombstones()
+    this.#expired.clear()
+  }
+
+  #saveAdded(): void {
+    const { block = 0, records = [] } = this.#added ?? {}
+    this.#added = undefined
+    for (const [offset, record] of records.entries()) {
+      if (record) this.store.set(numberedKey(TAG.item, this.number, block * BLOCK_PLACES + offset), record)
+    }
+  }
+
+  #saveTombstones(): void {
     for (const [block, tombstones] of this.#unsaved) {
       const [place, { position, since }] = Array.from(tombstones).at(-1) as [number, TombstoneAt]
       const key = tombstonesKey(this.number, block)
@@ -256,7 +372,6 @@ export class Table {
       if (position > since) this.putChange(place, position)
     }
     this.#unsaved.clear()
-    this.#expired.clear()
   }
 
   /** Indexes the change of an item by its position, to find changes. */
@@ -278,10 +393,9 @@ export class Table {
     this.store.remove(numberedKey(TAG.changed, this.number, position))
   }
 
-  /** The record at a place; undefined if its item has expired. */
-  #unexpiredRecordAt(place: number, at: Position): ScratchBytes | undefined {
-    const record = this.recordAt(place, at)
-    if (record || this.#expired.has(place) || mayHaveExpired(this.store, this.number, place)) return record
+  /** Returns what was found at a place; undefined if its item has expired. */
+  #unexpired<Found>(place: number, found: Found | undefined): Found | undefined {
+    if (found || this.#expired.has(place) || mayHaveExpired(this.store, this.number, place)) return found
     throw this.lostRecord(place)
   }
 
@@ -293,7 +407,7 @@ export class Table {
   }
 
   /** Deleted records are not verified further. */
-  #holdsItem(record: ScratchBytes): boolean {
+  #holdsItem({ record }: RecordAt): boolean {
     return !isTombstone(record) || isItem(this.#decoded(record))
   }
 
@@ -319,9 +433,17 @@ const CACHED_CHARACTERS = Math.min(48 * 1024 * 1024, Math.floor(getHeapStatistic
 /** Memory of an item besides its text, in characters. */
 const OVERHEAD = 120
 
-/** Decoded items, with their entity tags, by the positions of their last events: none is ever out of date. */
-export type ItemCache = LRUCache<Position, Item>
+/** Caches what is read of the store's tables, with a bounded size. */
+export interface ItemCache {
+  /** Decoded items, with their entity tags, by the positions of their last events: none is ever out of date. */
+  readonly items: LRUCache<Position, Item>
+  readonly blocks: BlockCache
+}
 
 export function itemCache(): ItemCache {
-  return new LRUCache({ maxSize: CACHED_CHARACTERS, sizeCalculation: ({ text }) => OVERHEAD + text.length })
+  const items = new LRUCache<Position, Item>({
+    maxSize: CACHED_CHARACTERS,
+    sizeCalculation: ({ text }) => OVERHEAD + text.length,
+  })
+  return { items, blocks: new BlockCache() }
 }

@@ -9,7 +9,7 @@
  * | 6 | the base: an integer id that is the sum of the base and its place in the block takes no bytes |
  * | … | a tombstone for each deleted place, in the order of their deletion |
  *
- * | Bytes | A tombstone; numbers have seven bits in each byte, the lowest first, and all bytes but the last have the eighth |
+ * | Bytes | A tombstone; its numbers are those of var-numbers.ts |
  * |---|---|
  * | 1 | its place in the block, and flags |
  * | 1 to 7 | the position of the deletion |
@@ -24,7 +24,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { NumberReader, putNumber } from '../runtime/var-numbers.ts'
 import { HIGHEST, positionOf, putPosition, type ScratchBytes } from '../store/keys.ts'
-import type { TombstoneAt } from './item.ts'
+import { idBytesOf, idFrom, type TombstoneAt } from './item.ts'
 
 /** Places in a block: with more, a deletion changes a longer row. */
 const BLOCK = 32
@@ -85,12 +85,10 @@ export function tombstonesIn(row: ScratchBytes, block: number): ReadonlyMap<numb
     const [position, prior, revision] = [numbers.next(), numbers.next(), numbers.next()]
     const since = first & FLAG.since ? numbers.next() : prior
     let id: ItemId = base + offset
-    if (first & FLAG.numberId) {
-      id = bytes.readDoubleBE(numbers.at)
-      numbers.at += NUMBER_BYTES
-    } else if (first & FLAG.textId) {
-      const length = bytes[numbers.at++] as number
-      id = bytes.toString('utf8', numbers.at, numbers.at + length)
+    if (first & (FLAG.numberId | FLAG.textId)) {
+      const isText = (first & FLAG.textId) !== 0
+      const length = isText ? (bytes[numbers.at++] as number) : NUMBER_BYTES
+      id = idFrom(bytes, numbers.at, numbers.at + length, isText)
       numbers.at += length
     }
     found.set(block * BLOCK + offset, { id, position, prior, revision, since })
@@ -105,13 +103,8 @@ function baseFor(id: ItemId, offset: number): number {
 }
 
 function bytesOf(id: ItemId): Buffer {
-  if (typeof id === 'string') {
-    const text = Buffer.from(id)
-    return Buffer.concat([Buffer.from([text.length]), text])
-  }
-  const number = Buffer.allocUnsafe(NUMBER_BYTES)
-  number.writeDoubleBE(id)
-  return number
+  const bytes = idBytesOf(id)
+  return typeof id === 'string' ? Buffer.concat([Buffer.from([bytes.length]), bytes]) : bytes
 }
 
 function verified(row: ScratchBytes): ScratchBytes {

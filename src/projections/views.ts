@@ -3,6 +3,7 @@ import { Collection } from '../collections/collection.ts'
 import { type CollectionWriter, storedCollections } from '../collections/collection-writer.ts'
 import { type ExpiryTime, LeastTimes } from '../collections/least-times.ts'
 import { type KeyFields, NaturalKeys } from '../collections/natural-keys.ts'
+import { Packing } from '../collections/packing.ts'
 import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
 import { itemCache } from '../collections/table.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
@@ -81,6 +82,7 @@ export class Views implements Projection {
   #saveCheckpoint: (state: StoredState) => void = () => {}
   readonly #space = new SpaceRetry()
   readonly #removal: TableRemoval
+  readonly #packing: Packing
 
   constructor(
     store: Store,
@@ -104,13 +106,15 @@ export class Views implements Projection {
       wants,
     })
     this.#removal = new TableRemoval(store, this.indexes)
+    const tables = (): CollectionFacts[] => Array.from(this.#collections.values(), ({ facts }) => facts)
+    this.#packing = new Packing(store, tables, () => this.applied)
     this.#shown = this.#fold.state
-    const tables = new Set<number>()
+    const known = new Set<number>()
     for (const [number, facts] of storedCollections(store)) {
       this.#add(number, facts)
-      tables.add(facts.table)
+      known.add(facts.table)
     }
-    if (!isReadOnly) void this.#removal.tidy(tables, this.#shown.next)
+    if (!isReadOnly) void this.#removal.tidy(known, this.#shown.next)
   }
 
   /** Views in a temporary store, which disappears when it is garbage-collected. */
@@ -189,6 +193,17 @@ export class Views implements Projection {
   /** Makes all stored writes visible. */
   apply(): void {
     this.#fold.show()
+    this.#packing.note()
+  }
+
+  /** Packs items in the background from now on. */
+  pack(): void {
+    this.#packing.begin()
+  }
+
+  /** Resolves when no items are being packed. */
+  packed(): Promise<void> {
+    return this.#packing.settled()
   }
 
   /** Stops waiting for space on the disk. */
@@ -196,6 +211,7 @@ export class Views implements Projection {
     this.#space.end()
     this.indexes.end()
     this.eventCounts.end()
+    this.#packing.end()
     this.#naturalKeys.end()
   }
 

@@ -5,6 +5,11 @@ export function putNumber(bytes: number[], number: number): void {
   bytes.push(rest)
 }
 
+/** Appends a positive or negative integer, whose size is below 2 ** 52. */
+export function putSigned(bytes: number[], integer: number): void {
+  putNumber(bytes, integer < 0 ? -2 * integer - 1 : 2 * integer)
+}
+
 /** Reads numbers from `at` on, as `putNumber` appends them. */
 export class NumberReader {
   readonly #bytes: Buffer
@@ -20,11 +25,19 @@ export class NumberReader {
   }
 
   next(): number {
-    let number = 0
-    for (let factor = 1; ; factor *= 128) {
+    const first = this.#bytes[this.at++] as number
+    // Most have one byte.
+    if (first < 128) return first
+    let number = first - 128
+    for (let factor = 128; ; factor *= 128) {
       const byte = this.#bytes[this.at++] as number
       number += (byte % 128) * factor
       if (!(byte >= 128)) return number
     }
+  }
+
+  nextSigned(): number {
+    const number = this.next()
+    return number % 2 === 0 ? number / 2 : -(number + 1) / 2
   }
 }

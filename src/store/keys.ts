@@ -9,6 +9,7 @@
  * | `tombstonesKey` | 3 and the number of a block of places (6 bytes), with the tag of places |
  * | `leastTimeKey` | 4 and the number of a block of places (6 bytes), with the tag of places |
  * | `expiryKey` | 6 and the position of an expiry (6 bytes), with the tag of places |
+ * | `blockKey` | 7 and the number of a block of items (6 bytes), with the tag of places |
  * | `expiredIdsKey` | 5 and the number of a block of ids (6 bytes), with the tag of earlier events |
  *
  * The rows of earlier events (`itemEventKey`) have a position (6 bytes) after a `keyedKey`, those of times (history.ts) one
@@ -67,7 +68,16 @@ export type Tag = (typeof TAG)[keyof typeof TAG]
 export const PREFIX_BYTES = 5
 /** A longer id is replaced by its hash. */
 const MOST_ID_BYTES = 256
-const KIND = { integer: 0, text: 1, hashed: 2, tombstones: 3, leastTime: 4, expiredIds: 5, expiry: 6 } as const
+const KIND = {
+  integer: 0,
+  text: 1,
+  hashed: 2,
+  tombstones: 3,
+  leastTime: 4,
+  expiredIds: 5,
+  expiry: 6,
+  block: 7,
+} as const
 /** Before a text: its kind and its length. */
 const KIND_BYTES = 3
 /** Before the key inside a version's key: its tag and its length. */
@@ -124,6 +134,11 @@ export function leastTimeKey(table: number, block: number): Buffer {
 /** The key of an expiry of items of a table, after all keys of least times. */
 export function expiryKey(table: number, position: Position): Buffer {
   return kindKey(TAG.place, table, KIND.expiry, position)
+}
+
+/** The key of a block of items, after all keys of expiries of the table. */
+export function blockKey(table: number, block: number): Buffer {
+  return kindKey(TAG.place, table, KIND.block, block)
 }
 
 /** The key of the expired ones of a block of integer ids, after all keys of earlier events of the collection. */

@@ -49,6 +49,7 @@ export class Store {
   /** Awaited after transactions that others follow: syncing may be too far behind them. */
   rest: () => Promise<void> | undefined = () => undefined
   #isClosed = false
+  #generation = 0
 
   /** Where temporary stores may be created. */
   readonly directory: string
@@ -118,6 +119,11 @@ export class Store {
     }
   }
 
+  /** Another number whenever a row may have changed. */
+  get generation(): number {
+    return this.#generation
+  }
+
   /** Reports damage, and returns the error to throw. */
   damage(error: Error): Refusal {
     if (this.#isClosed) return new Refusal('Unavailable', 'The store is closed.')
@@ -160,6 +166,7 @@ export class Store {
       return result
     } catch (error) {
       this.#lastKey = undefined
+      this.#generation++
       const known = withNodeCode(error)
       // LMDB reports a partial write on a full disk as EIO.
       if (known.code === 'EIO' && this.#space.isShort) known.code = 'ENOSPC'
@@ -187,6 +194,7 @@ export class Store {
 
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
+    this.#generation++
     this.#space.add(key.length + value.length)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
@@ -201,6 +209,7 @@ export class Store {
 
   /** Puts a row without versions unless one has its key; returns whether it was put. In a transaction. */
   setNew(key: Buffer, value: Buffer): boolean {
+    this.#generation++
     this.#space.add(key.length + value.length)
     // The types of lmdb have a result only for puts without options.
     const isNew = (this.#db?.putSync(key, value, { noOverwrite: true }) as unknown) === true
@@ -210,6 +219,7 @@ export class Store {
 
   /** Puts a row after all others. In a transaction. */
   append({ key, value }: Row): void {
+    this.#generation++
     this.#space.add(key.length + value.length)
     this.#append(key, value)
   }
@@ -222,6 +232,7 @@ export class Store {
 
   /** In a transaction. */
   remove(key: Buffer): void {
+    this.#generation++
     this.#space.add(key.length)
     if (key[0] === TAG.item) this.#lastKey = undefined
     this.#db?.remove(key)
@@ -376,10 +387,13 @@ class Versions {
     return row && positionOf(row.value) > at ? row.value.subarray(POSITION_BYTES) : undefined
   }
 
-  /** Stores the current version of a row that is about to be replaced or removed, if a pin needs it. In a transaction. */
-  keep(key: Buffer, replacedAt: Position): void {
+  /**
+   * Stores the current version of a row that is about to be replaced or removed, if a pin needs it. `current` returns it
+   * if it has no row of its own. In a transaction.
+   */
+  keep(key: Buffer, replacedAt: Position, current = () => this.#store.newest(key)): void {
     if (this.#keptUpTo < 0) return
-    const before = this.#store.newest(key)
+    const before = current()
     if (!before) return
     const since = positionOf(before)
     if (since > this.#keptUpTo) return

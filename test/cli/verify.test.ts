@@ -7,6 +7,7 @@ import { storedCollections } from '../../src/collections/collection-writer.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import {
+  blockKey,
   expiredIdsKey,
   expiryKey,
   leastTimeKey,
@@ -23,10 +24,10 @@ import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openTestEngine } from '../support/engine.ts'
-import { makeFormat5, makeFormat6 } from '../support/format-5.ts'
+import { makeFormat5, makeFormat6, makeFormat7 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 
-type Kind = Tag | 'tombstones' | 'expiries' | 'expired ids' | 'counts'
+type Kind = Tag | 'tombstones' | 'expiries' | 'blocks' | 'expired ids' | 'counts'
 
 /** Each kind of row, and what is told when one is another one. */
 const KINDS: readonly (readonly [Kind, RegExp])[] = [
@@ -35,6 +36,7 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
   [TAG.item, /^The store has an item of /],
   ['tombstones', /^The store has an item of |damaged/],
   [TAG.place, /^The store has the place of an item of /],
+  ['blocks', /^The store has an item of |damaged/],
   ['expiries', /^The store has an expiry of items of /],
   [
     'expired ids',
@@ -85,6 +87,9 @@ async function lived(t: TestContext, seed: number): Promise<string> {
     const item = { n: n % 4 < 2 ? n % 4 : [n % 4, 'other'] }
     await again.engine.handler.handle({ type: 'CreateItem', collection: 'indexed', item }, origin)
   }
+  const items = Array.from({ length: 70 }, (_, n) => ({ item: { n, text: 'x'.repeat(n) } }))
+  const origin = { actor: 'a', requestId: 'r' }
+  await again.engine.handler.bulk({ type: 'CreateItems', collection: 'packed', items, isLenient: false }, origin)
   for (const key of ['k1', 'k2', 'k3']) {
     const origin = { actor: 'a', requestId: 'r' }
     await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key, item: {} }, origin)
@@ -113,7 +118,13 @@ async function lived(t: TestContext, seed: number): Promise<string> {
 
 /** Without those that are left of tables that a collection has no more. */
 function rowsOf(store: Store, kind: Kind): readonly Row[] {
-  const tags = { tombstones: TAG.place, expiries: TAG.place, counts: TAG.time, 'expired ids': TAG.itemEvent }
+  const tags = {
+    tombstones: TAG.place,
+    expiries: TAG.place,
+    blocks: TAG.place,
+    counts: TAG.time,
+    'expired ids': TAG.itemEvent,
+  }
   const tag = typeof kind === 'string' ? tags[kind] : kind
   const tables = Array.from(storedCollections(store).values(), ({ table }) => table)
   const numbers = [TAG.item, TAG.place, TAG.gaps, TAG.changed].some((one) => one === tag) ? tables : undefined
@@ -129,7 +140,8 @@ function rowsOf(store: Store, kind: Kind): readonly Row[] {
     if (tag === TAG.state) return table === 3 ? undefined : tag
     if (tag !== TAG.place || key.compare(tombstonesKey(table, 0)) < 0) return tag
     if (key.compare(leastTimeKey(table, 0)) < 0) return 'tombstones'
-    return key.compare(expiryKey(table, 0)) < 0 ? undefined : 'expiries'
+    if (key.compare(expiryKey(table, 0)) < 0) return undefined
+    return key.compare(blockKey(table, 0)) < 0 ? 'expiries' : 'blocks'
   }
   return rows.filter((row) => (numbers?.includes(row.key.readUInt32BE(1)) ?? true) && kindOf(row) === kind)
 }
@@ -153,6 +165,7 @@ test('verify --store finds missing, changed and extra rows of any kind', async (
   assert.deepEqual(await compared(t, directory, () => {}), [], `SEED=${SEED}`)
   assert.deepEqual(await compared(t, directory, makeFormat5), [], `SEED=${SEED}: rows of format 5`)
   assert.deepEqual(await compared(t, directory, makeFormat6), [], `SEED=${SEED}: rows of format 6`)
+  assert.deepEqual(await compared(t, directory, makeFormat7), [], `SEED=${SEED}: rows of format 7`)
 
   for (const [tag, expected] of KINDS) {
     const damages: Readonly<Record<string, (store: Store) => void>> = {
@@ -167,7 +180,8 @@ test('verify --store finds missing, changed and extra rows of any kind', async (
       'one too many': (store) => {
         const { key, value } = random.pick(rowsOf(store, tag))
         const other = Buffer.from(key)
-        other[other.length - 1] = (other.at(-1) as number) ^ 0x80
+        // No other row is so far away.
+        other[other.length - 2] = (other.at(-2) as number) ^ 0x80
         store.set(other, value)
       },
     }

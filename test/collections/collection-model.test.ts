@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { copyFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
+import { BLOCK_PLACES, itemBlockOf } from '../../src/collections/blocks.ts'
 import type { Collection } from '../../src/collections/collection.ts'
-import { Item, integerAfter, keyOf } from '../../src/collections/item.ts'
+import { storedCollections } from '../../src/collections/collection-writer.ts'
+import { Item, integerAfter, isTombstone, keyOf } from '../../src/collections/item.ts'
 import type { PinnedCollection } from '../../src/collections/stored-items.ts'
+import { Table } from '../../src/collections/table.ts'
 import { runsOf } from '../../src/commands/expiry.ts'
 import {
   type DomainEvent,
@@ -16,6 +19,7 @@ import {
 import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { type Snapshot, Views } from '../../src/projections/views.ts'
+import { numberedKey, PREFIX_BYTES, positionOf, TAG } from '../../src/store/keys.ts'
 import { Store } from '../../src/store/store.ts'
 import { recordOf, sliceOf } from '../support/collections.ts'
 import { turnsUntil } from '../support/deadline.ts'
@@ -356,6 +360,7 @@ class World {
       assert.equal(this.views.position, before.head, context)
       if (this.random.chance(0.1)) check(this.views, before, this.random, `${context}, before its end`)
       if (this.random.chance(0.1)) this.take(before)
+      if (this.random.chance(0.3)) this.pack()
       return false
     })
     await done
@@ -371,6 +376,30 @@ class World {
     check(this.views, this.state, this.random, context)
     for (const one of this.#taken) if (this.random.chance(0.2)) checkSnapshot(one, this.random, context)
     if (this.#taken.length > 5 || this.random.chance(0.1)) this.#release(this.random.integer(this.#taken.length))
+  }
+
+  /** Packs some items of a block of each collection. Now and then the transaction fails. */
+  pack(): void {
+    const { store } = this.views
+    for (const { table, places } of storedCollections(store).values()) {
+      const block = this.random.integer(itemBlockOf(places) + 1)
+      const [start, end] = [block, block + 1].map((one) => numberedKey(TAG.item, table, one * BLOCK_PLACES))
+      const rows = store.rows(start as Buffer, end as Buffer)
+      const packable = rows.filter(({ value }) => !isTombstone(value) && this.random.chance(0.8))
+      const fails = this.random.chance(0.2)
+      if (packable.length === 0) continue
+      try {
+        store.transaction(() => {
+          new Table(store, table).pack(
+            block,
+            packable.map(({ key }) => positionOf(key, PREFIX_BYTES)),
+          )
+          if (fails) throw new Error('while packing')
+        })
+      } catch (error) {
+        assert.equal((error as Error).message, 'while packing', this.context)
+      }
+    }
   }
 
   /** The same writes, of which the first attempt fails in the middle. */
@@ -438,6 +467,7 @@ test('collections equal a naive model of the events, now and in every snapshot, 
       else await world.apply(writes, before)
       world.check()
       if (random.chance(0.1)) world.take(state)
+      while (random.chance(0.7)) world.pack()
       if (random.chance(0.05)) await world.reopen()
     }
   }

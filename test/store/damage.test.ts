@@ -2,17 +2,20 @@ import assert from 'node:assert/strict'
 import { closeSync, openSync, statSync, truncateSync, utimesSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { itemBlockOf } from '../../src/collections/blocks.ts'
 import type { Collection } from '../../src/collections/collection.ts'
+import { Table } from '../../src/collections/table.ts'
 import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
-import { keyedKey, numberedKey, TAG, tombstonesKey } from '../../src/store/keys.ts'
+import { blockKey, keyedKey, numberedKey, TAG, tombstonesKey } from '../../src/store/keys.ts'
 import type { Store } from '../../src/store/store.ts'
 import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { sliceOf } from '../support/collections.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { storeLeftIn } from '../support/engine.ts'
+import { makeFormat7 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const CUTS = Number(process.env.STORE_CUTS ?? 60)
@@ -118,8 +121,8 @@ function created(id: ItemId): DomainEvent {
   return { type: 'ItemCreated', collection: 'c', id, revision: 1, prior: 0, item: Document.of({ id }) }
 }
 
-/** A collection of numbered and named items, one of which was deleted. */
-function filled(): Views {
+/** A collection of numbered and named items, one of which was deleted. They have rows, or are in blocks. */
+function filled(isPacked: boolean): Views {
   const views = Views.temporary()
   const ids: ItemId[] = Array.from({ length: ROWS }, (_, index) => (index % 2 === 0 ? index : `k${index}`))
   const events: DomainEvent[] = [
@@ -133,6 +136,7 @@ function filled(): Views {
     views.replay({ position: position++, ...written, events: [event] })
   }
   views.replayed()
+  if (!isPacked) views.store.transaction(() => makeFormat7(views.store))
   return views
 }
 
@@ -149,7 +153,23 @@ const READS: Readonly<Record<string, (views: Views) => unknown>> = {
 
 type Damage = (views: Views, table: number) => void
 
-const DAMAGES: Readonly<Record<string, { readonly damage: Damage; readonly exceptFor?: readonly string[] }>> = {
+interface DamageOf {
+  readonly damage: Damage
+  readonly isPacked?: boolean
+  /** Reads that do not depend on it. */
+  readonly exceptFor?: readonly string[]
+}
+
+const DAMAGES: Readonly<Record<string, DamageOf>> = {
+  'a block of items is missing': {
+    isPacked: true,
+    damage: ({ store }, table) => store.transaction(() => store.remove(blockKey(table, itemBlockOf(50)))),
+    exceptFor: ['an item by its name'],
+  },
+  'a bit of a block of items is another one': {
+    isPacked: true,
+    damage: ({ store }, table) => changeBit(store, blockKey(table, itemBlockOf(50)), 20),
+  },
   'the record of an item is missing': {
     damage: ({ store }, table) => store.transaction(() => store.remove(numberedKey(TAG.item, table, 50))),
     exceptFor: ['an item by its name'],
@@ -159,12 +179,7 @@ const DAMAGES: Readonly<Record<string, { readonly damage: Damage; readonly excep
     exceptFor: ['an item by its number'],
   },
   'a bit of the record of a deleted item is another one': {
-    damage: ({ store }, table) => {
-      const key = tombstonesKey(table, tombstoneBlockOf(51))
-      const row = Buffer.from(store.newest(key) as Buffer)
-      row[20] = (row[20] as number) ^ 1
-      store.transaction(() => store.set(key, row))
-    },
+    damage: ({ store }, table) => changeBit(store, tombstonesKey(table, tombstoneBlockOf(51)), 20),
     exceptFor: ['an item by its number'],
   },
   'the record of an item says that it was deleted': {
@@ -182,15 +197,20 @@ const DAMAGES: Readonly<Record<string, { readonly damage: Damage; readonly excep
 
 /** Changes the flag of one that is gone. */
 function flip({ store }: Views, table: number, place: number): void {
-  const record = Buffer.from(store.newest(numberedKey(TAG.item, table, place)) as Buffer)
-  record[32] = (record[32] as number) ^ 1
-  store.transaction(() => store.set(numberedKey(TAG.item, table, place), record))
+  changeBit(store, numberedKey(TAG.item, table, place), 32)
 }
 
-for (const [what, { damage, exceptFor = [] }] of Object.entries(DAMAGES)) {
+/** Changes a bit of a byte of a row. */
+function changeBit(store: Store, key: Buffer, at: number): void {
+  const row = Buffer.from(store.newest(key) as Buffer)
+  row[at] = (row[at] as number) ^ 1
+  store.transaction(() => store.set(key, row))
+}
+
+for (const [what, { damage, isPacked = false, exceptFor = [] }] of Object.entries(DAMAGES)) {
   test(`${what}: nothing that depends on it is answered`, () => {
     for (const [read, ask] of Object.entries(READS)) {
-      const views = filled()
+      const views = filled(isPacked)
       const damages: Error[] = []
       views.store.damaged = (error) => damages.push(error)
       damage(views, views.find('c')?.facts.table as number)
@@ -202,7 +222,7 @@ for (const [what, { damage, exceptFor = [] }] of Object.entries(DAMAGES)) {
 }
 
 test('a write that moves a damaged record does not give it a valid checksum', () => {
-  const views = filled()
+  const views = filled(false)
   flip(views, views.find('c')?.facts.table as number, 50)
   const ids = Array.from({ length: 20 }, (_, index) => 40 - 2 * index)
   const written = { time: '2026-11-20T12:00:00.000Z', actor: 'a', requestId: 'r' }
@@ -212,4 +232,20 @@ test('a write that moves a damaged record does not give it a valid checksum', ()
     events: [{ type: 'CollectionOrdered', collection: 'c', ids }],
   })
   assert.throws(() => views.replayed(), { code: 'Unavailable' })
+})
+
+test('packing a damaged record, and removing an item from a damaged block, give neither a valid checksum', () => {
+  const unpacked = filled(false)
+  const table = unpacked.find('c')?.facts.table as number
+  flip(unpacked, table, 50)
+  const pack = (): unknown => new Table(unpacked.store, table).pack(itemBlockOf(50), [49, 50])
+  assert.throws(() => unpacked.store.transaction(pack), { code: 'Unavailable' })
+
+  const packed = filled(true)
+  const at = packed.position + 1
+  changeBit(packed.store, blockKey(table, itemBlockOf(50)), 20)
+  const written = { time: '2026-11-20T12:00:00.000Z', actor: 'a', requestId: 'r' }
+  const event: DomainEvent = { type: 'ItemDeleted', collection: 'c', id: 50, revision: 2, prior: 52 }
+  packed.replay({ position: at, ...written, events: [event] })
+  assert.throws(() => packed.replayed(), { code: 'Unavailable' })
 })

@@ -27,9 +27,14 @@ function readings() {
   return Array.from({ length: ITEMS }, (_, n) => {
     const time = new Date(1.7e12 + 1000 * n).toISOString()
     const item = { sensor: `s${n % 50}`, time, n, isOdd: n % 2 === 1, value: random.next(), text: '' }
-    const text = 'x'.repeat(ITEM_CHARACTERS - JSON.stringify({ id: n, ...item }).length)
-    return { item: { ...item, text } }
+    const left = ITEM_CHARACTERS - JSON.stringify({ id: n, ...item }).length
+    // Blocks do not make random text much shorter.
+    return { item: { ...item, text: randomText(random, left) } }
   })
+}
+
+function randomText(random: Random, length: number): string {
+  return Array.from({ length }, () => String.fromCharCode(97 + random.integer(26))).join('')
 }
 
 for (const [half, filters] of Object.entries(HALVES)) {

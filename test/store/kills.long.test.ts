@@ -3,8 +3,13 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { storedCollections } from '../../src/collections/collection-writer.ts'
+import { blockKey, prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
+import type { Store } from '../../src/store/store.ts'
+import { StoreDirectory } from '../../src/store/store-directory.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { makeFormat7 } from '../support/format-5.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningProgram, runToEnd, spawnServer, startProgram } from '../support/server.ts'
 import { checkServed, type Items } from './service.ts'
@@ -130,6 +135,46 @@ test('killed while the store is built, it continues the build from there, with t
     await verify(t, directory, context)
   }
 })
+
+test('killed while items are packed into blocks, it serves the same items, from a right store', async (t) => {
+  const random = new Random(SEED)
+  const directory = await temporaryDirectory(t)
+  let server = await startProgram(t, { directory, flags: FLAGS, data: first() })
+  await built(server)
+  const expected = await checkServed(server.url, 'before')
+  assert.equal(await server.stop(), 0, server.stderr())
+  const counts: number[] = []
+  for (let kill = 0; kill < 3 * KILLS; kill++) {
+    const context = `SEED=${SEED}, kill ${kill}`
+    await changeStore(directory, (store) => store.transaction(() => makeFormat7(store)))
+    server = await startProgram(t, { directory, flags: FLAGS })
+    await sleep(random.integer(ITEMS / 25))
+    await server.stop('SIGKILL')
+    await verify(t, directory, context)
+    await changeStore(directory, (store) => void counts.push(blocksIn(store)))
+    server = await startProgram(t, { directory, flags: FLAGS })
+    await built(server)
+    assert.equal(jsonOf(await checkServed(server.url, context)), jsonOf(expected), context)
+    assert.equal(await server.stop(), 0, server.stderr())
+  }
+  t.diagnostic(`blocks after the kills: ${counts.join(', ')}`)
+})
+
+/** Changes the store that a server has left. */
+async function changeStore(directory: string, change: (store: Store) => void): Promise<void> {
+  const opening = new StoreDirectory(join(directory, 'db.journal/store'))
+  const store = opening.open()
+  assert.equal(opening.whyNot, undefined)
+  change(store)
+  await opening.close(store)
+}
+
+function blocksIn(store: Store): number {
+  let count = 0
+  for (const { table } of storedCollections(store).values())
+    count += store.rows(blockKey(table, 0), prefixEnd(tableKey(TAG.place, table))).length
+  return count
+}
 
 async function built(server: RunningProgram): Promise<void> {
   await until('the store to be built', async () => (await server.fetch('/api/a?skip=0&take=1')).status === 200)

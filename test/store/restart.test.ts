@@ -26,7 +26,7 @@ import { newRun, work } from '../faults/workload.ts'
 import { fetch, until } from '../support/deadline.ts'
 import { directoryUntilExit, temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, SETTINGS, storeLeftIn } from '../support/engine.ts'
-import { makeFormat5, makeFormat6 } from '../support/format-5.ts'
+import { makeFormat5, makeFormat6, makeFormat7 } from '../support/format-5.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
 import { startHere } from '../support/service.ts'
@@ -392,12 +392,13 @@ async function makeFormat4(store: string, state: object): Promise<void> {
   await writeFile(`${store}/store.json`, JSON.stringify({ format: 4, isOpen: false, boot, bytes, writtenMs, ...state }))
 }
 
-test('a store of format 5 or 6 is used as it is, and continued', async (t) => {
+test('a store of format 5, 6 or 7 is used as it is, and continued', async (t) => {
   const service = await lived(t, new Random(SEED))
   const expected = await toldBy(copyOf(service))
   for (const [format, change] of [
     [5, makeFormat5],
     [6, makeFormat6],
+    [7, makeFormat7],
   ] as const) {
     const left = copyOf(service)
     const directory = new StoreDirectory(left.store)

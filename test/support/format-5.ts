@@ -1,10 +1,11 @@
 import { storedCollections } from '../../src/collections/collection-writer.ts'
-import { encodeTombstone, idInRecord, keyOf, metadataOf, setSince } from '../../src/collections/item.ts'
+import { encodeTombstone, idInRecord, isTombstone, keyOf, metadataOf, setSince } from '../../src/collections/item.ts'
 import { Table } from '../../src/collections/table.ts'
 import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
 import type { Position } from '../../src/events/event.ts'
 import { BUCKETS } from '../../src/projections/event-counts.ts'
 import {
+  blockKey,
   HIGHEST,
   itemEventKey,
   numberedKey,
@@ -22,8 +23,24 @@ import type { Store } from '../../src/store/store.ts'
 const TIME_AT = 22
 const TIME_MS = 1.7e12
 
+/** Changes the rows of a store to those of format 7: each item has a row. In a transaction. */
+export function makeFormat7(store: Store): void {
+  for (const { table, places } of storedCollections(store).values()) {
+    const items = new Table(store, table)
+    for (let place = 0; place < places; place++) {
+      // Items may have expired.
+      if (!items.recordAt(place, HIGHEST)) continue
+      const record = items.copyAt(place, HIGHEST)
+      if (!isTombstone(record)) store.set(numberedKey(TAG.item, table, place), record)
+    }
+    const end = prefixEnd(tableKey(TAG.place, table))
+    for (const { key } of store.rows(blockKey(table, 0), end)) store.remove(key)
+  }
+}
+
 /** Changes the rows of a store to those of format 6: the events are not counted. In a transaction. */
 export function makeFormat6(store: Store): void {
+  makeFormat7(store)
   store.remove(tableKey(TAG.state, 2))
   for (const { table } of Object.values(BUCKETS)) {
     const prefix = tableKey(TAG.time, table)
@@ -46,7 +63,7 @@ export function makeFormat5(store: Store): void {
         if (position > since) store.set(numberedKey(TAG.changed, table, position), positionBytes(place))
         const record = encodeTombstone(tombstone)
         putPosition(record, TIME_AT, TIME_MS)
-        items.addRecord(place, setSince(record, since))
+        store.set(numberedKey(TAG.item, table, place), setSince(record, since))
       }
       // There was no expiry.
       if (!items.recordAt(place, HIGHEST)) continue

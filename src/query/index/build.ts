@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
 import { mergeSort } from '../../json/merge-sort.ts'
-import type { Turn } from '../../runtime/turns.ts'
+import { rest, type Turn } from '../../runtime/turns.ts'
 import { SpaceRetry } from '../../store/disk-space.ts'
 import { HIGHEST } from '../../store/keys.ts'
 import type { Store } from '../../store/store.ts'
@@ -16,11 +15,6 @@ const RUN_CHARACTERS = 8 * 1024 * 1024
 const INSERTED_AT_ONCE = 64
 /** Approximate duration of a transaction, and of a step between two iterations of the event loop. */
 const STEP_MS = 4
-/** How long the build rests after each step: the shortest timer, or as long as the step while requests wait. */
-const REST_MS = 1
-const BUSY_REST_MS = STEP_MS
-/** The event loop is busy when other work takes more than this part of a rest. */
-const BUSY = 0.25
 
 /**
  * Fills an index, one run of places after the other: reads their items, sorts their keys and inserts them. Changes
@@ -195,11 +189,4 @@ class BuildTurn implements Turn {
     await rest()
     this.#end = performance.now() + STEP_MS
   }
-}
-
-/** Leaves half of the time to requests while there are any; otherwise the build would take nine tenths of it. */
-async function rest(): Promise<void> {
-  const before = performance.eventLoopUtilization()
-  await sleep(REST_MS)
-  if (performance.eventLoopUtilization(before).utilization > BUSY) await sleep(BUSY_REST_MS - REST_MS)
 }
