@@ -232,6 +232,8 @@ export class StoreFold {
   ): Generator<number, void> {
     const { indexes, naturalKeys } = this.#options
     const table = this.#now.next++
+    // The natural keys of the items so far are read from their rows.
+    writer.save()
     naturalKeys.began(collection, table, position)
     const costs = MICROSECONDS.changed.item + indexes.of(table).length * MICROSECONDS.created.index
     for (const moved of writer.reorder(ids, table, position)) {
