@@ -324,8 +324,9 @@ export class Table {
   removeExpired(key: string, place: number, position: Position): void {
     this.#expired.add(place)
     this.removeRecord(place, position)
-    const row = keyedKey(TAG.place, this.number, key)
-    if (this.#expectedPlace(key, position, place + 1) !== place) this.store.removeAt(row, position)
+    // An item at its expected place has a row, too, if it was deleted at another place before.
+    const hasRow = this.#placeInRow(key, HIGHEST) !== undefined
+    if (hasRow) this.store.removeAt(keyedKey(TAG.place, this.number, key), position)
   }
 
   /** For a place without a record. Written by `save`, before the transaction ends. */

@@ -58,6 +58,25 @@ test('a deleted item leaves its revision and position behind', () => {
   assert.equal(things(...events).item('a'), undefined)
 })
 
+test('an item that expires at the place that its id suggests is not looked for there, also if it had another place', () => {
+  const things = viewsOf([
+    begun,
+    created({ id: 0 }),
+    created({ id: 3 }),
+    deleted(3, { revision: 2, prior: 3 }),
+    created({ id: 1 }),
+    created({ id: 3 }, { revision: 3, prior: 4 }),
+    {
+      type: 'ItemsExpired',
+      collection: 'things',
+      rule: '1',
+      runs: [{ id: 3, count: 1, place: 3, revision: 3, position: 6, step: 0 }],
+    },
+  ]).find('things')
+  assert.deepEqual(things?.get('3'), { revision: 4, position: 7 })
+  assert.equal(things?.placeOf(3), undefined)
+})
+
 test('a removed collection still knows which ids it assigned', () => {
   const events: DomainEvent[] = [
     begun,
