@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { told } from '../harness/ask.ts'
+import { answered, told } from '../harness/ask.ts'
 import { type Bench, type Group, interleaved, rateOf, repeated } from '../harness/bench.ts'
 import { boundedRow, type Row, type Series, times } from '../harness/figures.ts'
 import type { Sent } from '../harness/load.ts'
@@ -171,8 +171,7 @@ async function historyOf(bench: Bench): Promise<readonly Row[]> {
   const waits: number[] = []
   const { first } = await interleaved(bench, 'ms', {
     first: async () => {
-      const paths = itemsOf(HISTORY.items).map(({ path }) => path)
-      const asking = probe(server.url, paths)
+      const asking = probe(server.url, itemsOf(HISTORY.items))
       const at = HISTORY.items + 1 + Math.floor(next() * (position - HISTORY.items))
       const began = performance.now()
       await told(`${server.url}/api/readings?data.temperature_gt=20&sort=-timestamp&pageSize=${PAGE}&asOf=${at}`)
@@ -248,8 +247,7 @@ async function restartsOf(bench: Bench, { server, count, again }: Started): Prom
       await running.kill()
       const began = performance.now()
       running = await again()
-      // It is 503 while the end of the journal is read.
-      while (!(await fetch(`${running.url}/api/readings/0`)).ok) await sleep(10)
+      await answered(`${running.url}/api/readings/0`)
       const seconds = (performance.now() - began) / 1000
       const ms = async (sensor: number): Promise<number> => {
         const asked = performance.now()

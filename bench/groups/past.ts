@@ -1,6 +1,6 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ask, told } from '../harness/ask.ts'
+import { ask, timed, told } from '../harness/ask.ts'
 import { type Bench, type Group, interleaved } from '../harness/bench.ts'
 import { limit, type Row, type Series } from '../harness/figures.ts'
 import { bodies, randomFrom, SEED } from '../harness/readings.ts'
@@ -74,9 +74,9 @@ async function firstPage(
         const body = texts[id % texts.length] as string
         await told(`${server.url}/api/readings/${id}`, { method: 'PUT', headers: HEADERS, body })
       }
-      return msOf(() => told(`${page}&asOf=${at}`))
+      return timed(1, () => `${page}&asOf=${at}`)()
     },
-    now: () => msOf(() => told(page)),
+    now: timed(1, () => page),
   })
   return {
     work: `the first page ${what}, asOf ${CHANGED} changed items ago`,
@@ -95,9 +95,9 @@ async function single(bench: Bench, server: Server, random: (below: number) => n
   const [first, last] = await Promise.all([timeOf(server, IMPORTED), timeOf(server, head)])
   const idOf = () => changed[random(changed.length)]?.id as number
   const measured = await interleaved(bench, 'ms', {
-    now: timed(() => `${url}/api/readings/${idOf()}`),
-    earlier: timed(() => `${url}/api/readings/${idOf()}?asOf=${began}`),
-    time: timed(() => {
+    now: timed(TIMED, () => `${url}/api/readings/${idOf()}`),
+    earlier: timed(TIMED, () => `${url}/api/readings/${idOf()}?asOf=${began}`),
+    time: timed(TIMED, () => {
       const time = new Date(first + random(last - first)).toISOString()
       return `${url}/api/readings/${random(IMPORTED)}?asOf=${time}`
     }),
@@ -114,23 +114,6 @@ async function single(bench: Bench, server: Server, random: (below: number) => n
     row('GET of an earlier version of an imported item, one after the other', measured.earlier, 0.5),
     row(`GET of an item asOf any time, ${head.toLocaleString('en-US')} events, one after the other`, measured.time, 2),
   ]
-}
-
-function timed(urlOf: () => string): () => Promise<number> {
-  return async () => {
-    const urls = Array.from({ length: TIMED }, urlOf)
-    return (
-      (await msOf(async () => {
-        for (const url of urls) await told(url)
-      })) / TIMED
-    )
-  }
-}
-
-async function msOf(work: () => Promise<unknown>): Promise<number> {
-  const began = performance.now()
-  await work()
-  return performance.now() - began
 }
 
 async function positionOf({ url }: Server): Promise<number> {

@@ -125,10 +125,7 @@ async function firstUses(bench: Bench, all: Readonly<Record<'ours' | 'fastify', 
   const use = (name: string, { url }: Server) => {
     let round = 0
     return async () => {
-      const asking = probe(
-        url,
-        itemsOf(bench.items).map(({ path }) => path),
-      )
+      const asking = probe(url, itemsOf(bench.items))
       await new Promise((resolve) => setTimeout(resolve, 200))
       const began = performance.now()
       await told(`${url}/api/readings?data.${FRESH[round++]}=50&pageSize=${PAGE}`)
