@@ -23,6 +23,7 @@ import { sockets } from './groups/sockets.ts'
 import { starts } from './groups/starts.ts'
 import { subscriptions } from './groups/subscriptions.ts'
 import { writes } from './groups/writes.ts'
+import { years } from './groups/years.ts'
 import type { Bench, Group } from './harness/bench.ts'
 import { Fixtures } from './harness/fixtures.ts'
 import { memoryLatencyNs } from './harness/memory-latency.ts'
@@ -43,11 +44,14 @@ const GROUPS: readonly Group[] = [
   readings,
   growth,
   past,
+  years,
   cluster,
 ]
 /** Measured only when it is named. */
 const NAMED: readonly Group[] = [against]
 const MANY = 1_000_000
+/** For half a year of readings. */
+const MOST = 20_000_000
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 
 interface Asked {
@@ -75,10 +79,10 @@ function asked(argv: readonly string[]): Asked {
     Object.keys(others).length > 0 ||
     !isCount(rounds) ||
     !isCount(seconds) ||
-    !isCount(items, MANY)
+    !isCount(items, MOST)
   ) {
     process.stderr.write(
-      `npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>] [--items <1 to ${MANY}>] [--against <directory>], with the names\n\n`,
+      `npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>] [--items <1 to ${MOST}>] [--against <directory>], with the names\n\n`,
     )
     for (const { name, about } of known) process.stderr.write(`  ${name.padEnd(14)} ${about}\n`)
     process.exit(2)

@@ -14,7 +14,8 @@ export interface Database {
 
 const CONNECTIONS = 64
 
-async function freePort(): Promise<number> {
+/** A port of the loopback interface that is free now. */
+export async function freePort(): Promise<number> {
   const probe = createServer()
   await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
   const { port } = probe.address() as AddressInfo
@@ -104,7 +105,8 @@ export async function startRedis(bench: Bench, body: string): Promise<Database |
   }
 }
 
-function missing(bench: Bench, why: string): undefined {
+/** Says that a server is left out, and why. */
+export function missing(bench: Bench, why: string): undefined {
   bench.say(`left out: ${why}`)
   return undefined
 }

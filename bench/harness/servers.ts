@@ -26,6 +26,8 @@ export interface Server {
   memory(): Promise<Memory>
   /** The longest block of its event loop since the last call. */
   blockedMs(): Promise<number>
+  /** Sets its clock, in milliseconds since 1970, if it was started with BENCH_CLOCK_MS. */
+  setClock(ms: number): Promise<void>
   stop(): Promise<void>
   /** Ends it with SIGKILL. */
   kill(): Promise<void>
@@ -83,7 +85,7 @@ export class Servers {
       if (!isToEnd && !this.#isEnding)
         process.stderr.write(`${command ?? args[0]} ended by itself with ${code}:\n${said.slice(-2000)}\n`)
     })
-    const answerTo = async <T>(question: string): Promise<T> => {
+    const answerTo = async <T>(question: string | number): Promise<T> => {
       const answered = once(child, 'message')
       child.send(question)
       const [answer] = await answered
@@ -95,6 +97,7 @@ export class Servers {
       startedMs: performance.now() - began,
       memory: () => answerTo('memory'),
       blockedMs: async () => (await answerTo<{ readonly longestMs: number }>('blocked')).longestMs,
+      setClock: (ms) => answerTo(ms),
       stop: async () => {
         isToEnd = true
         child.kill('SIGTERM')
@@ -121,7 +124,7 @@ export class Servers {
       settle = true,
       main = MAIN,
       ...options
-    }: Pick<Started, 'isWatched'> & { readonly settle?: boolean; readonly main?: string } = {},
+    }: Pick<Started, 'isWatched' | 'env'> & { readonly settle?: boolean; readonly main?: string } = {},
   ): Promise<Server> {
     const server = await this.start({
       args: [
@@ -196,8 +199,11 @@ async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boo
   )
 }
 
-/** Asks again and again until it is true. */
-async function until(ms: number, failure: string, is: () => Promise<boolean>): Promise<void> {
+/**
+ * Asks again and again until it is true.
+ * @throws {Error} that begins with `failure`, after so many milliseconds
+ */
+export async function until(ms: number, failure: string, is: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + ms
   while (!(await is())) {
     if (performance.now() > deadline) throw new Error(`${failure} within ${ms / 1000} s.`)

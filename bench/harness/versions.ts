@@ -21,10 +21,14 @@ export async function versions(): Promise<string> {
       ['fio', '--version'],
       ['redis-server', '--version'],
       [`${POSTGRES}/postgres`, '--version'],
-    ].map(([command, flag]) => run(command as string, [flag as string], 5000).catch((error: Error) => error.message)),
+      ['influxd', 'version'],
+      // It does not say its version itself.
+      ['dpkg-query', '-W', 'victoria-metrics'],
+    ].map(([command = '', ...flags]) => run(command, flags, 5000).catch((error: Error) => error.message)),
   )
   const numbers = programs.flatMap(
-    (text) => /(wrk|fio|Redis|PostgreSQL)\D*(\d+\.[\d.]+)/i.exec(text)?.slice(1, 3).join(' ') ?? [],
+    (text) =>
+      /(wrk|fio|Redis|PostgreSQL|InfluxDB|victoria-metrics)\D*(\d+\.[\d.]+)/i.exec(text)?.slice(1, 3).join(' ') ?? [],
   )
   return [`Linux ${release()}`, `Node ${process.version}`, ...peers, ...numbers].join(', ')
 }
