@@ -218,7 +218,8 @@ export class PinnedCollection extends StoredItems {
   itemsBefore(place: number): number {
     const block = blockOf(place)
     let count = this.gaps.itemsBefore(block)
-    for (let at = this.seek(block * BLOCK); at < place; at = this.seek(at + 1)) count++
+    const begin = block * BLOCK
+    for (let at = begin < place ? this.seek(begin) : place; at < place; at = this.seek(at + 1)) count++
     return count
   }
 
