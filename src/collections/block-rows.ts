@@ -84,14 +84,14 @@ export class BlockRows {
   }
 }
 
-/** Blocks in a cache, of about 3 KiB each for readings. Those of a day of 20 sensors fit, which a chart of each sensor reads. */
+/** Blocks in a cache. Those of readings take 3 KiB each, and a day of 20 sensors fits; the longest take 32 KiB. */
 const CACHED_BLOCKS = 1024
 
-/** The block of a number, undefined if it does not exist, as of a generation of the store. */
+/** The block of a number, undefined if it does not exist, as of a number of changes of the store. */
 interface CachedBlock {
   readonly table: number
   readonly number: number
-  generation: number
+  changes: number
   block: Block | undefined
 }
 
@@ -104,14 +104,14 @@ export class BlockCache {
     const slot = (table + number) % CACHED_BLOCKS
     let cached = this.#slots[slot]
     if (cached?.number !== number || cached.table !== table) {
-      cached = { table, number, generation: -1, block: undefined }
+      cached = { table, number, changes: -1, block: undefined }
       this.#slots[slot] = cached
     }
-    if (cached.generation === store.generation) return cached.block
+    if (cached.changes === store.placeChanges) return cached.block
     const row = store.newest(blockKey(table, number))
     if (!row) cached.block = undefined
     else if (!cached.block?.row.equals(row as Buffer)) cached.block = new Block(Buffer.from(row as Buffer))
-    cached.generation = store.generation
+    cached.changes = store.placeChanges
     return cached.block
   }
 

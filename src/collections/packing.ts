@@ -59,34 +59,25 @@ export class Packing {
     this.#applied = applied
   }
 
-  /** Begins with a pass over what earlier processes and versions have stored. */
-  begin(): void {
+  /** Begins a pass, over what earlier processes and versions have stored, too; `note` begins the others. Resolves at its end. */
+  begin(): Promise<void> {
     this.#isBegun = true
-    this.#passAll()
+    this.#pass ??= this.#packAll().finally(() => {
+      this.#pass = undefined
+    })
+    return this.#pass
   }
 
   /** Called after writes. */
   note(): void {
-    if (this.#isBegun && this.#applied() >= this.#next) this.#passAll()
-  }
-
-  /** Resolves when no pass is running. */
-  async settled(): Promise<void> {
-    await this.#pass
+    if (this.#isBegun && !this.#space.isEnded && this.#applied() >= this.#next) void this.begin()
   }
 
   end(): void {
     this.#space.end()
   }
 
-  #passAll(): void {
-    if (this.#space.isEnded) return
-    this.#pass ??= this.#run().finally(() => {
-      this.#pass = undefined
-    })
-  }
-
-  async #run(): Promise<void> {
+  async #packAll(): Promise<void> {
     this.#rowsLeft = 0
     const began = this.#applied()
     try {

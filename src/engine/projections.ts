@@ -332,7 +332,7 @@ export class DurableProjections extends Projections {
 
   begin(): void {
     this.queries.apply()
-    this.views.pack()
+    void this.views.pack()
     this.#maintenance.begin()
     this.#check?.begin(this.#openedAt)
     void this.#countEarlierEvents()

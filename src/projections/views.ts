@@ -196,14 +196,9 @@ export class Views implements Projection {
     this.#packing.note()
   }
 
-  /** Packs items in the background from now on. */
-  pack(): void {
-    this.#packing.begin()
-  }
-
-  /** Resolves when no items are being packed. */
-  packed(): Promise<void> {
-    return this.#packing.settled()
+  /** Packs items in the background from now on. Resolves at the end of the first pass over them. */
+  pack(): Promise<void> {
+    return this.#packing.begin()
   }
 
   /** Stops waiting for space on the disk. */

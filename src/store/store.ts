@@ -49,7 +49,7 @@ export class Store {
   /** Awaited after transactions that others follow: syncing may be too far behind them. */
   rest: () => Promise<void> | undefined = () => undefined
   #isClosed = false
-  #generation = 0
+  #placeChanges = 0
 
   /** Where temporary stores may be created. */
   readonly directory: string
@@ -119,9 +119,9 @@ export class Store {
     }
   }
 
-  /** Another number whenever a row may have changed. */
-  get generation(): number {
-    return this.#generation
+  /** Another number whenever a row with the tag of places, which blocks have, may have changed. */
+  get placeChanges(): number {
+    return this.#placeChanges
   }
 
   /** Reports damage, and returns the error to throw. */
@@ -166,7 +166,7 @@ export class Store {
       return result
     } catch (error) {
       this.#lastKey = undefined
-      this.#generation++
+      this.#placeChanges++
       const known = withNodeCode(error)
       // LMDB reports a partial write on a full disk as EIO.
       if (known.code === 'EIO' && this.#space.isShort) known.code = 'ENOSPC'
@@ -194,7 +194,7 @@ export class Store {
 
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
-    this.#generation++
+    if (key[0] === TAG.place) this.#placeChanges++
     this.#space.add(key.length + value.length)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
@@ -209,7 +209,7 @@ export class Store {
 
   /** Puts a row without versions unless one has its key; returns whether it was put. In a transaction. */
   setNew(key: Buffer, value: Buffer): boolean {
-    this.#generation++
+    if (key[0] === TAG.place) this.#placeChanges++
     this.#space.add(key.length + value.length)
     // The types of lmdb have a result only for puts without options.
     const isNew = (this.#db?.putSync(key, value, { noOverwrite: true }) as unknown) === true
@@ -219,7 +219,7 @@ export class Store {
 
   /** Puts a row after all others. In a transaction. */
   append({ key, value }: Row): void {
-    this.#generation++
+    if (key[0] === TAG.place) this.#placeChanges++
     this.#space.add(key.length + value.length)
     this.#append(key, value)
   }
@@ -232,7 +232,7 @@ export class Store {
 
   /** In a transaction. */
   remove(key: Buffer): void {
-    this.#generation++
+    if (key[0] === TAG.place) this.#placeChanges++
     this.#space.add(key.length)
     if (key[0] === TAG.item) this.#lastKey = undefined
     this.#db?.remove(key)

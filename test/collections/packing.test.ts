@@ -31,7 +31,7 @@ function store(views: Views, events: readonly DomainEvent[]): void {
 }
 
 /** Stores so many events of another collection. */
-function pass(views: Views, events: number): void {
+function passEvents(views: Views, events: number): void {
   const reset: DomainEvent = { type: 'IdsReset', collection: 'other', nextId: 0 }
   store(
     views,
@@ -54,23 +54,18 @@ function textsOf(items: Iterable<{ readonly text: string }> | undefined): string
   return Array.from(items ?? [], ({ text }) => text)
 }
 
-async function packed(views: Views): Promise<void> {
-  views.pack()
-  await views.packed()
-}
-
 test('items with rows are packed in the background, except the newest, and are the same meanwhile', async (t) => {
   const views = unpacked(t)
   const expected = textsOf(views.find('things')?.items())
   const snapshot = views.snapshot()
-  views.pack()
+  const pass = views.pack()
   let looks = 0
   await until('some blocks', () => {
     looks++
     assert.deepEqual(textsOf(views.find('things')?.items()), expected)
     return blocksOf(views) > 0
   })
-  await views.packed()
+  await pass
   assert.ok(looks > 0)
   const rows = rowsOf(views)
   const firstNew = Math.floor((ITEMS - NEW_EVENTS) / BLOCK_PLACES) * BLOCK_PLACES
@@ -96,7 +91,7 @@ test('items that are created by one transaction are in blocks at once', () => {
 
 test('items that have changed leave their block, and are packed again when 8 of it have not changed for 50,000 events', async (t) => {
   const views = unpacked(t, { items: 64 + NEW_EVENTS })
-  await packed(views)
+  await views.pack()
   assert.ok(rowsOf(views).every((place) => place >= 64))
   const changed = [...[1, 2, 3, 4, 5, 6, 7, 8], ...[32, 33, 34, 35, 36, 37, 38]]
   store(
@@ -105,14 +100,14 @@ test('items that have changed leave their block, and are packed again when 8 of 
   )
   const before = rowsOf(views).filter((place) => place < 64)
   assert.deepEqual(before, changed)
-  await packed(views)
+  await views.pack()
   assert.deepEqual(
     rowsOf(views).filter((place) => place < 64),
     changed,
   )
-  pass(views, QUIET_EVENTS)
+  passEvents(views, QUIET_EVENTS)
   const expected = textsOf(views.find('things')?.items())
-  await packed(views)
+  await views.pack()
   assert.deepEqual(
     rowsOf(views).filter((place) => place < 64),
     changed.slice(8),
@@ -122,7 +117,7 @@ test('items that have changed leave their block, and are packed again when 8 of 
 
 test('a block is removed with its last item', async (t) => {
   const views = unpacked(t, { items: 64 + NEW_EVENTS })
-  await packed(views)
+  await views.pack()
   const before = blocksOf(views)
   const deletion = (id: number): DomainEvent => deleted(id, { revision: 2, prior: id + 2 })
   store(
@@ -137,7 +132,7 @@ test('a block is removed with its last item', async (t) => {
 
 test('long items keep their rows', async (t) => {
   const views = unpacked(t, { items: 64 + NEW_EVENTS, characters: 600 })
-  await packed(views)
+  await views.pack()
   assert.equal(blocksOf(views), 0)
   store(
     views,
@@ -156,23 +151,23 @@ test('packing waits while the disk is full, and ends with the views', async (t) 
     if (isFull) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
     return transaction.call(views.store, work)
   })
-  views.pack()
+  const pass = views.pack()
   await until('an attempt', () => attempts > 1)
   assert.equal(blocksOf(views), 0)
   isFull = false
-  await views.packed()
+  await pass
   assert.ok(blocksOf(views) > 0)
 
   const others = unpacked(t)
-  others.pack()
+  const ended = others.pack()
   others.end()
-  await others.packed()
+  await ended
   assert.equal(blocksOf(others), 0)
 })
 
 test('a scan reads each block once', async (t) => {
   const views = unpacked(t)
-  await packed(views)
+  await views.pack()
   const newest = t.mock.method(views.store, 'newest')
   assert.equal(textsOf(views.find('things')?.items()).length, ITEMS)
   // Each row, and each block or its absence.
