@@ -7,7 +7,7 @@ import { DAY_MS } from '../harness/minutes.ts'
 import { probe } from '../harness/probe.ts'
 
 const OURS = 'Recollect'
-/** What does not grow is at most so many times as large as at the end of the first month. */
+/** A size that does not grow is at most so many times as large as at the end of the first month. */
 const FLAT = 1.1
 const FLAT_MEMORY = 1.25
 const POST_EVERY_MS = 20

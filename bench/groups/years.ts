@@ -28,7 +28,7 @@ const MOST_ASKED_DAYS = 30
 const BATCH = 1000
 /** Clients that send batches, each one after the other. */
 const SENDERS = 4
-/** What was sent to VictoriaMetrics is found after a second. */
+/** Readings that were sent to VictoriaMetrics are found after a second. */
 const VISIBLE_MS = 10_000
 /** Requests of a question in a round. */
 const TIMED = 10

@@ -23,7 +23,7 @@ export interface Asked {
 /** A server that stores readings. */
 export interface TimeSeries {
   readonly name: string
-  /** What is sure of a batch when it is acknowledged. */
+  /** The promise for a batch that is acknowledged. */
   readonly promise: string
   /** All of its files. */
   readonly directory: string
