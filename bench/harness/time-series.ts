@@ -5,7 +5,7 @@ import { freePort, missing } from './databases.ts'
 import type { MinuteReading } from './minutes.ts'
 import type { Server } from './servers.ts'
 
-/** Questions about readings; `paths` says what they are. */
+/** Questions about readings; `TimeSeries.paths` describes them. */
 export type Question = 'hourly' | 'daily' | 'day' | 'newest'
 
 /** The parameters of a question. */
@@ -23,7 +23,7 @@ export interface Asked {
 /** A server that stores readings. */
 export interface TimeSeries {
   readonly name: string
-  /** The promise for a batch that is acknowledged. */
+  /** The state of a batch when it is acknowledged. */
   readonly promise: string
   /** All of its files. */
   readonly directory: string
@@ -42,10 +42,10 @@ export interface TimeSeries {
   start(): Promise<Server>
 }
 
-/** Its key and index are those of the readings of sensors. */
+/** The settings of the collection: a natural key and one index. */
 export const COLLECTION = { Time: 'time', Key: ['sensor', 'time'], Indexes: ['sensor,time,data.temperature'] }
 
-/** Another page size each time, so that no response comes from the cache. */
+/** Each request has another page size, so that no response comes from the cache. */
 const PAGE = 2000
 const PAGES = 5000
 
@@ -88,7 +88,7 @@ function linesOf(readings: readonly MinuteReading[]): string {
   return lines.join('\n')
 }
 
-/** Seconds without writes after which it writes its cache as compressed files, and merges them. */
+/** After so long without writes InfluxDB writes its cache as compressed files, and merges them. */
 const COLD = '30s'
 
 /** InfluxDB 1.x. Undefined, with a word why, where it is not installed. */
