@@ -16,8 +16,8 @@ import { TAG, tableKey } from '../store/keys.ts'
 
 /** Who expires items, as the journal names it. */
 export const RETENTION_ACTOR = 'retention'
-/** Items that one write lets expire: the store takes 5 to 10 ms for them. */
-const AT_ONCE = 500
+/** Items that one write lets expire: the store takes 5 to 10 ms for them, mostly for the leaves of indexes. */
+const AT_ONCE = 200
 /** How long a changed rule waits for its confirmation. */
 const WAIT_MS = 24 * 60 * 60 * 1000
 /** Items are looked for after this part of the time that they are kept, and at least once an hour. */
