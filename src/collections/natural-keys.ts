@@ -45,10 +45,7 @@ interface KnownKeys {
 /** The changed items of one collection in a transaction, with their first natural key in it and their last one. */
 interface KeyChanges {
   readonly table: number
-  readonly byKey: Map<
-    string,
-    { readonly place: number; readonly before: string | undefined; after: string | undefined }
-  >
+  readonly byKey: Map<string, { readonly before: string | undefined; after: string | undefined; isOrdered: boolean }>
 }
 
 /** The indexes that natural keys rest on. */
@@ -63,8 +60,10 @@ export interface KeyIndexes {
 
 /** An index whose tuples begin with the text of a natural key, except those of items that it does not order (tuples.ts). */
 export interface KeyIndex {
-  /** The places whose tuples begin so, also after changes in the current transaction. */
-  placesUnder(tuple: string): Iterable<number>
+  /** The first place whose tuple begins so and that is wanted, also after changes in the current transaction. */
+  placeUnder(tuple: string, isWanted: (place: number) => boolean): number | undefined
+  /** Whether the change of an item that was noted last leads to a tuple that begins so, at this place. */
+  hasChangedTo(tuple: string, place: number): boolean
 }
 
 /**
@@ -88,6 +87,7 @@ export class NaturalKeys implements TableObserver {
   readonly #known = new Map<string, KnownKeys>()
   /** The changes of the current transaction, by collection. */
   readonly #changes = new Map<string, KeyChanges>()
+  #areDecided = false
   #isEnded = false
 
   constructor(store: Store, fields: KeyFields, indexes: KeyIndexes) {
@@ -110,27 +110,39 @@ export class NaturalKeys implements TableObserver {
     return known && this.#holderOf(known, table, naturalKey)
   }
 
+  /** From now on all writes are decided with the same settings, so that no two items get the same natural key. */
+  trustDecisions(): void {
+    this.#areDecided = true
+  }
+
   isObserved(_table: number, collection: string): boolean {
     return this.#known.has(collection)
   }
 
   changed({ table, collection, place, key, before, after }: TableChange): void {
-    const { naturalKey } = this.#known.get(collection) as KnownKeys
+    const known = this.#known.get(collection) as KnownKeys
+    const { naturalKey } = known
     const old = before && naturalKeyOf(before.value, naturalKey)
     const now = after?.derived(naturalKey, () => naturalKeyOf(after.value, naturalKey))
     // An index may order the item no longer, or again, though its natural key is the same.
     if (old === now && (old === undefined || !naturalKey.index)) return
+    const isOrdered = now !== undefined && this.#indexOf(known, table)?.hasChangedTo(now, place) === true
     const { byKey } = this.#changesOf(collection, table)
-    const known = byKey.get(key)
-    if (known?.place === place) known.after = now
-    else byKey.set(key, { place, before: known ? known.before : old, after: now })
+    const changed = byKey.get(key)
+    if (changed) {
+      changed.after = now
+      changed.isOrdered = isOrdered
+    } else if (old !== undefined || !isOrdered || !this.#areDecided) {
+      // Others need no row, and no item has their key.
+      byKey.set(key, { before: old, after: now, isOrdered })
+    }
   }
 
   /** A collection begins a table, in a transaction: as a new one, or for a new order of its items. */
   began(collection: string, table: number, since: Position): void {
     const index = this.#known.get(collection)?.naturalKey.index
     if (!index) return
-    // The noted places are those of the table before.
+    // The noted changes are those of the table before.
     this.save()
     this.#indexes.begin(table, collection, index, since)
   }
@@ -146,9 +158,11 @@ export class NaturalKeys implements TableObserver {
         this.#removeRow(known, before, key)
         if (before !== after && known.shared?.get(before) === key) known.shared.delete(before)
       }
-      for (const [key, { place, after }] of byKey) {
-        const other = after === undefined ? undefined : this.#add(known, table, place, after, key)
-        if (after !== undefined && other !== undefined) noteShared(known, after, other)
+      for (const [key, { after, isOrdered }] of byKey) {
+        if (after === undefined) continue
+        const other = this.#areDecided ? undefined : this.#holderOf(known, table, after, key)
+        if (other !== undefined) noteShared(known, after, other)
+        if (!isOrdered) this.#addRow(known, after, key)
       }
       const isShared = known.shared?.size !== 0
       if (wasShared !== isShared) {
@@ -251,12 +265,17 @@ export class NaturalKeys implements TableObserver {
     return index
   }
 
-  #holderOf(known: KnownKeys, table: number, naturalKey: string): string | undefined {
-    for (const place of this.#indexOf(known, table)?.placesUnder(naturalKey) ?? []) {
-      const key = this.#keyAt(known, table, place, naturalKey)
-      if (key !== undefined) return key
-    }
-    return this.#rowHolder(known, naturalKey)
+  /** The key of an item that has a natural key, other than `except`. */
+  #holderOf(known: KnownKeys, table: number, naturalKey: string, except?: string): string | undefined {
+    let key: string | undefined
+    this.#indexOf(known, table)?.placeUnder(naturalKey, (place) => {
+      key = this.#keyAt(known, table, place, naturalKey)
+      if (key === except) key = undefined
+      return key !== undefined
+    })
+    if (key !== undefined) return key
+    const holder = this.#rowHolder(known, naturalKey)
+    return holder === except ? undefined : holder
   }
 
   /** The key of the item at a place, if it has a natural key: an index has event times that are no instants in another form. */
@@ -269,34 +288,15 @@ export class NaturalKeys implements TableObserver {
     return hasRows ? this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() : undefined
   }
 
-  #otherHolder(known: KnownKeys, naturalKey: string, key: string): string | undefined {
-    const holder = this.#rowHolder(known, naturalKey)
-    return holder === key ? undefined : holder
-  }
-
   /** The row of the key may be that of another item, which got the key earlier. */
   #removeRow(known: KnownKeys, naturalKey: string, key: string): void {
     if (this.#rowHolder(known, naturalKey) !== key) return
     this.#store.remove(keyedKey(TAG.naturalKey, known.number, naturalKey))
   }
 
-  /** Adds the row of an item, unless an index orders it. Returns the key of another item that has the same natural key. */
-  #add(known: KnownKeys, table: number, place: number, naturalKey: string, key: string): string | undefined {
-    let isOrdered = false
-    let other: string | undefined
-    for (const at of this.#indexOf(known, table)?.placesUnder(naturalKey) ?? []) {
-      if (at === place) isOrdered = true
-      else other = this.#keyAt(known, table, at, naturalKey)
-      if (other !== undefined) break
-    }
-    if (isOrdered) return this.#otherHolder(known, naturalKey, key) ?? other
+  #addRow(known: KnownKeys, naturalKey: string, key: string): void {
     known.hasRows = true
-    const row = keyedKey(TAG.naturalKey, known.number, naturalKey)
-    const value = Buffer.from(key)
-    if (this.#store.setNew(row, value)) return other
-    const holder = this.#otherHolder(known, naturalKey, key)
-    if (holder !== undefined) this.#store.set(row, value)
-    return holder ?? other
+    this.#store.set(keyedKey(TAG.naturalKey, known.number, naturalKey), Buffer.from(key))
   }
 
   async #buildKeys(
@@ -309,6 +309,7 @@ export class NaturalKeys implements TableObserver {
     const { naturalKey: fields } = known
     if (fields.index) await this.#indexes.build(facts.table, name, fields.index, (read) => progress(read, places))
     if (this.#isEnded) throw new Ended()
+    const index = this.#indexOf(known, facts.table)
     let place = items.seek(0)
     // Invariant: items before `place` are found, in committed transactions.
     while (place < places) {
@@ -322,8 +323,10 @@ export class NaturalKeys implements TableObserver {
           const { value, key } = item
           const naturalKey = naturalKeyOf(value, fields)
           if (naturalKey === undefined) continue
-          const other = this.#add(known, facts.table, at, naturalKey, key)
+          const other = this.#holderOf(known, facts.table, naturalKey, key)
           if (other !== undefined) throw sharedKey(items, [other, key], describeKey(value, fields))
+          const isOrdered = index?.placeUnder(naturalKey, (place) => place === at) !== undefined
+          if (!isOrdered) this.#addRow(known, naturalKey, key)
         }
       })
       place = at
@@ -401,8 +404,8 @@ const MOST_SHOWN = 100
  */
 export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey): string | undefined {
   let key = ''
-  for (const [index, path] of fields.entries()) {
-    const value = firstAt(item, path)
+  for (let index = 0; index < fields.length; index++) {
+    const value = firstAt(item, fields[index] as Path)
     if (value === undefined || value === null) return undefined
     const instant = index === timePart ? instantOf(value) : undefined
     key += instant ? instantKey(instant) : orderKey(value)
@@ -413,8 +416,13 @@ export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey)
 /** Whether the values of the natural key are too long: their texts and names, and one for each value. */
 export function hasLongKey(item: JsonObject, { fields }: NaturalKey): boolean {
   let left = MOST_KEY_LENGTH
+  const waiting: (JsonValue | undefined)[] = []
+  for (const path of fields) {
+    const value = valueToArray(item, path)
+    if (typeof value === 'object') waiting.push(value)
+    else left -= typeof value === 'string' ? 1 + value.length : 1
+  }
   // Invariant: `left` is what remains after the values that were visited; `waiting` are those to be visited.
-  const waiting = fields.map((path) => valueToArray(item, path))
   for (let value = waiting.pop(); waiting.length > 0 || value !== undefined; value = waiting.pop()) {
     left--
     if (typeof value === 'string') left -= value.length

@@ -152,6 +152,7 @@ export class FileEngine extends Engine {
     const { journal, past, handler, dataFile, projections } = this
     const { rules, dependencies, opened } = this.#parts
     await projections.catchUp(journal, rules.idField)
+    projections.views.trustDecisions()
     await dataFile.start(connectionOf({ journal, past, handler, rules, requestId: dependencies.newId }))
     opened.add(() => dataFile.close())
     projections.begin()

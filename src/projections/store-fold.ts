@@ -99,6 +99,7 @@ export class StoreFold {
 
   constructor(options: StoreFoldOptions) {
     this.#options = options
+    // Natural keys ask the indexes about the same change.
     this.#observers = [options.indexes, options.naturalKeys, options.leastTimes]
     this.#state = storedState(options.store)
     this.#now = { ...this.#state }

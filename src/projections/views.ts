@@ -233,6 +233,11 @@ export class Views implements Projection {
     return this.#naturalKeys.build(this.any, (work) => this.onceRoom(() => this.store.transaction(work)), progress)
   }
 
+  /** From now on all writes are decided with the same natural keys. */
+  trustDecisions(): void {
+    this.#naturalKeys.trustDecisions()
+  }
+
   /** Removes natural keys that the settings do not want, in the background. */
   tidyNaturalKeys(): Promise<void> {
     return this.#naturalKeys.tidy()

@@ -207,16 +207,6 @@ export class Store {
     return key.compare(this.#lastKey) > 0
   }
 
-  /** Puts a row without versions unless one has its key; returns whether it was put. In a transaction. */
-  setNew(key: Buffer, value: Buffer): boolean {
-    if (key[0] === TAG.place) this.#placeChanges++
-    this.#space.add(key.length + value.length)
-    // The types of lmdb have a result only for puts without options.
-    const isNew = (this.#db?.putSync(key, value, { noOverwrite: true }) as unknown) === true
-    if (isNew) this.changed?.(key)
-    return isNew
-  }
-
   /** Puts a row after all others. In a transaction. */
   append({ key, value }: Row): void {
     if (key[0] === TAG.place) this.#placeChanges++

@@ -191,6 +191,8 @@ test('natural keys find the same items with an index as with rows, after random 
     await views.buildNaturalKeys()
     world.add({ type: 'CollectionCreated', collection })
     for (let step = 0; step < 150; step++) {
+      // As an engine does after a start: no write is looked at for a second item with its key.
+      if (random.chance(0.1)) views.trustDecisions()
       const context = `${way}, step ${step}, SEED=${SEED}`
       const old = random.chance(0.1) ? random.pick([...world.items.keys()]) : undefined
       if (old !== undefined) world.expire(old, views.any(collection)?.placeOf(old) as number)

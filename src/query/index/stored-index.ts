@@ -24,6 +24,10 @@ export class StoredIndex implements IndexFields {
   readonly #store: Store
   /** Keys that `apply` inserts (true) or removes, as latin1. */
   readonly #changes = new Map<string, boolean>()
+  /** The tree with the changes that were applied. */
+  readonly #current: Tree
+  /** The place that changed last, and its keys now. */
+  #last: { readonly place: number; readonly keys: readonly string[] } | undefined
   #since: Position | undefined
   /** Recent uses. */
   uses = 0
@@ -44,6 +48,7 @@ export class StoredIndex implements IndexFields {
     this.timePart = timePart
     this.name = indexName(paths)
     this.tree = tree
+    this.#current = new Tree((number) => tree.get(number))
     this.#since = since
   }
 
@@ -69,7 +74,9 @@ export class StoredIndex implements IndexFields {
   changed(place: number, before: IndexedItem | undefined, after: IndexedItem | undefined): void {
     const oldKeys = keysAt(before, this, place)
     if (this.building && !this.building.noteChange(place, oldKeys)) return
-    this.replace(oldKeys, keysAt(after, this, place))
+    const keys = keysAt(after, this, place)
+    this.#last = { place, keys }
+    this.replace(oldKeys, keys)
   }
 
   /** Notes that a place has other keys now; `apply` makes the changes in the tree. Called in a transaction. */
@@ -106,13 +113,17 @@ export class StoredIndex implements IndexFields {
     this.tree.rollBack()
   }
 
-  /** The places of the keys whose tuples begin so, of items that the index orders; after the changes so far. */
-  *placesUnder(tuple: string): Generator<number> {
+  placeUnder(tuple: string, isWanted: (place: number) => boolean): number | undefined {
     // Only in a transaction are there changes.
     if (this.#changes.size > 0) this.apply()
     const prefix = Buffer.from(SINGLE + tuple, 'latin1')
-    const cursor = new Tree((number) => this.tree.get(number)).first(prefix)
-    for (; cursor.beginsWith(prefix); cursor.next()) yield cursor.place
+    const cursor = this.#current.first(prefix)
+    for (; cursor.beginsWith(prefix); cursor.next()) if (isWanted(cursor.place)) return cursor.place
+    return undefined
+  }
+
+  hasChangedTo(tuple: string, place: number): boolean {
+    return this.#last?.place === place && isUnder(tuple, this.#last.keys)
   }
 
   #change(key: string, isThere: boolean): void {
@@ -159,9 +170,13 @@ export function keysAt(item: IndexedItem | undefined, fields: IndexFields, place
   return item ? tupleKeys(item.text.length > LONG_ITEM ? undefined : item.value, fields, place) : []
 }
 
-/** Whether `placesUnder` finds the item by the beginning of a tuple. */
+/** Whether `placeUnder` finds the item by the beginning of a tuple. */
 export function isFoundUnder(tuple: string, item: IndexedItem | undefined, fields: IndexFields): boolean {
-  return keysAt(item, fields, 0)[0]?.startsWith(SINGLE + tuple) === true
+  return isUnder(tuple, keysAt(item, fields, 0))
+}
+
+function isUnder(tuple: string, [key]: readonly string[]): boolean {
+  return key?.startsWith(SINGLE + tuple) === true
 }
 
 export interface IndexedItem {
