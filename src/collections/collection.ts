@@ -17,6 +17,8 @@ import { type ItemCache, Table } from './table.ts'
 /** The state of a collection that can be queried. */
 export interface CollectionState extends Readonly<FoldedFacts> {
   readonly name: string
+  /** Above all integer ids that were ever assigned. */
+  readonly unusedId: number
   /** The item, or the remains of a deleted one; undefined if it never existed. */
   get(key: string): Item | Tombstone | undefined
   /** The key of the item that has a natural key. */
@@ -83,6 +85,10 @@ export class Collection extends StoredItems implements CollectionState {
 
   get nextId(): number {
     return this.#facts.nextId
+  }
+
+  get unusedId(): number {
+    return this.#facts.unusedId
   }
 
   get textIds(): number {

@@ -7,7 +7,7 @@ import {
   type Position,
 } from '../events/event.ts'
 import { type CollectionState, evolve, type FoldedFacts, type FoldedItems } from './collection.ts'
-import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
+import { type Item, integerAfter, isItem, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-keys.ts'
 import { type CollectionItems, itemsIn, NO_ITEMS } from './stored-items.ts'
 
@@ -72,6 +72,7 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
   isObject: boolean
   position: Position
   nextId: number
+  unusedId: number
   textIds: number
   readonly #below: () => CollectionState | undefined
   readonly #naturalKey: NaturalKey | undefined
@@ -88,6 +89,7 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
     this.exists = durable?.exists ?? false
     this.isObject = durable?.isObject ?? false
     this.nextId = durable?.nextId ?? 0
+    this.unusedId = durable?.unusedId ?? 0
     this.textIds = durable?.textIds ?? 0
     this.position = durable?.position ?? 0
   }
@@ -145,6 +147,7 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
   }
 
   put(item: Item): void {
+    this.unusedId = Math.max(this.unusedId, integerAfter(item.id))
     setLast(this.#changed, item.key, item)
   }
 

@@ -12,7 +12,7 @@ import type { Turn } from '../runtime/turns.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { checkName, decideItem, isEvents, singleObject, wantedId } from './decide.ts'
 import { BYTES } from './edit.ts'
-import { itemWithSameKey, withDefault, withId } from './item-rules.ts'
+import { checkedKeyOf, itemWithKey, withDefault, withId } from './item-rules.ts'
 import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
@@ -150,7 +150,8 @@ export async function notCreatedBefore(
         continue
       }
       // A batch with a rejected item was rejected as a whole, so this one was a duplicate, whatever was changed since.
-      const holder = isLenient ? undefined : itemWithSameKey(one.item, accepted.collection(collection), rules)
+      const naturalKey = isLenient ? undefined : checkedKeyOf(one.item, collection, rules)
+      const holder = itemWithKey(naturalKey, accepted.collection(collection))
       if (holder) {
         notCreated.set(index, { duplicateOf: holder.id })
         continue

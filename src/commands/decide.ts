@@ -22,11 +22,12 @@ import { type Command, checkPreconditions } from './command.ts'
 import { checkNotExpired } from './expiry.ts'
 import { applyPatch, innerValueOf } from './inner-value.ts'
 import {
+  checkedKeyOf,
   checkKey,
   checkTime,
   deletionOf,
   isDuplicate,
-  itemWithSameKey,
+  itemWithKey,
   keyConflict,
   nextEventFields,
   validTime,
@@ -79,9 +80,20 @@ export function decideItem(command: Command, accepted: AcceptedState, rules: Rul
 function decideCreate(item: JsonObject, collection: CollectionState, rules: Rules): Decision {
   if (collection.isObject) throw singleObject(collection.name)
   const body = withReceipt(item, collection.name, rules)
-  const holder = itemWithSameKey(body, collection, rules)
+  const naturalKey = checkedKeyOf(body, collection.name, rules)
+  const holder = itemWithKey(naturalKey, collection)
   if (holder) return createDuplicateKey(holder, body, collection, rules)
-  return createItem(collection, newId(body, collection, rules), body, rules)
+  const [id, before] = newId(body, collection, rules)
+  const events = createItem(collection, id, before, body, rules)
+  noteKey(events.at(-1), naturalKey, rules)
+  return events
+}
+
+/** Notes the natural key of a body for its item, unless the id that the server added belongs to it. */
+function noteKey(event: DomainEvent | undefined, naturalKey: string | undefined, rules: Rules): void {
+  const wanted = event && rules.keyFields.get(event.collection)
+  if (!wanted || !('item' in event) || wanted.fields.some(([name]) => name === rules.idField)) return
+  event.item.derived(wanted, () => naturalKey)
 }
 
 function decideReplace(command: CommandOf<'ReplaceItem'>, collection: CollectionState, rules: Rules): Decision {
@@ -95,7 +107,7 @@ function decideReplace(command: CommandOf<'ReplaceItem'>, collection: Collection
     if (!rules.upsertOnPut) throw noItem(name, command.key)
     const id = upsertedId(body, command.key, collection, rules)
     checkKey(body, command.key, collection, rules)
-    return createItem(collection, id, body, rules)
+    return createItem(collection, id, before, body, rules)
   }
   if (before.id !== OBJECT_ID) checkSameId(own(body, rules.idField), before, 'the body')
   if (command.onlyIfNewer && !isNewer(body, before, name, rules)) return before
@@ -139,14 +151,21 @@ function isNewer(item: JsonObject, before: Item, collection: string, rules: Rule
   return now !== undefined && compareInstants(now, then) > 0
 }
 
-function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
+/** `before` is what remains of an earlier item with this id. */
+function createItem(
+  collection: CollectionState,
+  id: ItemId,
+  before: Tombstone | undefined,
+  body: JsonObject,
+  rules: Rules,
+): readonly DomainEvent[] {
   checkName(collection.name)
   if (!collection.exists && rules.jsonServer) throw noCollection(collection.name)
   checkNotExpired(() => body, collection.name, rules)
   const item = validated(body, id, collection.name, rules)
   const created = {
     type: 'ItemCreated',
-    ...nextEventFields(collection.name, id, collection.get(keyOf(id))),
+    ...nextEventFields(collection.name, id, before),
     item,
   } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
@@ -173,14 +192,14 @@ export function singleObject(name: string): Refusal {
   return new Refusal('Conflict', `${JSON.stringify(name)} is a single object, which has no items; PUT replaces it.`)
 }
 
-function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
+/** The id of a new item, and what remains of an earlier one with it. */
+function newId(body: JsonObject, collection: CollectionState, rules: Rules): readonly [ItemId, Tombstone | undefined] {
   const wanted = wantedId(body, rules)
-  if (wanted === undefined) return newIdOf(collection, rules)
-  const id = acceptableId(wanted, rules)
-  if (isItem(collection.get(keyOf(id)))) {
-    throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
-  }
-  return id
+  const id = wanted === undefined ? newIdOf(collection, rules) : acceptableId(wanted, rules)
+  if (isUnused(id, collection)) return [id, undefined]
+  const before = collection.get(keyOf(id))
+  if (isItem(before)) throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
+  return [id, before]
 }
 
 /** The id that POST keeps. json-server takes null and an empty text for none. */
@@ -199,8 +218,13 @@ function newIdOf(collection: CollectionState, { jsonServer }: Rules): ItemId {
 
 function nextId(collection: CollectionState, lowest: number): ItemId {
   let next = Math.max(lowest, collection.nextId)
-  while (isTaken(next, collection)) next++
+  while (!isUnused(next, collection) && isTaken(next, collection)) next++
   return assignedId(next)
+}
+
+/** Whether an id needs no lookup, as no item ever had it. Text ids beyond HIGHEST_ID are not below the unused one. */
+function isUnused(id: ItemId, { unusedId }: CollectionState): boolean {
+  return Number.isInteger(id) && (id as number) >= unusedId && (id as number) <= HIGHEST_ID
 }
 
 /**

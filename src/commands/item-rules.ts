@@ -36,11 +36,11 @@ export function withId(body: JsonObject, id: ItemId, { idField }: Rules): JsonOb
 }
 
 /**
- * The existing item with the natural key of another one, or of a new one.
+ * The natural key of an item; undefined if it has none.
  * @throws {Refusal} `Unprocessable` when the key is too long.
  */
-export function itemWithSameKey(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {
-  const wanted = rules.keyFields.get(collection.name)
+export function checkedKeyOf(item: JsonObject, collection: string, rules: Rules): string | undefined {
+  const wanted = rules.keyFields.get(collection)
   if (wanted && hasLongKey(item, wanted)) {
     const names = wanted.fields.map(formatPath).join(', ')
     throw new Refusal(
@@ -48,7 +48,11 @@ export function itemWithSameKey(item: JsonObject, collection: CollectionState, r
       `The values of the natural key (${names}) have more than ${MOST_KEY_LENGTH} characters.`,
     )
   }
-  const naturalKey = wanted && naturalKeyOf(item, wanted)
+  return wanted && naturalKeyOf(item, wanted)
+}
+
+/** The existing item that has a natural key. */
+export function itemWithKey(naturalKey: string | undefined, collection: CollectionState): Item | undefined {
   const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
   const holder = key === undefined ? undefined : collection.get(key)
   return isItem(holder) ? holder : undefined
@@ -64,7 +68,7 @@ export function isDuplicate(item: JsonObject, holder: Item, idField: string): bo
 /** Refuses an item that would have the natural key of another item. */
 export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
   const naturalKey = rules.keyFields.get(collection.name)
-  const holder = itemWithSameKey(item, collection, rules)
+  const holder = itemWithKey(checkedKeyOf(item, collection.name, rules), collection)
   if (naturalKey && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, naturalKey)
 }
 

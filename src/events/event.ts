@@ -124,11 +124,13 @@ export function countOfExpired({ runs }: ItemsExpired): number {
 }
 
 /** The items that an event changes; all of those that expire have the position of the event. */
-export function* itemChanges(event: DomainEvent): Generator<ItemChange> {
-  if (isItemEvent(event)) yield event
-  else
-    for (const { id, revision, position } of expiredItems(event))
-      yield { type: 'ItemExpired', collection: event.collection, id, revision: revision + 1, prior: position }
+export function itemChanges(event: DomainEvent): Iterable<ItemChange> {
+  return isItemEvent(event) ? [event] : expiries(event)
+}
+
+function* expiries(event: DomainEvent): Generator<ItemExpiry> {
+  for (const { id, revision, position } of expiredItems(event))
+    yield { type: 'ItemExpired', collection: event.collection, id, revision: revision + 1, prior: position }
 }
 
 /** The effect of an event on an item; undefined if there is none. */
