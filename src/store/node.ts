@@ -230,15 +230,34 @@ function firstAbove(node: Buffer, from: number, omitted: number, key: Buffer, or
   const size = entryCount(node)
   let low = from
   let high = size
+  /** How many first bytes the key shares with the entry before `low`, and with that at `high`. */
+  let lowSame = 0
+  let highSame = 0
   // Invariant: entries before `low` are not above the key, and those from `high` on are.
   while (low < high) {
     const middle = (low + high) >>> 1
     const start = startOf(node, size, middle)
-    const order = compareBytes(key, key.length, node, start, endOf(node, size, middle) - omitted - start)
-    if (order > 0 || (order === 0 && !orEqual)) low = middle + 1
-    else high = middle
+    const length = endOf(node, size, middle) - omitted - start
+    const same = sameBytes(key, node, start, length, Math.min(lowSame, highSame))
+    const order =
+      same < key.length && same < length ? (key[same] as number) - (node[start + same] as number) : key.length - length
+    if (order > 0 || (order === 0 && !orEqual)) {
+      low = middle + 1
+      lowSame = same
+    } else {
+      high = middle
+      highSame = same
+    }
   }
   return low
+}
+
+/** How many first bytes are the same, of which `known` are known to be. */
+function sameBytes(key: Buffer, node: Buffer, start: number, length: number, known: number): number {
+  const both = Math.min(key.length, length)
+  let at = known
+  while (at < both && key[at] === node[start + at]) at++
+  return at
 }
 
 /** Compares byte ranges like `Buffer.compare`; for short keys a loop is faster than that call. */
