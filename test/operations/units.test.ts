@@ -90,7 +90,7 @@ function readTrace(file: string, directory: string): Trace {
   const text = readFileSync(file, 'utf8')
   const all = (pattern: RegExp): Set<string> =>
     new Set(Array.from(text.matchAll(pattern), ([, first]) => first as string))
-  const opened = all(/ openat\(AT_FDCWD, "([^"]+)", [^)]*O_(?:WRONLY|RDWR|CREAT)/g)
+  const opened = all(/ openat\(AT_FDCWD, "([^"]+)", [^)\n]*O_(?:WRONLY|RDWR|CREAT)/g)
   const named = all(/ (?:mkdir|rename|unlink|rmdir|link|symlink|chmod|truncate)(?:at)?2?\((?:AT_FDCWD, )?"([^"]+)"/g)
   return {
     calls: all(/^\d+ +(\w+)\(/gm),
