@@ -69,6 +69,7 @@ const TABLE: readonly Row[] = [
   { route: '/events/:position', path: '/events/2', ...READ, get: 200, others: {} },
   { route: '/admin/reload', path: '/admin/reload', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/admin/settings/reload', path: '/admin/settings/reload', ...ADMIN, get: 405, others: { POST: 200 } },
+  { route: '/admin/retention', path: '/admin/retention', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/admin/verify', path: '/admin/verify', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/admin/snapshot', path: '/admin/snapshot', ...ADMIN, get: 405, others: { POST: 200 } },
   { route: '/admin/restore', path: '/admin/restore', ...ADMIN, get: 405, others: { POST: 400 } },
