@@ -92,8 +92,9 @@ async function differences(
     // A killed process may have stored a part of a write, which is applied and not visible.
     if (state.applied !== views.applied || state.visible !== whole)
       comparison.addDifference('the last applied or visible position')
-    // Format 7 has none.
-    if (state.receivedMs !== undefined && state.receivedMs !== views.receipt.receivedMs)
+    // Format 7 has none, and a write that is stored in part is not received yet.
+    const isWhole = state.applied === state.visible
+    if (isWhole && state.receivedMs !== undefined && state.receivedMs !== views.receipt.receivedMs)
       comparison.addDifference('a time of receipt')
     if (state.names !== views.namesPosition) comparison.addDifference('the position at which collections changed last')
     if (checkpoint?.next.previous !== passed?.previous) comparison.addDifference('the place in the journal')
