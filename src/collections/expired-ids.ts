@@ -25,7 +25,7 @@ import type { Store } from '../store/store.ts'
 import { canonicalInteger } from './item.ts'
 
 /** Ids in a block. */
-export const ID_BLOCK = 1024
+const ID_BLOCK = 1024
 const AT = { crc: 6, numbers: 10 } as const
 
 /** The remains of an item that expired. */

@@ -29,7 +29,7 @@ import { TAG, tableKey } from '../store/keys.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { JournalCheck } from './journal-check.ts'
 import { type JournalStore, openJournalStore, StoreMaintenance } from './journal-store.ts'
-import { Retention } from './retention.ts'
+import { horizonOf, Retention } from './retention.ts'
 import { expiryRulesOf, timesOf } from './rules.ts'
 
 /** State that can be read. */
@@ -285,9 +285,8 @@ export class DurableProjections extends Projections {
   /** Only by a rule that was confirmed. */
   #horizonMs(name: string): number | undefined {
     const rule = this.#expiryRules.get(name)
-    const { receivedMs, jump } = this.views.receipt
-    if (rule?.keepMs === undefined || receivedMs === undefined) return undefined
-    return this.views.find(name)?.facts.rule === rule.text ? (jump?.fromMs ?? receivedMs) - rule.keepMs : undefined
+    const isConfirmed = rule !== undefined && this.views.find(name)?.facts.rule === rule.text
+    return isConfirmed ? horizonOf(rule, this.views.receipt) : undefined
   }
 
   /** Lets items expire after its `begin`; on a read-only server nothing does. */

@@ -14,8 +14,8 @@ import type { LimitedLog } from '../runtime/limited-log.ts'
 import { type Asker, type Turn, Turns } from '../runtime/turns.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 
-/** Who expires items, as the journal names it. */
-export const RETENTION_ACTOR = 'retention'
+/** The actor of the events of items that expire. */
+const RETENTION_ACTOR = 'retention'
 /** Items that one write lets expire: the store takes 5 to 10 ms for them, mostly for the leaves of indexes. */
 const AT_ONCE = 200
 /** How long a changed rule waits for its confirmation. */
@@ -66,6 +66,12 @@ interface SeenRule {
   readonly ms: number
 }
 
+/** The circumstances of the last run of a rule. It runs again when they have changed. */
+interface Run extends Pick<RetentionStatus, 'state'> {
+  readonly receivedMs: number
+  readonly position: Position
+}
+
 interface Candidate {
   readonly id: ItemId
   readonly ms: number
@@ -83,8 +89,8 @@ interface Candidate {
 export class Retention implements Projection {
   readonly #options: RetentionOptions
   readonly #turns = new Turns()
-  /** By collection, the time of the last receipt at the last run. */
-  readonly #ranAt = new Map<string, number>()
+  /** The last run of each rule, by collection. */
+  readonly #runs = new Map<string, Run>()
   /** When something was received last, by both clocks. */
   #received: { readonly ms: number; readonly elapsedMs: number } | undefined
   /** When the rules were seen first, in milliseconds since 1970; by collection. */
@@ -139,8 +145,6 @@ export class Retention implements Projection {
       const confirmed = await handler.expire({ collection, rule, ids: [], untilMs: 0 }, origin)
       position = Math.max(position, confirmed.position)
     }
-    this.#ranAt.clear()
-    this.#runIfDue()
     return position
   }
 
@@ -179,15 +183,21 @@ export class Retention implements Projection {
     })
   }
 
-  #isDue({ collection, keepMs, keepItems }: ExpiryRule): boolean {
+  #isDue(rule: ExpiryRule): boolean {
     const { views } = this.#options
+    const { collection, keepMs, keepItems } = rule
     const found = views.find(collection)
     const { receivedMs } = views.receipt
     if (!found || receivedMs === undefined) return false
-    if (this.#excess(found, keepItems) > Math.min(MOST_SLACK, SLACK * (keepItems ?? 0))) return true
-    const ranAt = this.#ranAt.get(collection)
+    const last = this.#runs.get(collection)
+    const state = this.#stateOf(rule)
+    // It was confirmed, or stopped.
+    if (last?.state !== state) return true
     const interval = Math.min(MOST_INTERVAL_MS, (keepMs ?? WAIT_MS) / PARTS)
-    return ranAt === undefined || receivedMs - ranAt >= interval
+    if (receivedMs - last.receivedMs >= interval) return true
+    // A run that failed, on a full disk, is not repeated before the next write.
+    const hasNew = state === 'active' && views.position > last.position
+    return hasNew && this.#excess(found, keepItems) > Math.min(MOST_SLACK, SLACK * (keepItems ?? 0))
   }
 
   #excess({ size }: Collection, keepItems: number | undefined): number {
@@ -197,17 +207,18 @@ export class Retention implements Projection {
   async #run(rule: ExpiryRule): Promise<void> {
     const { views, handler } = this.#options
     const { collection, text } = rule
-    const { receivedMs } = views.receipt
-    if (receivedMs === undefined || this.#statusOf(rule).state === 'stopped') return
-    this.#ranAt.set(collection, receivedMs)
+    const { receivedMs = 0 } = views.receipt
+    const state = this.#stateOf(rule)
+    this.#runs.set(collection, { receivedMs, position: views.position, state })
+    if (state === 'stopped') return
     let isAccepted = this.#isAccepted(collection)
     for (;;) {
       const found = await this.#turns.run((turn) => this.#expiring(rule, turn))
-      if (this.#isEnded || !this.#options.isLeader() || this.#statusOf(rule).state === 'stopped') return
+      if (this.#isEnded || !this.#options.isLeader() || this.#stateOf(rule) === 'stopped') return
       const { ids, untilMs } = found
       if (ids.length > 0 && !isAccepted && this.#waitsUntil(rule) > this.#options.now().getTime()) {
         this.#options.log.warn(
-          { collection, rule: text, from: new Date(this.#waitsUntil(rule)).toISOString() },
+          { collection, rule: text, from: isoOf(this.#waitsUntil(rule)) },
           'items would expire by a new rule: POST /admin/retention confirms it, and ?dryRun=true counts them',
         )
         return
@@ -226,21 +237,23 @@ export class Retention implements Projection {
     return this.#options.views.find(collection)?.facts.rule === rule?.text
   }
 
+  #stateOf(rule: ExpiryRule): RetentionStatus['state'] {
+    const { views, now } = this.#options
+    if (views.receipt.jump) return 'stopped'
+    const isWaiting = !this.#isAccepted(rule.collection) && this.#waitsUntil(rule) > now().getTime()
+    return isWaiting ? 'waiting' : 'active'
+  }
+
   #statusOf(rule: ExpiryRule): RetentionStatus {
-    const { views } = this.#options
-    const { collection, text, keepMs } = rule
-    const { receivedMs, jump } = views.receipt
-    const fromMs = this.#waitsUntil(rule)
-    const isWaiting = !this.#isAccepted(collection) && fromMs > this.#options.now().getTime()
-    const state = jump ? 'stopped' : isWaiting ? 'waiting' : 'active'
-    const horizonMs =
-      keepMs !== undefined && receivedMs !== undefined ? (jump?.fromMs ?? receivedMs) - keepMs : undefined
+    const { collection, text } = rule
+    const state = this.#stateOf(rule)
+    const horizonMs = horizonOf(rule, this.#options.views.receipt)
     return {
       collection,
       rule: text,
       state,
       ...(horizonMs !== undefined && { horizon: isoOf(horizonMs) }),
-      ...(state === 'waiting' && { from: isoOf(fromMs) }),
+      ...(state === 'waiting' && { from: isoOf(this.#waitsUntil(rule)) }),
     }
   }
 
@@ -273,10 +286,9 @@ export class Retention implements Projection {
   ): Promise<{ readonly ids: readonly ItemId[]; readonly untilMs: number }> {
     const { views } = this.#options
     const collection = views.find(rule.collection)
-    const { receivedMs } = views.receipt
-    if (!collection || collection.isObject || receivedMs === undefined) return { ids: [], untilMs: 0 }
+    if (!collection || collection.isObject) return { ids: [], untilMs: 0 }
     const excess = this.#excess(collection, rule.keepItems)
-    const horizonMs = rule.keepMs === undefined ? Number.NEGATIVE_INFINITY : receivedMs - rule.keepMs
+    const horizonMs = horizonOf(rule, views.receipt) ?? Number.NEGATIVE_INFINITY
     const oldest = await this.#oldest(collection, rule, horizonMs, Math.min(AT_ONCE, excess), turn)
     const expiring = oldest.filter(({ ms }, index) => ms < horizonMs || index < excess)
     return { ids: expiring.map(({ id }) => id), untilMs: expiring.at(-1)?.ms ?? 0 }
@@ -293,13 +305,9 @@ export class Retention implements Projection {
     const { leastTimes } = this.#options.views
     const { table, name } = collection.facts
     const blocks: { readonly block: number; readonly ms: number }[] = []
-    for (
-      let place = collection.seek(0);
-      place < collection.places;
-      place = collection.seek((blockOf(place) + 1) * BLOCK)
-    ) {
-      const ms = leastTimes.of(table, name, blockOf(place)) ?? Number.NEGATIVE_INFINITY
-      if (ms < beforeMs || least > 0) blocks.push({ block: blockOf(place), ms })
+    for (const block of blocksOf(collection)) {
+      const ms = leastTimes.of(table, name, block) ?? Number.NEGATIVE_INFINITY
+      if (ms < beforeMs || least > 0) blocks.push({ block, ms })
       if (turn.isOver) await turn.next()
     }
     blocks.sort((a, b) => (a.ms === b.ms ? 0 : a.ms < b.ms ? -1 : 1))
@@ -308,9 +316,9 @@ export class Retention implements Projection {
       // The rows have whole milliseconds.
       const last = oldest[AT_ONCE - 1] ?? (ms >= beforeMs && least > 0 ? oldest[least - 1] : undefined)
       if (last && ms > last.ms) break
-      oldest.push(...this.#readBlock(collection, rule, block).filter((one) => one.ms < beforeMs || least > 0))
+      const read = await this.#readBlock(collection, rule, block, turn)
+      oldest.push(...read.filter((one) => one.ms < beforeMs || least > 0))
       oldest = oldest.sort((a, b) => a.ms - b.ms).slice(0, AT_ONCE)
-      if (turn.isOver) await turn.next()
     }
     return oldest
   }
@@ -318,39 +326,44 @@ export class Retention implements Projection {
   async #count(rule: ExpiryRule, turn: Turn): Promise<number> {
     const { views } = this.#options
     const collection = views.find(rule.collection)
-    const { receivedMs } = views.receipt
-    if (!collection || collection.isObject || receivedMs === undefined) return 0
+    if (!collection || collection.isObject) return 0
     const excess = this.#excess(collection, rule.keepItems)
-    if (rule.keepMs === undefined) return excess
-    const horizonMs = receivedMs - rule.keepMs
+    // A confirmation also says that the time of the last receipt is right.
+    const horizonMs = horizonOf(rule, { ...views.receipt, jump: undefined })
+    if (horizonMs === undefined) return excess
     const { table, name } = collection.facts
     let count = 0
-    for (
-      let place = collection.seek(0);
-      place < collection.places;
-      place = collection.seek((blockOf(place) + 1) * BLOCK)
-    ) {
-      const least = views.leastTimes.of(table, name, blockOf(place))
-      if (least === undefined || least < horizonMs)
-        count += this.#readBlock(collection, rule, blockOf(place)).filter(({ ms }) => ms < horizonMs).length
+    for (const block of blocksOf(collection)) {
+      const least = views.leastTimes.of(table, name, block)
+      if (least === undefined || least < horizonMs) {
+        const read = await this.#readBlock(collection, rule, block, turn)
+        count += read.filter(({ ms }) => ms < horizonMs).length
+      }
       if (turn.isOver) await turn.next()
     }
     return Math.max(count, excess)
   }
 
-  /** The items of a block, whose least time is stored if it is another one. Without a pause. */
-  #readBlock(collection: Collection, { time }: ExpiryRule, block: number): readonly Candidate[] {
+  /** The items of a block, whose least time is stored if it is another one and nothing was written meanwhile. */
+  async #readBlock(
+    collection: Collection,
+    { time }: ExpiryRule,
+    block: number,
+    turn: Turn,
+  ): Promise<readonly Candidate[]> {
     const { views } = this.#options
     const { table, name, places } = collection.facts
+    const began = views.position
     const found: Candidate[] = []
     const end = Math.min(places, (block + 1) * BLOCK)
     for (let place = collection.seek(block * BLOCK); place < end; place = collection.seek(place + 1)) {
       const item = collection.itemAt(place) as Item
       found.push({ id: item.id, ms: expiryTimeOf(() => item.value, item.timeMs, time) })
+      // Items may be long.
+      if (turn.isOver) await turn.next()
     }
     const least = found.reduce((ms, one) => Math.min(ms, one.ms), Number.POSITIVE_INFINITY)
-    // A write that is stored and not visible may have items with earlier times.
-    const isCurrent = views.applied === views.position && found.length > 0
+    const isCurrent = views.applied === began && views.position === began && found.length > 0
     if (isCurrent && Math.floor(Math.max(0, least)) !== views.leastTimes.of(table, name, block))
       views.store.transaction(() => views.leastTimes.set(table, name, block, least))
     return found
@@ -372,6 +385,25 @@ export class Retention implements Projection {
 }
 
 const SEEN_RULES = tableKey(TAG.state, 3)
+
+/**
+ * Items before this time expire by a rule, in milliseconds since 1970. It follows the last receipt, or that before a jump.
+ * Undefined without Keep, or when nothing was received yet.
+ */
+export function horizonOf({ keepMs }: ExpiryRule, { receivedMs, jump }: Views['receipt']): number | undefined {
+  if (keepMs === undefined || receivedMs === undefined) return undefined
+  return (jump?.fromMs ?? receivedMs) - keepMs
+}
+
+/** The blocks of places with items, in order, also while items change. */
+function* blocksOf(collection: Collection): Generator<number> {
+  for (let block = 0; ; block++) {
+    const place = collection.seek(block * BLOCK)
+    if (place >= collection.places) return
+    block = blockOf(place)
+    yield block
+  }
+}
 
 function isoOf(ms: number): string {
   return new Date(ms).toISOString()

@@ -46,7 +46,7 @@ type CollectionEvent =
   | ItemsExpired
 
 /**
- * The items that the rule of a collection lets expire: at most EXPIRED_AT_ONCE, in the order of their places. None: the
+ * The items that the rule of a collection lets expire: at most 1,000, in the order of their places. None: the
  * rule was confirmed, and nothing had expired yet.
  */
 export interface ItemsExpired {
@@ -71,9 +71,6 @@ export interface ExpiredRun {
   /** From one item to the next, the difference of these positions. */
   readonly step: number
 }
-
-/** Highest number of items of an `ItemsExpired` event. */
-export const EXPIRED_AT_ONCE = 1000
 
 /** The store has their numbers in this order, so new ones come last. */
 const TYPES: Readonly<Record<DomainEvent['type'], true>> = {

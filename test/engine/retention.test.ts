@@ -6,6 +6,7 @@ import {
   BEGIN_MS,
   DAY_MS,
   HOUR_MS,
+  type House,
   house,
   json,
   measure,
@@ -199,4 +200,35 @@ test('without an event time the time of the last event of an item counts', async
     const notes = (await json(server, '/api/notes?limit=100')) as readonly { readonly hour: number }[]
     return notes.length === 26 && notes[0]?.hour === -1 && notes[1]?.hour === 5
   })
+})
+
+/** A rule that would run again and again looks at the clock each time. */
+async function assertResting(server: House): Promise<void> {
+  const before = server.clock.reads ?? 0
+  for (let turn = 0; turn < 2000; turn++) await new Promise((resolve) => setImmediate(resolve))
+  const reads = (server.clock.reads ?? 0) - before
+  assert.ok(reads < 200, `the clock was looked at ${reads} times while nothing was written`)
+}
+
+test('a rule that has stopped or waits for its confirmation rests until the next write', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const clock = { ms: BEGIN_MS }
+  const collections = { readings: { ...READINGS, Keep: '2d' } }
+  const first = await house(t, { collections, directory, clock })
+  await measure(first, 60)
+  clock.ms += 3650 * DAY_MS
+  await measure(first, 2)
+  await assertResting(first)
+  await first.stop()
+  const second = await house(t, { collections, directory, clock })
+  await assertResting(second)
+  await post(second, '/admin/retention', undefined)
+  await until('the old readings have expired', async () => (await times(second)).length === 4)
+  await assertResting(second)
+  await measure(second, 30)
+  await second.stop()
+  const third = await house(t, { collections: { readings: { ...READINGS, KeepItems: 10 } }, directory, clock })
+  await measure(third, 2)
+  assert.equal((await times(third)).length, 2 * 34)
+  await assertResting(third)
 })

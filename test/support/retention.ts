@@ -7,24 +7,33 @@ export const HOUR_MS = 60 * 60 * 1000
 export const DAY_MS = 24 * HOUR_MS
 export const BEGIN_MS = Date.parse('2026-01-01T00:00:00Z')
 
+/** A wall clock, and how often it was looked at. */
+interface Clock {
+  ms: number
+  reads?: number
+}
+
 export interface House extends OwnService {
-  clock: { ms: number }
+  clock: Clock
 }
 
 export interface HouseOptions {
   readonly collections: Readonly<Record<string, object>>
   readonly data?: unknown
   readonly directory?: string
-  readonly clock?: { ms: number }
+  readonly clock?: Clock
   readonly flags?: readonly string[]
 }
 
 /** A server whose wall clock stands still until the test sets it. */
 export async function house(t: Scope, options: HouseOptions): Promise<House> {
-  const { collections, data = {}, directory, clock = { ms: BEGIN_MS }, flags = [] } = options
+  const { collections, data = {}, directory, clock = { ms: BEGIN_MS } as Clock, flags = [] } = options
   const service = await startHere(t, {
     data,
-    now: () => new Date(clock.ms),
+    now: () => {
+      clock.reads = (clock.reads ?? 0) + 1
+      return new Date(clock.ms)
+    },
     flags: ['--Collections', JSON.stringify(collections), '--DataFile.Write', 'never', ...flags],
     ...(directory !== undefined && { directory }),
   })
