@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Position } from '../events/event.ts'
 import { instantOf } from '../json/instant.ts'
-import { instantKey, orderKey } from '../json/order-key.ts'
+import { KeyWriter } from '../json/order-key.ts'
 import { firstAt, formatPath, type Path } from '../json/paths.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
@@ -395,6 +395,8 @@ const MOST_CHARACTERS = 200
 export const MOST_KEY_LENGTH = 4096
 /** No order key begins so. */
 const HASHED = '\x00'
+/** Writes one key at a time. */
+const writer = new KeyWriter()
 /** Characters of a value that a message repeats. */
 const MOST_SHOWN = 100
 
@@ -403,13 +405,15 @@ const MOST_SHOWN = 100
  * so are two spellings of an instant, of the event time also as numbers. Undefined when a field is missing or null: then the item has no natural key.
  */
 export function naturalKeyOf(item: JsonObject, { fields, timePart }: NaturalKey): string | undefined {
-  let key = ''
+  writer.begin()
   for (let index = 0; index < fields.length; index++) {
     const value = firstAt(item, fields[index] as Path)
     if (value === undefined || value === null) return undefined
     const instant = index === timePart ? instantOf(value) : undefined
-    key += instant ? instantKey(instant) : orderKey(value)
+    if (instant) writer.instant(instant)
+    else writer.value(value)
   }
+  const { key } = writer
   return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
 }
 

@@ -156,8 +156,12 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
   }
 }
 
-/** Sets the value of a key and moves it to the end of the map. */
+/** Sets the value of a key, which becomes the last one of the map. */
 function setLast<Value>(map: Map<string, Value>, key: string, value: Value): void {
+  const { size } = map
+  map.set(key, value)
+  // It keeps its place. Most keys are new.
+  if (map.size > size) return
   map.delete(key)
   map.set(key, value)
 }

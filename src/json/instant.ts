@@ -83,9 +83,24 @@ function basicInstant(text: string): Instant | undefined {
 }
 
 const DATE = /\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])/
-const TIME = /(?:[01]\d|2[0-3]):[0-5]\d(:[0-5]\d(?:[.,](\d+))?)?/
-const ZONE = /Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?/
+const TIME = /(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d+)?)?/
+const ZONE = /Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?/
 const DATE_TIME = new RegExp(`^${DATE.source}(?:T${TIME.source}(?:${ZONE.source})?)?$`, 'i')
+
+/** Where the parts of an instant begin. The fraction comes after its mark. */
+const AT = {
+  month: 5,
+  day: 8,
+  hour: 11,
+  minute: 14,
+  afterMinute: 16,
+  second: 17,
+  afterSecond: 19,
+  fraction: 20,
+} as const
+/** Characters of a zone without minutes. */
+const HOURS_LENGTH = 3
+const MINUTE_MS = 60_000
 
 /** Date.UTC takes the years 0 to 99 as 1900 to 1999, but calendars repeat after 400 years. */
 const CYCLE_YEARS = 400
@@ -97,24 +112,47 @@ const CYCLE_MS = 146_097 * 86_400_000
  */
 export function parseInstant(text: string): Instant | undefined {
   // Most strings are no instants.
-  if (text.length < 10 || text.charCodeAt(4) !== CODE.MINUS) return undefined
-  const match = DATE_TIME.exec(text)
-  if (!match) return undefined
-  const [, seconds, fraction = '', sign, hours, minutes = 0] = match
+  if (text.length < 10 || text.charCodeAt(4) !== CODE.MINUS || !DATE_TIME.test(text)) return undefined
+  const hasSeconds = text.charCodeAt(AT.afterMinute) === CODE.COLON
   const year = twoDigits(text, 0) * 100 + twoDigits(text, 2) + CYCLE_YEARS
-  const day = twoDigits(text, 8)
-  const second = seconds ? twoDigits(text, 17) : 0
-  const local = Date.UTC(year, twoDigits(text, 5) - 1, day, twoDigits(text, 11), twoDigits(text, 14), second)
+  const month = twoDigits(text, AT.month)
+  const day = twoDigits(text, AT.day)
+  const second = hasSeconds ? twoDigits(text, AT.second) : 0
+  const local = Date.UTC(year, month - 1, day, twoDigits(text, AT.hour), twoDigits(text, AT.minute), second)
   if (day > 28 && new Date(local).getUTCDate() !== day) return undefined
-  const offset = sign ? Number(`${sign}1`) * (Number(hours) * 60 + Number(minutes)) * 60_000 : 0
-  const micros = Number(fraction.slice(0, 6).padEnd(6, '0'))
+  const micros = hasSeconds ? microsOf(text) : 0
   const ms = Math.floor(micros / 1000)
-  return { ms: local - CYCLE_MS - offset + ms, micros: micros - ms * 1000 }
+  return { ms: local - CYCLE_MS - offsetOf(text) + ms, micros: micros - ms * 1000 }
 }
 
-/** The number at a place, read without a substring; 0 behind the end of the text. */
+// Each write parses its event time several times, so no part of it becomes a text of its own.
+
+function microsOf(text: string): number {
+  const mark = text.charCodeAt(AT.afterSecond)
+  if (mark !== CODE.POINT && mark !== CODE.COMMA) return 0
+  let micros = 0
+  let at: number = AT.fraction
+  for (let unit = 100_000; unit >= 1 && CODE.isDigit(text.charCodeAt(at)); unit /= 10)
+    micros += unit * digitAt(text, at++)
+  return micros
+}
+
+/** Milliseconds that the local time is ahead of UTC. */
+function offsetOf(text: string): number {
+  const sign = Math.max(text.indexOf('+', AT.afterMinute), text.indexOf('-', AT.afterMinute))
+  if (sign < 0) return 0
+  const minutes = text.length > sign + HOURS_LENGTH ? twoDigits(text, text.length - 2) : 0
+  const size = (twoDigits(text, sign + 1) * 60 + minutes) * MINUTE_MS
+  return text.charCodeAt(sign) === CODE.MINUS ? -size : size
+}
+
+/** 0 behind the end of the text. */
 function twoDigits(text: string, at: number): number {
-  return text.charCodeAt(at) * 10 + text.charCodeAt(at + 1) - 0x30 * 11 || 0
+  return digitAt(text, at) * 10 + digitAt(text, at + 1) || 0
+}
+
+function digitAt(text: string, at: number): number {
+  return text.charCodeAt(at) - CODE.ZERO
 }
 
 /** Parses an instant from a query string, where an unescaped "+" of the zone has become a space. */

@@ -28,21 +28,21 @@ export function orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): str
   const writer = isArray(value) || isObject(value) ? new KeyWriter() : scalarWriter
   writer.begin(most)
   writer.value(value)
-  return writer.key()
+  return writer.key
 }
 
 export function instantKey(instant: Instant): string {
-  scalarWriter.begin(Number.POSITIVE_INFINITY)
+  scalarWriter.begin()
   scalarWriter.instant(instant)
-  return scalarWriter.key()
+  return scalarWriter.key
 }
 
 /** The key of a text as such, even if it is an instant. */
 export function textKey(text: string): string {
-  scalarWriter.begin(Number.POSITIVE_INFINITY)
+  scalarWriter.begin()
   scalarWriter.byte(RANK.text)
   scalarWriter.text(text)
-  return scalarWriter.key()
+  return scalarWriter.key
 }
 
 /** The order key of the first value at a path as an event time; undefined if there is none. */
@@ -72,19 +72,36 @@ const NAME = 1
 /** Largest buffer in bytes that a writer reuses for its next key. */
 const REUSED_BYTES = 4096
 
-class KeyWriter {
-  #most = 0
+/** Writes order keys, one after the other, as one text. */
+export class KeyWriter {
+  #end = 0
   #bytes = allocate(32)
   #length = 0
 
-  /** Starts a new key in the same buffer. The key may be cut after `most` units. */
-  begin(most: number): void {
-    this.#most = most
+  /** Starts in the same buffer. The first key may be cut after `most` units. */
+  begin(most = Number.POSITIVE_INFINITY): void {
     this.#length = 0
+    this.limit(most)
     if (this.#bytes.length > REUSED_BYTES) this.#bytes = allocate(REUSED_BYTES)
   }
 
-  key(): string {
+  /** The next key may be cut after `most` units. */
+  limit(most: number): void {
+    this.#end = this.#length + most
+  }
+
+  /** The number of units that were written. */
+  get length(): number {
+    return this.#length
+  }
+
+  /** Drops what was written after so many units. */
+  truncate(length: number): void {
+    this.#length = Math.min(this.#length, length)
+  }
+
+  /** All that was written, as text. */
+  get key(): string {
     return latin1(this.#bytes, this.#length)
   }
 
@@ -124,7 +141,7 @@ class KeyWriter {
   }
 
   get #isFull(): boolean {
-    return this.#length > this.#most
+    return this.#length > this.#end
   }
 
   instant({ ms, micros }: Instant): void {
@@ -139,7 +156,7 @@ class KeyWriter {
   }
 
   text(text: string): void {
-    const units = Math.min(text.length, this.#most)
+    const units = Math.max(0, Math.min(text.length, this.#end + 1 - this.#length))
     if (this.#bytes.length - this.#length <= units * 3) this.#grow(units * 3 + 1)
     const bytes = this.#bytes
     let at = this.#length
@@ -163,6 +180,11 @@ class KeyWriter {
     this.#length = at
     // If the text was cut, the key is full and needs no terminator.
     if (units === text.length) this.byte(END)
+  }
+
+  /** Units that were written before. */
+  units(text: string): void {
+    for (let index = 0; index < text.length; index++) this.byte(text.charCodeAt(index))
   }
 
   #boolean(value: boolean): void {

@@ -88,11 +88,12 @@ export class StoredIndex implements IndexFields {
 
   /** Makes the changes in the tree. In a transaction. */
   apply(): void {
-    const keys = [...this.#changes.keys()].sort()
-    const bytesOf = (isThere: boolean): readonly Buffer[] =>
-      keys.filter((key) => this.#changes.get(key) === isThere).map((key) => Buffer.from(key, 'latin1'))
-    this.tree.remove(bytesOf(false))
-    this.tree.insert(bytesOf(true))
+    const removed: Buffer[] = []
+    const inserted: Buffer[] = []
+    for (const key of [...this.#changes.keys()].sort())
+      (this.#changes.get(key) ? inserted : removed).push(Buffer.from(key, 'latin1'))
+    this.tree.remove(removed)
+    this.tree.insert(inserted)
     this.#changes.clear()
   }
 
