@@ -21,7 +21,7 @@ export interface CollectionState extends Readonly<FoldedFacts> {
   readonly unusedId: number
   /** The item, or the remains of a deleted one; undefined if it never existed. */
   get(key: string): Item | Tombstone | undefined
-  /** The key of the item that has a natural key. */
+  /** The key of the item that has a natural key, or has lost it since the last flush while no other item got it. */
   holderOf(naturalKey: string): string | undefined
   /** The items in order. */
   items(): Iterable<Item>

@@ -1,11 +1,4 @@
-import {
-  type DomainEvent,
-  type ItemChange,
-  type ItemId,
-  isCreation,
-  itemChanges,
-  type Position,
-} from '../events/event.ts'
+import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { type CollectionState, evolve, type FoldedFacts, type FoldedItems } from './collection.ts'
 import { type Item, integerAfter, isItem, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, type NaturalKey, naturalKeyOf } from './natural-keys.ts'
@@ -78,8 +71,8 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
   readonly #naturalKey: NaturalKey | undefined
   /** The changed items by key, in the order of their last changes. */
   readonly #changed = new Map<string, Item | Tombstone>()
-  /** By changed natural key, the key of the item that has it, undefined if none has; in the order of their last changes. */
-  readonly #holders = new Map<string, { readonly key: string | undefined; readonly position: Position }>()
+  /** By natural key, the key of the item that has got it last; in this order. */
+  readonly #holders = new Map<string, { readonly key: string; readonly position: Position }>()
 
   constructor(name: string, below: () => CollectionState | undefined, naturalKey: NaturalKey | undefined) {
     this.name = name
@@ -96,7 +89,11 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
 
   accept(event: DomainEvent, position: Position): void {
     const naturalKey = this.#naturalKey
-    if (naturalKey) for (const change of itemChanges(event)) this.#changeHolders(change, position, naturalKey)
+    if (naturalKey && 'item' in event && 'id' in event) {
+      const { id, item } = event
+      const holding = item.derived(naturalKey, () => naturalKeyOf(item.value, naturalKey))
+      if (holding !== undefined) setLast(this.#holders, holding, { key: keyOf(id), position })
+    }
     evolve(this, this, event, position, 0)
   }
 
@@ -114,19 +111,7 @@ class Layer implements CollectionState, FoldedFacts, FoldedItems {
   }
 
   holderOf(naturalKey: string): string | undefined {
-    const changed = this.#holders.get(naturalKey)
-    return changed ? changed.key : this.#below()?.holderOf(naturalKey)
-  }
-
-  #changeHolders(event: ItemChange, position: Position, naturalKey: NaturalKey): void {
-    const key = keyOf(event.id)
-    const before = isCreation(event) ? undefined : this.get(key)
-    const old = isItem(before) ? naturalKeyOf(before.value, naturalKey) : undefined
-    const item = 'item' in event ? event.item : undefined
-    const now = item?.derived(naturalKey, () => naturalKeyOf(item.value, naturalKey))
-    if (old === now) return
-    if (old !== undefined && this.holderOf(old) === key) setLast(this.#holders, old, { key: undefined, position })
-    if (now !== undefined) setLast(this.#holders, now, { key, position })
+    return this.#holders.get(naturalKey)?.key ?? this.#below()?.holderOf(naturalKey)
   }
 
   items(): Iterable<Item> {

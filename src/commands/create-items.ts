@@ -151,7 +151,7 @@ export async function notCreatedBefore(
       }
       // A batch with a rejected item was rejected as a whole, so this one was a duplicate, whatever was changed since.
       const naturalKey = isLenient ? undefined : checkedKeyOf(one.item, collection, rules)
-      const holder = itemWithKey(naturalKey, accepted.collection(collection))
+      const holder = itemWithKey(naturalKey, accepted.collection(collection), rules)
       if (holder) {
         notCreated.set(index, { duplicateOf: holder.id })
         continue

@@ -81,7 +81,7 @@ function decideCreate(item: JsonObject, collection: CollectionState, rules: Rule
   if (collection.isObject) throw singleObject(collection.name)
   const body = withReceipt(item, collection.name, rules)
   const naturalKey = checkedKeyOf(body, collection.name, rules)
-  const holder = itemWithKey(naturalKey, collection)
+  const holder = itemWithKey(naturalKey, collection, rules)
   if (holder) return createDuplicateKey(holder, body, collection, rules)
   const [id, before] = newId(body, collection, rules)
   const events = createItem(collection, id, before, body, rules)

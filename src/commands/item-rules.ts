@@ -52,10 +52,15 @@ export function checkedKeyOf(item: JsonObject, collection: string, rules: Rules)
 }
 
 /** The existing item that has a natural key. */
-export function itemWithKey(naturalKey: string | undefined, collection: CollectionState): Item | undefined {
+export function itemWithKey(
+  naturalKey: string | undefined,
+  collection: CollectionState,
+  rules: Rules,
+): Item | undefined {
+  const wanted = rules.keyFields.get(collection.name)
   const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
   const holder = key === undefined ? undefined : collection.get(key)
-  return isItem(holder) ? holder : undefined
+  return wanted && isItem(holder) && naturalKeyOf(holder.value, wanted) === naturalKey ? holder : undefined
 }
 
 /** Whether an item equals another one in all but the id. */
@@ -68,7 +73,7 @@ export function isDuplicate(item: JsonObject, holder: Item, idField: string): bo
 /** Refuses an item that would have the natural key of another item. */
 export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
   const naturalKey = rules.keyFields.get(collection.name)
-  const holder = itemWithKey(checkedKeyOf(item, collection.name, rules), collection)
+  const holder = itemWithKey(checkedKeyOf(item, collection.name, rules), collection, rules)
   if (naturalKey && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, naturalKey)
 }
 
