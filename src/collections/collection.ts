@@ -3,6 +3,7 @@ import {
   existsAfter,
   type ItemChange,
   type ItemId,
+  isItemEvent,
   itemChanges,
   type Position,
 } from '../events/event.ts'
@@ -153,7 +154,8 @@ export function evolve(
   timeMs: number,
 ): void {
   facts.position = position
-  for (const change of itemChanges(event)) evolveItem(facts, items, change, position, timeMs)
+  if (isItemEvent(event)) evolveItem(facts, items, event, position, timeMs)
+  else for (const change of itemChanges(event)) evolveItem(facts, items, change, position, timeMs)
   const exists = existsAfter(event)
   if (exists !== undefined) facts.exists = exists
   if (exists) facts.isObject = event.type === 'ObjectCreated'

@@ -58,7 +58,19 @@ function collect(from: JsonValue, path: Path, begin: number, found: JsonValue[])
 
 /** The first value at a path, by which items are sorted. Of an array at the path, the array itself. */
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
-  return valuesAt(item, path)[0]
+  return firstFrom(item, path, 0)
+}
+
+function firstFrom(from: JsonValue, path: Path, begin: number): JsonValue | undefined {
+  let value: JsonValue | undefined = from
+  let depth = begin
+  while (depth < path.length && isObject(value)) value = own(value, path[depth++] as string)
+  if (depth === path.length || !isArray(value)) return depth === path.length ? value : undefined
+  for (const element of value) {
+    const found = firstFrom(element, path, depth)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
 /** The members to keep, each with the selection inside it. An empty selection keeps everything. */

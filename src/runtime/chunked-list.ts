@@ -18,7 +18,7 @@ export abstract class IndexedList<Thing> implements List<Thing> {
     return things
   }
 
-  *[Symbol.iterator](): Generator<Thing> {
+  *[Symbol.iterator](): IterableIterator<Thing> {
     for (let index = 0; index < this.length; index++) yield this.at(index) as Thing
   }
 }
@@ -47,8 +47,10 @@ export class ChunkedList<Thing> extends IndexedList<Thing> {
     return this.#chunks[Math.floor(offset / CHUNK_LENGTH)]?.[offset % CHUNK_LENGTH]
   }
 
-  override *[Symbol.iterator](): Generator<Thing> {
-    for (const chunk of this.#chunks) yield* chunk
+  /** Each write is iterated a dozen times, and few have several chunks: arrays are iterated much faster. */
+  override [Symbol.iterator](): IterableIterator<Thing> {
+    const [first = []] = this.#chunks
+    return this.#chunks.length > 1 ? super[Symbol.iterator]() : first.values()
   }
 }
 
