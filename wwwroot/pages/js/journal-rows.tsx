@@ -25,7 +25,8 @@ interface Row {
 /** The height of a row, until it is measured. Always the same: one that has it is not known to be measured. */
 const ROW_PIXELS = 36
 const MAIN = '[data-part=main]'
-const TOP_PIXELS = 4
+/** An end of the list is so near that one is at it. */
+const END_PIXELS = 4
 /** The next events are read when so few rows are left. */
 const NEAR_ROWS = 10
 const SIGNS: Readonly<Record<Event['type'], string>> = {
@@ -138,8 +139,11 @@ export function Rows() {
       ref={place}
       onFocusIn={remember}
       onKeyDown={move}
-      onScroll={({ currentTarget }) => {
-        isAtTop.value = currentTarget.scrollTop < TOP_PIXELS
+      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
+        isAtTop.value = scrollTop < END_PIXELS
+        // Who is at an end cannot scroll further: a slow browser may have drawn nothing on the way there.
+        if (isAtTop.value) wantNewer()
+        else if (scrollTop + clientHeight > scrollHeight - END_PIXELS) wantOlder()
       }}
     >
       <ol style={{ height: `${height}px` }}>
