@@ -21,7 +21,7 @@ const MOST_APART_MINUTES = 720
 /** The readings that expire together, of so many times. */
 const EXPIRING_TIMES = 60
 const MOST_EXPIRING_MINUTES = 23 * 60
-const EXPIRED_MS = 60_000
+const EXPIRED_MS = 300_000
 const POSTS = 5000
 const HEADERS = { 'Content-Type': 'application/json' }
 
