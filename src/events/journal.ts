@@ -22,8 +22,8 @@ export interface Journal {
   /** The durable events from one position up to another (both inclusive), in order. */
   read(from: Position, to?: Position): AsyncIterable<Recorded>
   /**
-   * The durable events at ascending positions, from 1 to the head, each by itself with the origin and the time of its
-   * write.
+   * The durable events at ascending positions, from 1 to the head, in order. Those of a write that follow each other may
+   * come together.
    */
   at(positions: readonly Position[]): AsyncIterable<Recorded>
   /** Calls back with every complete write, in order, once, as soon as it is durable. */

@@ -116,7 +116,7 @@ export class ScannedLine {
     return parseRecord(this.#buffer, this.#frame)
   }
 
-  /** Its events at ascending positions, each as a record of its own. The others are not decoded. */
+  /** Its events at ascending positions; those that follow each other may be in one record. The others are not decoded. */
   recordsAt(positions: readonly Position[]): readonly JournalRecord[] {
     const { start, end } = this.#frame
     const record = this.#buffer.subarray(start, end - 1)
@@ -357,7 +357,7 @@ function decodeSeveral(record: Buffer): JournalRecord | undefined {
   const close = record.length - 2
   if (events < 0 || record[close] !== CODE.CLOSE_BRACKET) return undefined
   const decoded = decodeEvents(record, events + EVENTS.length, close)
-  return decoded && { ...JSON.parse(`{${record.toString('utf8', 0, events)}}`), events: decoded }
+  return decoded && { ...JSON.parse(`{${record.toString('utf8', 0, events)}}`), events: decoded.events }
 }
 
 /** Undefined if the record is in another format, or ends before the last of the positions. */
@@ -365,21 +365,28 @@ function decodeAt(record: Buffer, positions: readonly Position[]): readonly Jour
   const one = decodeOne(record)
   if (one) return one.position === positions[0] ? [one] : undefined
   const events = record.indexOf(EVENTS)
-  if (events < 0 || record[record.length - 2] !== CODE.CLOSE_BRACKET) return undefined
+  const close = record.length - 2
+  if (events < 0 || record[close] !== CODE.CLOSE_BRACKET) return undefined
   const head = JSON.parse(`{${record.toString('utf8', 0, events)}}`) as JournalRecord
   const found: JournalRecord[] = []
   let { position } = head
   let at = events + EVENTS.length
   // Invariant: the event at `position` begins at `at`, and those at lower wanted positions were found.
-  for (const wanted of positions) {
-    let end = endOfObject(record, at, record.length)
-    for (; position < wanted && end !== undefined; position++) {
+  for (let index = 0; index < positions.length; ) {
+    const wanted = positions[index] as Position
+    for (; position < wanted; position++) {
+      const end = endOfObject(record, at, close)
+      if (end === undefined) return undefined
       at = end + 1
-      end = endOfObject(record, at, record.length)
     }
-    const decoded = end === undefined ? undefined : decodeEvents(record, at, end)
-    if (!decoded) return undefined
-    found.push({ ...head, position, events: decoded })
+    let count = 1
+    while (positions[index + count] === wanted + count) count++
+    const decoded = decodeEvents(record, at, close, count)
+    if (decoded?.events.length !== count) return undefined
+    found.push({ ...head, position, events: decoded.events })
+    position += count
+    index += count
+    at = decoded.end + 1
   }
   return found
 }
@@ -393,8 +400,19 @@ function withDocument(event: DomainEvent): DomainEvent {
   return 'item' in event ? { ...event, item: Document.of(event.item as unknown as JsonObject) } : event
 }
 
-/** Undefined if they are in another format: each item must be the last member of its event. */
-function decodeEvents(record: Buffer, start: number, end: number): readonly DomainEvent[] | undefined {
+interface DecodedEvents {
+  readonly events: readonly DomainEvent[]
+  /** The offset after the last one. */
+  readonly end: number
+}
+
+/** The first events. Undefined if they are in another format: each item must be the last member of its event. */
+function decodeEvents(
+  record: Buffer,
+  start: number,
+  end: number,
+  most = Number.POSITIVE_INFINITY,
+): DecodedEvents | undefined {
   const events: DomainEvent[] = []
   let item = record.indexOf(ITEM, start)
   // Invariant: the events before `at` are decoded, and the first item after it begins at `item`.
@@ -416,7 +434,7 @@ function decodeEvents(record: Buffer, start: number, end: number): readonly Doma
       events.push(event)
       at = to + 1
     }
-    if (at === end) return events
+    if (at === end || events.length === most) return { events, end: at }
     if (record[at] !== CODE.COMMA) return undefined
   }
   return undefined

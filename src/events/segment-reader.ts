@@ -41,20 +41,28 @@ export class SegmentReader {
     }
   }
 
-  /** The events at ascending positions, each by itself. Of their records, others are not decoded. */
+  /** The events at ascending positions; those of a record that follow each other together. Others are not decoded. */
   async *at(positions: readonly Position[]): AsyncGenerator<Recorded> {
     for (let done = 0; done < positions.length; ) {
       const index = this.#segments.findLastIndex(({ first }) => first <= (positions[done] as Position))
-      const segment = this.#segments[index] as Segment
-      const parts = firstParts(segment, positions.slice(done, done + MOST_TOGETHER), this.#segments[index + 1]?.first)
-      const text = await this.#open(index)
-      const reads = parts.map((part) => this.#recordsIn(text, part))
-      // After one has failed, the others may still be reading.
-      await Promise.allSettled(reads)
+      const next = lowerBound(positions, this.#segments[index + 1]?.first ?? Number.POSITIVE_INFINITY)
+      yield* this.#eventsIn(index, positions.slice(done, next))
+      done = next
+    }
+  }
+
+  async *#eventsIn(index: number, positions: readonly Position[]): AsyncGenerator<Recorded> {
+    const text = await this.#open(index)
+    try {
+      for (const parts of partsOf(this.#segments[index] as Segment, positions)) {
+        const reads = parts.map(({ from, to }) => readText(text, to - from, from))
+        // After one has failed, the others may still be reading.
+        await Promise.allSettled(reads)
+        for (const [at, { bytes }] of (await Promise.all(reads)).entries())
+          for await (const record of this.#recordsIn(bytes, parts[at] as Part)) yield writeOf([record])
+      }
+    } finally {
       await text.close()
-      const found = (await Promise.all(reads)).flat()
-      for (const record of found) yield writeOf([record])
-      done += found.length
     }
   }
 
@@ -147,72 +155,71 @@ export class SegmentReader {
     }
   }
 
-  /** Other records of the part may be damaged. */
-  async #recordsIn(text: SegmentText, part: Part): Promise<readonly JournalRecord[]> {
-    const found = await recordsIn(text, part)
-    if (found) return found
-    const records: JournalRecord[] = []
-    for (const position of part.positions)
-      for await (const { record } of this.lines(position, position)) records.push(slice(record, position, position))
-    return records
+  async *#recordsIn(bytes: Buffer, part: Part): AsyncGenerator<JournalRecord> {
+    let done = 0
+    for (const record of recordsIn(bytes, part)) {
+      yield record
+      done += record.events.length
+    }
+    // Of a part with damage, it may hide others.
+    for (const position of part.positions.slice(done))
+      for await (const { record } of this.lines(position, position)) yield slice(record, position, position)
   }
 }
 
-/** Highest number of events, and about the bytes of parts, that are read together: decoding blocks the event loop. */
-const MOST_TOGETHER = 256
+/** About the bytes that are read together: decoding them blocks the event loop. */
 const BYTES_TOGETHER = 256 * 1024
 
-/** The lines of a segment from one of its index up to the next one, and ascending positions of events in them. */
+/** Some lines of a segment, each from one of its index up to another, and ascending positions of events in them. */
 interface Part {
   readonly from: number
-  readonly to: number
+  to: number
   readonly positions: Position[]
 }
 
-/**
- * The parts with the first of ascending positions, whose first one is in the segment.
- * @param end the position after its last event, unless it is the last segment
- */
-function firstParts(
-  { index: { positions, offsets }, size }: Segment,
-  wanted: readonly Position[],
-  end = Number.POSITIVE_INFINITY,
-): readonly Part[] {
-  const parts: Part[] = []
+/** The parts with ascending positions, all of which are in the segment; about BYTES_TOGETHER at a time. */
+function* partsOf(segment: Segment, wanted: readonly Position[]): Generator<readonly Part[]> {
+  const { positions, offsets } = segment.index
+  let parts: Part[] = []
   let bytes = 0
   /** The first position after the last part. */
   let next = 0
   for (const position of wanted) {
-    if (position >= end) break
     if (position >= next) {
-      if (bytes >= BYTES_TOGETHER) break
+      if (bytes >= BYTES_TOGETHER) {
+        yield parts
+        parts = []
+        bytes = 0
+      }
       const following = lowerBound(positions, position + 1)
-      const from = offsets[following - 1] ?? size
-      const to = offsets[following] ?? size
-      parts.push({ from, to, positions: [] })
-      next = positions[following] ?? end
+      const from = offsets[following - 1] ?? segment.size
+      const to = offsets[following] ?? segment.size
+      next = positions[following] ?? Number.POSITIVE_INFINITY
       bytes += to - from
+      const last = parts.at(-1)
+      // One read takes about as long as another, whatever its length.
+      if (last?.to === from) last.to = to
+      else parts.push({ from, to, positions: [] })
     }
     parts.at(-1)?.positions.push(position)
   }
-  return parts
+  if (parts.length > 0) yield parts
 }
 
-/** Undefined if a line is damaged or missing. */
-async function recordsIn(
-  text: SegmentText,
-  { from, to, positions }: Part,
-): Promise<readonly JournalRecord[] | undefined> {
-  const { bytes } = await readText(text, to - from, from)
-  const found: JournalRecord[] = []
+/** The wanted events, up to the first line that is damaged or missing. */
+function* recordsIn(bytes: Buffer, { from, positions }: Part): Generator<JournalRecord> {
+  let done = 0
   try {
     for (const line of linesOf(bytes, from)) {
       const until = lowerBound(positions, line.nextPosition ?? Number.POSITIVE_INFINITY)
-      if (until > found.length) found.push(...line.recordsAt(positions.slice(found.length, until)))
-      if (found.length === positions.length) return found
+      for (const record of until > done ? line.recordsAt(positions.slice(done, until)) : []) {
+        if (record.position !== positions[done]) return
+        done += record.events.length
+        yield record
+      }
+      if (done === positions.length) return
     }
   } catch (error) {
     if (!(error instanceof Corruption) || error instanceof UnknownFormat) throw error
   }
-  return undefined
 }

@@ -4,8 +4,8 @@
 
 import { keyOf } from '../collections/item.ts'
 import type { PinnedCollection } from '../collections/stored-items.ts'
-import { type DomainEvent, type ExpiredItem, expiredItems, type ItemId, type Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import { type ExpiredItem, expiredItems, type ItemId, type Position } from '../events/event.ts'
+import { type Journal, positioned } from '../events/journal.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import type { Memory } from '../runtime/memory.ts'
 import type { Turn } from '../runtime/turns.ts'
@@ -73,18 +73,18 @@ export async function earlierVersions(
     isLast = rows.length < ROWS
   }
   // The rows of items that expired meanwhile were removed, so those of expiries are read after them.
-  for await (const { position, events } of sources.journal.at(expiriesAfter(now, at, sources))) {
-    for (const item of expiredItems(events.at(0) as DomainEvent)) {
-      // After the present was pinned, where it is an item like any other.
-      if (position > now.at) found.addPlace(item.place)
-      else found.addExpired(item)
-      if (turn.isOver) await turn.next()
+  for await (const recorded of sources.journal.at(expiriesAfter(now, at, sources))) {
+    for (const [position, event] of positioned(recorded)) {
+      for (const item of expiredItems(event)) {
+        // After the present was pinned, where it is an item like any other.
+        if (position > now.at) found.addPlace(item.place)
+        else found.addExpired(item)
+        if (turn.isOver) await turn.next()
+      }
     }
   }
-  for await (const { position, events } of sources.journal.at(found.uncertain)) {
-    const event = events.at(0)
-    if (!event || !('item' in event)) found.remove(position)
-  }
+  for await (const recorded of sources.journal.at(found.uncertain))
+    for (const [position, event] of positioned(recorded)) if (!('item' in event)) found.remove(position)
   return found.end()
 }
 

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { JournalDamage } from '../events/damage.ts'
 import { isCreation, isItemEvent, type Position } from '../events/event.ts'
-import { bytesOfEvent } from '../events/journal.ts'
+import { bytesOfEvent, positioned } from '../events/journal.ts'
 import { changesBetween } from '../json/changes.ts'
 import type { Document } from '../json/document.ts'
 import { HighWaterMark } from '../runtime/memory.ts'
@@ -100,13 +100,14 @@ async function earlierItems(
   for (const { position, event } of events) if ('item' in event) items.set(position, event.item)
   let bytes = 0
   try {
-    for await (const { position, events: read } of journal.at(priorsOf(events, items))) {
-      const event = read.at(0)
-      if (!event || !('item' in event)) continue
-      bytes += bytesOfEvent(event)
-      if (bytes > MOST_BYTES && events.length > 1) return undefined
-      hold(bytes)
-      items.set(position, event.item)
+    for await (const read of journal.at(priorsOf(events, items))) {
+      for (const [position, event] of positioned(read)) {
+        if (!('item' in event)) continue
+        bytes += bytesOfEvent(event)
+        if (bytes > MOST_BYTES && events.length > 1) return undefined
+        hold(bytes)
+        items.set(position, event.item)
+      }
     }
     return items
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { Position } from '../events/event.ts'
-import { type Journal, recordAt } from '../events/journal.ts'
+import { type Journal, lastPosition, recordAt } from '../events/journal.ts'
 import { withPlus } from '../json/instant.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { History } from './history.ts'
@@ -73,12 +73,12 @@ export async function positionAt(
     const step = Math.ceil((high - low) / PROBES)
     const probes: Position[] = []
     for (let position = low + step; position <= high; position += step) probes.push(position)
-    for await (const { position, time } of journal.at(probes)) {
-      if (Date.parse(time) > ms) {
-        high = position - 1
+    for await (const read of journal.at(probes)) {
+      if (Date.parse(read.time) > ms) {
+        high = read.position - 1
         break
       }
-      low = position
+      low = lastPosition(read)
     }
   }
   return low

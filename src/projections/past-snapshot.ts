@@ -3,6 +3,7 @@ import { BLOCK, blockOf } from '../collections/gaps.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
 import type { ItemId, Position } from '../events/event.ts'
+import { positioned, type Recorded } from '../events/journal.ts'
 import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
@@ -270,35 +271,44 @@ async function changesSince(
   const changed = new Map<number, Item>()
   let { last } = found
   let characters = 0
-  for await (const [place, item] of itemsOf(found, sources)) {
-    if (turn.isOver) await turn.next()
-    sources.memory.hold(textBytes(item.text))
-    changed.set(place, item)
-    last = Math.max(last, item.position)
-    if (expired.has(place)) continue
-    characters += item.text.length
-    if (characters > MOST_CHARACTERS) return undefined
+  for await (const items of itemsOf(found, sources)) {
+    for (const [place, item] of items) {
+      if (turn.isOver) await turn.next()
+      sources.memory.hold(textBytes(item.text))
+      changed.set(place, item)
+      last = Math.max(last, item.position)
+      if (expired.has(place)) continue
+      characters += item.text.length
+      if (characters > MOST_CHARACTERS) return undefined
+    }
   }
   return { changed, gone, last }
 }
 
-/** The versions with their places, from another state or from the journal. */
+/** The versions with their places, from other states or from the journal. */
 async function* itemsOf(
   { versions }: EarlierVersions,
   { journal, others }: PastSources,
-): AsyncGenerator<readonly [number, Item]> {
+): AsyncGenerator<Iterable<readonly [number, Item]>> {
   const unknown: Position[] = []
+  const known: (readonly [number, Item])[] = []
   for (const [position, place] of versions) {
     const other = others.find((one) => one.hasVersion(place, position))
-    if (other) yield [place, other.itemAt(place) as Item]
+    if (other) known.push([place, other.itemAt(place) as Item])
     else unknown.push(position)
   }
-  for await (const { position, time, events } of journal.at(Array.from(Float64Array.from(unknown).sort()))) {
-    const event = events.at(0)
-    if (!event || !('item' in event))
+  yield known
+  for await (const recorded of journal.at(Array.from(Float64Array.from(unknown).sort())))
+    yield itemsIn(recorded, versions)
+}
+
+function* itemsIn(recorded: Recorded, places: ReadonlyMap<Position, number>): Generator<readonly [number, Item]> {
+  const timeMs = Date.parse(recorded.time)
+  for (const [position, event] of positioned(recorded)) {
+    if (!('item' in event))
       throw new Corruption(`The journal has no item at position ${position}, where the store has a version of one.`)
     const { id, item, revision } = event
-    yield [versions.get(position) as number, new Item(id, item, revision, position, Date.parse(time))]
+    yield [places.get(position) as number, new Item(id, item, revision, position, timeMs)]
   }
 }
 

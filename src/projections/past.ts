@@ -239,9 +239,10 @@ export class Past {
     const versions = Array.from(changed.values()).filter((prior) => prior > 0)
     for await (const { events } of this.#journal.at(versions.sort((a, b) => a - b))) {
       if (asker.isGone()) throw new Abandoned()
-      const event = events.at(0)
-      if (!event || !('item' in event)) continue
-      if (matches(parseText(event.item.text) as JsonObject)) ids.set(String(event.id), event.id)
+      for (const event of events) {
+        if (!('item' in event)) continue
+        if (matches(parseText(event.item.text) as JsonObject)) ids.set(String(event.id), event.id)
+      }
     }
     return true
   }

@@ -108,6 +108,11 @@ async function readEach(disk: SimulatedDisk, segments: readonly Segment[], posit
     assert.deepEqual(one, other, `position ${position}, read in order and by itself`)
     found.set(position, one as string)
   }
+  const readable = new Map([...found].filter(([, event]) => typeof event === 'string' && event !== 'nothing'))
+  const together: string[] = []
+  for await (const recorded of reader.at([...readable.keys()]))
+    for (const [, event] of positioned(recorded)) together.push(JSON.stringify([recorded.time, event]))
+  assert.deepEqual(together, [...readable.values()], 'those that can be read, read together')
   return found
 }
 

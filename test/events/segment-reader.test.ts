@@ -55,7 +55,8 @@ async function written(recordKib: number, random: Random) {
 
 async function found(disk: SimulatedDisk, segments: readonly Segment[], positions: readonly Position[]) {
   const all: Recorded[] = []
-  for await (const recorded of new SegmentReader(disk.files(), segments).at(positions)) all.push(recorded)
+  for await (const recorded of new SegmentReader(disk.files(), segments).at(positions))
+    for (const [position, event] of positioned(recorded)) all.push({ ...recorded, position, events: [event] })
   return all
 }
 
