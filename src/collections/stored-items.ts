@@ -1,5 +1,4 @@
 import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
-import type { Turn } from '../runtime/turns.ts'
 import { positionOf } from '../store/keys.ts'
 import type { Pin } from '../store/store.ts'
 import type { ExpiredIds } from './expired-ids.ts'
@@ -52,7 +51,7 @@ export interface CollectionItems {
   /** The first place at or after `place` that has an item; `places` if there is none. */
   seek(place: number): number
   /** The place of the nth item, counting from 0; `places` if there is none. */
-  nth(nth: number, turn: Turn): number | Promise<number>
+  nth(nth: number): number
   /** The place of an item; undefined if it does not exist. */
   placeOf(id: ItemId): number | undefined
   item(key: string): Item | undefined

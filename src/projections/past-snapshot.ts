@@ -50,8 +50,6 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   readonly #changed: ReadonlyMap<number, Item>
   /** Places of items deleted or expired since, in order. */
   readonly #gone: readonly number[]
-  /** For each of these places, the number of items before it. */
-  #ranksOfGone: readonly number[] | undefined
   /** These places by the items' keys. */
   #goneByKey: Map<string, number> | undefined
   readonly #keys = new Map<StoredIndex, OrderedKeys>()
@@ -174,33 +172,25 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
     return this.#sought.to
   }
 
-  async nth(nth: number, turn: Turn): Promise<number> {
+  nth(nth: number): number {
     if (nth >= this.size) return this.places
-    if (nth === 0) return this.seek(0)
-    // The present does not count the deleted items. `goneBefore` of them come before the nth item.
-    this.#ranksOfGone ??= await this.#rankGone(turn)
-    const goneBefore = lowerBound(this.#ranksOfGone, nth)
-    const isGone = this.#ranksOfGone[goneBefore] === nth
-    return isGone ? (this.#gone[goneBefore] as number) : this.#now.nth(nth - goneBefore)
+    let low = 0
+    let high = blockOf(this.places) + 1
+    // Invariant: the nth item is in one of the blocks from `low` to before `high`.
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2)
+      if (this.#itemsBefore(middle) <= nth) low = middle
+      else high = middle
+    }
+    let place = this.seek(low * BLOCK)
+    for (let passed = this.#itemsBefore(low); passed < nth; passed++) place = this.seek(place + 1)
+    return place
   }
 
-  async #rankGone(turn: Turn): Promise<readonly number[]> {
-    const ranks: number[] = []
-    let block = -1
-    let next = 0
-    let before = 0
-    // Invariant: `before` items come before `next`, in the block of the last place.
-    for (const place of this.#gone) {
-      if (blockOf(place) !== block) {
-        block = blockOf(place)
-        next = this.#seekNow(block * BLOCK)
-        before = this.#now.itemsBefore(block * BLOCK)
-      }
-      for (; next < place; next = this.#seekNow(next + 1)) before++
-      ranks.push(before + ranks.length)
-      if (turn.isOver) await turn.next()
-    }
-    return ranks
+  /** The number of items before a block; the present does not count those that are gone. */
+  #itemsBefore(block: number): number {
+    const place = block * BLOCK
+    return this.#now.itemsBefore(place) + lowerBound(this.#gone, place)
   }
 
   async keysOf(index: StoredIndex, turn: Turn): Promise<OrderedKeys> {
@@ -217,7 +207,8 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
       const without: string[] = []
       const added: string[] = []
       for (const [place, item] of this.#changed) {
-        for (const key of keysIn(this.#now.itemAt(place), place)) without.push(key)
+        const isGone = this.#gone[lowerBound(this.#gone, place)] === place
+        for (const key of isGone ? [] : keysIn(this.#now.itemAt(place), place)) without.push(key)
         for (const key of keysIn(item, place)) added.push(key)
         if (turn.isOver) await turn.next()
       }

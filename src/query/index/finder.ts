@@ -37,11 +37,7 @@ export async function findPlaces(
 /** Without filters and sorts: the items in order. */
 async function unfilteredPage(items: CollectionItems, { offset, size }: Query['page'], turn: Turn): Promise<Places> {
   const places: number[] = []
-  for (
-    let place = await items.nth(offset, turn);
-    place < items.places && places.length < size;
-    place = items.seek(place + 1)
-  ) {
+  for (let place = items.nth(offset); place < items.places && places.length < size; place = items.seek(place + 1)) {
     places.push(place)
     if (places.length % STEP === 0 && turn.isOver) await turn.next()
   }
