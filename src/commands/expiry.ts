@@ -1,7 +1,6 @@
-import { isItem, keyOf } from '../collections/item.ts'
 import { expiryTimeOf } from '../collections/least-times.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
-import type { ExpiredItem, ExpiredRun, ItemId, ItemsExpired } from '../events/event.ts'
+import type { ExpiredItem, ExpiredRun, ItemsExpired } from '../events/event.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Turn } from '../runtime/turns.ts'
@@ -12,15 +11,16 @@ export interface Expiration {
   readonly collection: string
   /** The text of the rule. */
   readonly rule: string
-  /** Those that were found; none to confirm the rule. */
-  readonly ids: readonly ItemId[]
-  /** Items with later times stay: they were changed since they were found. In milliseconds since 1970. */
-  readonly untilMs: number
+  /** Those that were found, which stay if they were changed since; none to confirm the rule. */
+  readonly items: readonly FoundItem[]
 }
+
+/** An item as it was found: its place, and the position of its last event. */
+export type FoundItem = Pick<ExpiredItem, 'place' | 'position'>
 
 /** Decides which of the items expire. The accepted state must have no write in flight, whose items have no places yet. */
 export async function decideExpiry(
-  { collection: name, rule, ids, untilMs }: Expiration,
+  { collection: name, rule, items }: Expiration,
   accepted: AcceptedState,
   rules: Rules,
   turn: Turn,
@@ -30,14 +30,14 @@ export async function decideExpiry(
   if (!wanted || wanted.text !== rule || !collection.exists || collection.isObject) return []
   const { stored } = collection
   const expired: ExpiredItem[] = []
-  for (const id of ids) {
+  for (const { place, position } of items) {
     if (turn.isOver) await turn.next()
-    const item = collection.get(keyOf(id))
-    if (!isItem(item) || expiryTimeOf(() => item.value, item.timeMs, wanted.time) > untilMs) continue
-    const { revision, position } = item
-    expired.push({ id: item.id, place: stored.placeOf(item.id) as number, revision, position })
+    const item = stored.itemAt(place)
+    // It was changed, is gone, or has another place now.
+    if (item?.position !== position) continue
+    expired.push({ id: item.id, place, revision: item.revision, position })
   }
-  if (expired.length === 0 && ids.length > 0) return []
+  if (expired.length === 0 && items.length > 0) return []
   expired.sort((a, b) => a.place - b.place)
   return [{ type: 'ItemsExpired', collection: name, rule, runs: runsOf(expired) }]
 }

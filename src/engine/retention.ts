@@ -1,11 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
+import { BLOCK_PLACES } from '../collections/blocks.ts'
 import type { Collection } from '../collections/collection.ts'
 import { BLOCK, blockOf } from '../collections/gaps.ts'
 import type { Item } from '../collections/item.ts'
 import { expiryTimeOf } from '../collections/least-times.ts'
+import type { FoundItem } from '../commands/expiry.ts'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { ExpiryRule } from '../commands/rules.ts'
-import type { ItemId, Position } from '../events/event.ts'
+import type { Position } from '../events/event.ts'
 import type { Origin, Projection } from '../events/journal.ts'
 import { JUMP_MS } from '../projections/store-fold.ts'
 import type { Views } from '../projections/views.ts'
@@ -16,8 +18,10 @@ import { TAG, tableKey } from '../store/keys.ts'
 
 /** The actor of the events of items that expire. */
 const RETENTION_ACTOR = 'retention'
-/** Items that one write lets expire: the store takes 5 to 10 ms for them, mostly for the leaves of indexes. */
-const AT_ONCE = 200
+/** Items that one write lets expire: it blocks the event loop for 2 ms. Most blocks of items are removed as a whole. */
+const AT_ONCE = 4 * BLOCK_PLACES
+/** Items that are looked for together. */
+const MOST_FOUND = 16 * AT_ONCE
 /** How long a changed rule waits for its confirmation. */
 const WAIT_MS = 24 * 60 * 60 * 1000
 /** Items are looked for after this part of the time that they are kept, and at least once an hour. */
@@ -72,8 +76,8 @@ interface Run extends Pick<RetentionStatus, 'state'> {
   readonly position: Position
 }
 
-interface Candidate {
-  readonly id: ItemId
+/** An item with the time by which it expires, in milliseconds since 1970. */
+interface Candidate extends FoundItem {
   readonly ms: number
 }
 
@@ -142,7 +146,7 @@ export class Retention implements Projection {
     let { position } = views
     for (const { collection, text: rule } of rules.values()) {
       if (!views.find(collection)) continue
-      const confirmed = await handler.expire({ collection, rule, ids: [], untilMs: 0 }, origin)
+      const confirmed = await handler.expire({ collection, rule, items: [] }, origin)
       position = Math.max(position, confirmed.position)
     }
     return position
@@ -164,7 +168,7 @@ export class Retention implements Projection {
     const active = this.status.find(({ state, collection }) => state === 'stopped' && this.#isAccepted(collection))
     if (!active || !this.#options.isLeader()) return
     const { collection, rule } = active
-    await this.#logged(() => this.#options.handler.expire({ collection, rule, ids: [], untilMs: 0 }, this.#origin()))
+    await this.#logged(() => this.#options.handler.expire({ collection, rule, items: [] }, this.#origin()))
   }
 
   #runIfDue(): void {
@@ -213,22 +217,26 @@ export class Retention implements Projection {
     if (state === 'stopped') return
     let isAccepted = this.#isAccepted(collection)
     for (;;) {
-      const found = await this.#turns.run((turn) => this.#expiring(rule, turn))
-      if (this.#isEnded || !this.#options.isLeader() || this.#stateOf(rule) === 'stopped') return
-      const { ids, untilMs } = found
-      if (ids.length > 0 && !isAccepted && this.#waitsUntil(rule) > this.#options.now().getTime()) {
+      const found = await this.#turns.run((turn) => this.#find(rule, turn))
+      if (found.length > 0 && !isAccepted && this.#waitsUntil(rule) > this.#options.now().getTime()) {
         this.#options.log.warn(
           { collection, rule: text, from: isoOf(this.#waitsUntil(rule)) },
           'items would expire by a new rule: POST /admin/retention confirms it, and ?dryRun=true counts them',
         )
         return
       }
-      if (ids.length === 0 && isAccepted) return
-      const { count } = await handler.expire({ collection, rule: text, ids, untilMs }, this.#origin())
-      isAccepted = true
+      let expired = 0
+      for (let at = 0; at === 0 || at < found.length; at += AT_ONCE) {
+        await setImmediate()
+        if (this.#isEnded || !this.#options.isLeader() || this.#stateOf(rule) === 'stopped') return
+        const items = this.#expiring(rule, found.slice(at, at + AT_ONCE))
+        if (items.length === 0 && isAccepted) return
+        const { count } = await handler.expire({ collection, rule: text, items }, this.#origin())
+        isAccepted = true
+        expired += count
+      }
       // Found items were changed meanwhile, or all have gone.
-      if (count === 0) return
-      await setImmediate()
+      if (expired === 0) return
     }
   }
 
@@ -279,22 +287,27 @@ export class Retention implements Projection {
     await views.onceRoom(() => views.store.transaction(() => views.store.set(SEEN_RULES, value)))
   }
 
-  /** The items that expire next, at most AT_ONCE, the oldest first. */
-  async #expiring(
-    rule: ExpiryRule,
-    turn: Turn,
-  ): Promise<{ readonly ids: readonly ItemId[]; readonly untilMs: number }> {
+  /** The items that expire next, at most MOST_FOUND, the oldest first. */
+  async #find(rule: ExpiryRule, turn: Turn): Promise<readonly Candidate[]> {
     const { views } = this.#options
     const collection = views.find(rule.collection)
-    if (!collection || collection.isObject) return { ids: [], untilMs: 0 }
+    if (!collection || collection.isObject) return []
     const excess = this.#excess(collection, rule.keepItems)
     const horizonMs = horizonOf(rule, views.receipt) ?? Number.NEGATIVE_INFINITY
-    const oldest = await this.#oldest(collection, rule, horizonMs, Math.min(AT_ONCE, excess), turn)
-    const expiring = oldest.filter(({ ms }, index) => ms < horizonMs || index < excess)
-    return { ids: expiring.map(({ id }) => id), untilMs: expiring.at(-1)?.ms ?? 0 }
+    const oldest = await this.#oldest(collection, rule, horizonMs, Math.min(MOST_FOUND, excess), turn)
+    return this.#expiring(rule, oldest)
   }
 
-  /** The oldest items: at least `least` of them, and those before a time, at most AT_ONCE. Reads the blocks that may have them. */
+  /** Those of the oldest items that expire now: others may have been deleted since these were found. */
+  #expiring(rule: ExpiryRule, oldest: readonly Candidate[]): readonly Candidate[] {
+    const { views } = this.#options
+    const collection = views.find(rule.collection)
+    const excess = collection ? this.#excess(collection, rule.keepItems) : 0
+    const horizonMs = horizonOf(rule, views.receipt) ?? Number.NEGATIVE_INFINITY
+    return oldest.filter(({ ms }, index) => ms < horizonMs || index < excess)
+  }
+
+  /** The oldest items: at least `least` of them, and those before a time, at most MOST_FOUND. Reads the blocks that may have them. */
   async #oldest(
     collection: Collection,
     rule: ExpiryRule,
@@ -314,11 +327,13 @@ export class Retention implements Projection {
     let oldest: Candidate[] = []
     for (const { block, ms } of blocks) {
       // The rows have whole milliseconds.
-      const last = oldest[AT_ONCE - 1] ?? (ms >= beforeMs && least > 0 ? oldest[least - 1] : undefined)
+      const last = oldest[MOST_FOUND - 1] ?? (ms >= beforeMs && least > 0 ? oldest[least - 1] : undefined)
       if (last && ms > last.ms) break
       const read = await this.#readBlock(collection, rule, block, turn)
       oldest.push(...read.filter((one) => one.ms < beforeMs || least > 0))
-      oldest = oldest.sort((a, b) => a.ms - b.ms).slice(0, AT_ONCE)
+      oldest = oldest.sort((a, b) => a.ms - b.ms).slice(0, MOST_FOUND)
+      // Less than a whole turn at a time: requests and the writes of the last items block the event loop, too.
+      await turn.next()
     }
     return oldest
   }
@@ -358,7 +373,7 @@ export class Retention implements Projection {
     const end = Math.min(places, (block + 1) * BLOCK)
     for (let place = collection.seek(block * BLOCK); place < end; place = collection.seek(place + 1)) {
       const item = collection.itemAt(place) as Item
-      found.push({ id: item.id, ms: expiryTimeOf(() => item.value, item.timeMs, time) })
+      found.push({ place, position: item.position, ms: expiryTimeOf(() => item.value, item.timeMs, time) })
       // Items may be long.
       if (turn.isOver) await turn.next()
     }

@@ -3,7 +3,9 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { compareStore } from '../../src/cli/store.ts'
+import type { Collection } from '../../src/collections/collection.ts'
 import { storedCollections } from '../../src/collections/collection-writer.ts'
+import type { Item } from '../../src/collections/item.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import {
@@ -100,7 +102,12 @@ async function lived(t: TestContext, seed: number): Promise<string> {
     await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'expiring', key, item: {} }, origin)
   }
   for (const ids of [['0', '1', 'text'], ['2']]) {
-    const expiration = { collection: 'expiring', rule: '1d', ids, untilMs: Number.MAX_SAFE_INTEGER }
+    const expiring = again.engine.views.any('expiring') as Collection
+    const items = ids.map((id) => ({
+      place: expiring.placeOf(id) as number,
+      position: (expiring.item(id) as Item).position,
+    }))
+    const expiration = { collection: 'expiring', rule: '1d', items }
     const { count } = await again.engine.handler.expire(expiration, { actor: 'a', requestId: 'r' })
     assert.equal(count, ids.length)
   }
