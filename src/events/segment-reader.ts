@@ -46,23 +46,23 @@ export class SegmentReader {
     for (let done = 0; done < positions.length; ) {
       const index = this.#segments.findLastIndex(({ first }) => first <= (positions[done] as Position))
       const next = lowerBound(positions, this.#segments[index + 1]?.first ?? Number.POSITIVE_INFINITY)
-      yield* this.#eventsIn(index, positions.slice(done, next))
-      done = next
-    }
-  }
-
-  async *#eventsIn(index: number, positions: readonly Position[]): AsyncGenerator<Recorded> {
-    const text = await this.#open(index)
-    try {
-      for (const parts of partsOf(this.#segments[index] as Segment, positions)) {
-        const reads = parts.map(({ from, to }) => readText(text, to - from, from))
-        // After one has failed, the others may still be reading.
-        await Promise.allSettled(reads)
-        for (const [at, { bytes }] of (await Promise.all(reads)).entries())
-          for await (const record of this.#recordsIn(bytes, parts[at] as Part)) yield writeOf([record])
+      const text = await this.#open(index)
+      try {
+        for (const parts of partsOf(this.#segments[index] as Segment, positions.slice(done, next))) {
+          for (const { bytes, part } of await readParts(text, parts)) {
+            let found = 0
+            for (const record of recordsIn(bytes, part)) {
+              found += record.events.length
+              yield writeOf([record])
+            }
+            // Damage may hide other records.
+            for (const position of part.positions.slice(found)) yield* this.events(position, position)
+          }
+        }
+      } finally {
+        await text.close()
       }
-    } finally {
-      await text.close()
+      done = next
     }
   }
 
@@ -154,17 +154,6 @@ export class SegmentReader {
       throw new JournalDamage(damage)
     }
   }
-
-  async *#recordsIn(bytes: Buffer, part: Part): AsyncGenerator<JournalRecord> {
-    let done = 0
-    for (const record of recordsIn(bytes, part)) {
-      yield record
-      done += record.events.length
-    }
-    // Of a part with damage, it may hide others.
-    for (const position of part.positions.slice(done))
-      for await (const { record } of this.lines(position, position)) yield slice(record, position, position)
-  }
 }
 
 /** About the bytes that are read together: decoding them blocks the event loop. */
@@ -204,6 +193,21 @@ function* partsOf(segment: Segment, wanted: readonly Position[]): Generator<read
     parts.at(-1)?.positions.push(position)
   }
   if (parts.length > 0) yield parts
+}
+
+interface PartRead {
+  readonly part: Part
+  readonly bytes: Buffer
+}
+
+async function readParts(text: SegmentText, parts: readonly Part[]): Promise<readonly PartRead[]> {
+  const reads = parts.map(async (part) => ({
+    part,
+    bytes: (await readText(text, part.to - part.from, part.from)).bytes,
+  }))
+  // After one has failed, the others may still be reading, and the file must not be closed.
+  await Promise.allSettled(reads)
+  return Promise.all(reads)
 }
 
 /** The wanted events, up to the first line that is damaged or missing. */

@@ -258,41 +258,34 @@ async function changesSince(
 ): Promise<ChangesSince | undefined> {
   const found = await earlierVersions(now, at, sources, turn)
   if (!found) return undefined
-  const { expired, gone } = found
+  const { versions, expired, gone } = found
   const changed = new Map<number, Item>()
   let { last } = found
   let characters = 0
-  for await (const items of itemsOf(found, sources)) {
-    for (const [place, item] of items) {
+  const add = (place: number, item: Item): void => {
+    sources.memory.hold(textBytes(item.text))
+    changed.set(place, item)
+    last = Math.max(last, item.position)
+    if (!expired.has(place)) characters += item.text.length
+  }
+  const unknown: Position[] = []
+  for (const [position, place] of versions) {
+    if (turn.isOver) await turn.next()
+    const other = sources.others.find((one) => one.hasVersion(place, position))
+    if (other) add(place, other.itemAt(place) as Item)
+    else unknown.push(position)
+  }
+  for await (const recorded of sources.journal.at(Array.from(Float64Array.from(unknown).sort()))) {
+    for (const [place, item] of itemsIn(recorded, versions)) {
       if (turn.isOver) await turn.next()
-      sources.memory.hold(textBytes(item.text))
-      changed.set(place, item)
-      last = Math.max(last, item.position)
-      if (expired.has(place)) continue
-      characters += item.text.length
-      if (characters > MOST_CHARACTERS) return undefined
+      add(place, item)
     }
+    if (characters > MOST_CHARACTERS) return undefined
   }
   return { changed, gone, last }
 }
 
-/** The versions with their places, from other states or from the journal. */
-async function* itemsOf(
-  { versions }: EarlierVersions,
-  { journal, others }: PastSources,
-): AsyncGenerator<Iterable<readonly [number, Item]>> {
-  const unknown: Position[] = []
-  const known: (readonly [number, Item])[] = []
-  for (const [position, place] of versions) {
-    const other = others.find((one) => one.hasVersion(place, position))
-    if (other) known.push([place, other.itemAt(place) as Item])
-    else unknown.push(position)
-  }
-  yield known
-  for await (const recorded of journal.at(Array.from(Float64Array.from(unknown).sort())))
-    yield itemsIn(recorded, versions)
-}
-
+/** The items of events, with their places by positions. */
 function* itemsIn(recorded: Recorded, places: ReadonlyMap<Position, number>): Generator<readonly [number, Item]> {
   const timeMs = Date.parse(recorded.time)
   for (const [position, event] of positioned(recorded)) {
