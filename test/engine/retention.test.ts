@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Files } from '../../src/files/files.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
 import { until } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import {
@@ -200,6 +202,48 @@ test('without an event time the time of the last event of an item counts', async
     const notes = (await json(server, '/api/notes?limit=100')) as readonly { readonly hour: number }[]
     return notes.length === 26 && notes[0]?.hour === -1 && notes[1]?.hour === 5
   })
+})
+
+/** Whose journal is full from the next expiry on, once `fills` is set, until `isFull` is cleared. */
+function filledByExpiry() {
+  const disk = { fills: false, isFull: false }
+  const files: Files = {
+    ...nodeFiles,
+    async open(path, how, mode) {
+      const file = await nodeFiles.open(path, how, mode)
+      const write = async (bytes: Uint8Array, offset: number): Promise<number> => {
+        disk.isFull ||= disk.fills && Buffer.from(bytes).includes('ItemsExpired')
+        if (disk.isFull) throw Object.assign(new Error('no space left'), { code: 'ENOSPC' })
+        return file.write(bytes, offset)
+      }
+      return { ...file, write }
+    },
+  }
+  return { disk, files }
+}
+
+test('expiry that finds the disk full loses nothing, and continues with the first write that has room', async (t) => {
+  const { disk, files } = filledByExpiry()
+  const server = await house(t, { collections: { readings: { ...READINGS, KeepItems: 100 } }, files })
+  await measure(server, 50)
+  disk.fills = true
+  await measure(server, 1)
+  await until('the disk is full', () => disk.isFull)
+  await until('the failure is logged', () => server.log.some((line) => line.includes('items could not expire')))
+  assert.equal((await times(server)).length, 102)
+  assert.equal((await post(server, '/api/readings', reading('c', server.clock.ms))).status, 507)
+  const health = await server.fetch('/health')
+  const { status, journal } = (await health.json()) as { readonly status: string; readonly journal: object }
+  assert.deepEqual([health.status, status], [503, 'unavailable'])
+  assert.ok('writable' in journal && !journal.writable)
+  Object.assign(disk, { fills: false, isFull: false })
+  const before = await times(server)
+  assert.equal((await post(server, '/api/readings', reading('c', server.clock.ms))).status, 201)
+  await until('the oldest have expired', async () => (await times(server)).length === 100)
+  assert.deepEqual(await times(server), [...before.slice(3), new Date(server.clock.ms).toISOString()])
+  const { status: after } = (await json(server, '/health')) as { readonly status: string }
+  assert.equal(after, 'ok')
+  assert.deepEqual(server.failures, [])
 })
 
 /** A rule that would run again and again looks at the clock each time. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { Files } from '../../src/files/files.ts'
 import { until } from './deadline.ts'
 import type { Scope } from './directory.ts'
 import { type OwnService, startHere } from './service.ts'
@@ -23,11 +24,12 @@ export interface HouseOptions {
   readonly directory?: string
   readonly clock?: Clock
   readonly flags?: readonly string[]
+  readonly files?: Files
 }
 
 /** A server whose wall clock stands still until the test sets it. */
 export async function house(t: Scope, options: HouseOptions): Promise<House> {
-  const { collections, data = {}, directory, clock = { ms: BEGIN_MS } as Clock, flags = [] } = options
+  const { collections, data = {}, directory, clock = { ms: BEGIN_MS } as Clock, flags = [], files } = options
   const service = await startHere(t, {
     data,
     now: () => {
@@ -36,6 +38,7 @@ export async function house(t: Scope, options: HouseOptions): Promise<House> {
     },
     flags: ['--Collections', JSON.stringify(collections), '--DataFile.Write', 'never', ...flags],
     ...(directory !== undefined && { directory }),
+    ...(files !== undefined && { files }),
   })
   return { ...service, clock }
 }
