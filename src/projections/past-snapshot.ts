@@ -2,8 +2,7 @@ import type { Collection } from '../collections/collection.ts'
 import { BLOCK, blockOf } from '../collections/gaps.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
-import type { ItemId, Position } from '../events/event.ts'
-import { positioned, type Recorded } from '../events/journal.ts'
+import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { keysAt, type StoredIndex } from '../query/index/stored-index.ts'
@@ -276,24 +275,22 @@ async function changesSince(
     else unknown.push(position)
   }
   for await (const recorded of sources.journal.at(Array.from(Float64Array.from(unknown).sort()))) {
-    for (const [place, item] of itemsIn(recorded, versions)) {
+    const timeMs = Date.parse(recorded.time)
+    let { position } = recorded
+    for (const event of recorded.events) {
       if (turn.isOver) await turn.next()
-      add(place, item)
+      add(versions.get(position) as number, itemAfter(event, position, timeMs))
+      position++
     }
     if (characters > MOST_CHARACTERS) return undefined
   }
   return { changed, gone, last }
 }
 
-/** The items of events, with their places by positions. */
-function* itemsIn(recorded: Recorded, places: ReadonlyMap<Position, number>): Generator<readonly [number, Item]> {
-  const timeMs = Date.parse(recorded.time)
-  for (const [position, event] of positioned(recorded)) {
-    if (!('item' in event))
-      throw new Corruption(`The journal has no item at position ${position}, where the store has a version of one.`)
-    const { id, item, revision } = event
-    yield [places.get(position) as number, new Item(id, item, revision, position, timeMs)]
-  }
+function itemAfter(event: DomainEvent, position: Position, timeMs: number): Item {
+  if (!('item' in event))
+    throw new Corruption(`The journal has no item at position ${position}, where the store has a version of one.`)
+  return new Item(event.id, event.item, event.revision, position, timeMs)
 }
 
 /** The position of the collection's last event up to `at`, apart from those of items that changed since. */
