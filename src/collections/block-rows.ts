@@ -1,6 +1,7 @@
 import { blockKey, POSITION_BYTES, positionOf, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { BLOCK_PLACES, Block, encodeBlock, itemBlockOf, MOST_BLOCK_BYTES, type Records } from './blocks.ts'
+import { recordBytes } from './item.ts'
 
 /** Blocks that items have left, until they are written again. */
 const MOST_UNSAVED = 64
@@ -61,7 +62,7 @@ export class BlockRows {
   /** Writes a block, replacing its row, if its records are short enough; returns whether they are. In a transaction. */
   write(number: number, records: Records): boolean {
     let bytes = 0
-    for (const record of records) bytes += record?.length ?? 0
+    for (const record of records) if (record) bytes += recordBytes(record)
     if (bytes > MOST_BLOCK_BYTES) return false
     this.#store.set(blockKey(this.#table, number), encodeBlock(records))
     return true

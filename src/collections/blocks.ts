@@ -24,22 +24,11 @@
 import { crc32 } from 'node:zlib'
 import type { ItemId } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
-import { NumberReader, putNumber, putSigned } from '../runtime/var-numbers.ts'
-import { HIGHEST, positionOf } from '../store/keys.ts'
-import { type Delta, DeltaEncoder, decodeDelta } from './deltas.ts'
-import {
-  encodeHead,
-  encodeRecord,
-  Item,
-  type ItemHead,
-  idBytesOf,
-  idFrom,
-  idInRecord,
-  isAsciiIn,
-  metadataOf,
-  revisionOf,
-  textAt,
-} from './item.ts'
+import { MOST_NUMBER_BYTES, NumberReader, NumberWriter } from '../runtime/var-numbers.ts'
+import { HIGHEST } from '../store/keys.ts'
+import { Columns, putColumn } from './columns.ts'
+import { type Delta, DeltaBase, DeltaWriter, decodeDelta, NO_BASE } from './deltas.ts'
+import { encodeHead, encodeRecord, Item, type ItemHead, type ItemRecord, idBytesOf, idFrom } from './item.ts'
 
 /** Places in a block. */
 export const BLOCK_PLACES = 32
@@ -50,8 +39,19 @@ const MOST_BASES = 3
 /** A text whose delta takes a larger part of it becomes a base. */
 const GOOD_PART = 0.5
 const AT = { crc: 0, held: 4, encoded: 8, flags: 12, columns: 14 } as const
-const COLUMN = { id: 0, position: 1, since: 2, prior: 3, revision: 4, time: 5, base: 6, flags: 7 } as const
-const TEXT_COLUMN = { textBytes: 8, deltaBytes: 9 } as const
+const COLUMN = {
+  id: 0,
+  position: 1,
+  since: 2,
+  prior: 3,
+  revision: 4,
+  time: 5,
+  base: 6,
+  flags: 7,
+  textBytes: 8,
+  deltaBytes: 9,
+} as const
+const COLUMNS = Object.keys(COLUMN).length
 /** The flag of ids behind the columns. */
 const HAS_IDS = 1024
 const FLAG = { ascii: 1, packed: 2 } as const
@@ -62,82 +62,90 @@ export function itemBlockOf(place: number): number {
   return Math.floor(place / BLOCK_PLACES)
 }
 
-/** The records of the items of a block, by their places in it. */
-export type Records = readonly (Buffer | undefined)[]
+/** The items of a block, by their places in it. */
+export type Records = readonly (ItemRecord | undefined)[]
 
-/** The row of a block that holds the items of these records, which were verified. */
+/** The row of a block that holds these items. */
 export function encodeBlock(records: Records): Buffer {
-  const ids = records.flatMap((record) => (record ? [idInRecord(record)] : []))
-  const hasIds = !ids.every(fitsColumn)
-  const integers = hasIds ? ids.map(() => 0) : (ids as number[])
-  const [positions, sinces, priors, revisions, times] = newColumns()
-  const [bases, flags, textBytes, deltaBytes] = newColumns()
-  const texts = new TextDeltas(hasIds)
+  const items: ItemRecord[] = []
   let held = 0
   for (const [offset, record] of records.entries()) {
     if (!record) continue
+    items.push(record)
     held |= 1 << offset
-    const position = positionOf(record)
-    const { since, prior, timeMs } = metadataOf(record)
-    positions.push(position)
-    sinces.push(position - since)
-    priors.push(prior && position - prior)
-    revisions.push(revisionOf(record))
-    times.push(timeMs)
-    const text = record.subarray(textAt(record))
-    const { base, delta } = texts.encode(text, ids[bases.length] as ItemId)
-    bases.push(base)
-    flags.push((isAsciiIn(record) ? FLAG.ascii : 0) | (delta.isPacked ? FLAG.packed : 0))
-    textBytes.push(text.length)
-    deltaBytes.push(delta.bytes.length)
   }
-  const bytes: number[] = []
-  let regular = hasIds ? HAS_IDS : 0
-  for (const [column, values] of [integers, positions, sinces, priors, revisions, times, bases, flags].entries())
-    if (putColumn(bytes, values)) regular |= 1 << column
-  const idParts = hasIds ? encodeIds(ids) : []
-  const textColumns: number[] = []
-  if (putColumn(textColumns, textBytes)) regular |= 1 << TEXT_COLUMN.textBytes
-  if (putColumn(textColumns, deltaBytes)) regular |= 1 << TEXT_COLUMN.deltaBytes
-  const header = Buffer.alloc(AT.columns)
-  header.writeUInt32BE(held >>> 0, AT.held)
-  header.writeUInt32BE(held >>> 0, AT.encoded)
-  header.writeUInt16BE(regular, AT.flags)
-  return withChecksum(
-    Buffer.concat([header, Buffer.from(bytes), ...idParts, Buffer.from(textColumns), ...texts.deltas]),
-  )
+  const hasIds = !items.every(({ id }) => fitsColumn(id))
+  const texts = new TextDeltas(items, hasIds)
+  const ids = hasIds ? items.map(({ id }) => idBytesOf(id)) : []
+  const idBytes = ids.reduce((sum, { length }) => sum + length, 0)
+  const most = AT.columns + MOST_NUMBER_BYTES * (COLUMNS + 1) * items.length + idBytes + texts.bytes.length
+  const writer = new NumberWriter(Buffer.allocUnsafe(most), AT.columns)
+  let flags = hasIds ? HAS_IDS : 0
+  const put = (column: number, values: readonly number[]): void => {
+    if (putColumn(writer, values)) flags |= 1 << column
+  }
+  const putEach = (column: number, valueIn: (item: ItemRecord) => number): void => put(column, items.map(valueIn))
+  putEach(COLUMN.id, ({ id }) => (hasIds ? 0 : (id as number)))
+  putEach(COLUMN.position, ({ position }) => position)
+  putEach(COLUMN.since, ({ position, since }) => position - since)
+  putEach(COLUMN.prior, ({ position, prior }) => prior && position - prior)
+  putEach(COLUMN.revision, ({ revision }) => revision)
+  putEach(COLUMN.time, ({ timeMs }) => timeMs)
+  put(COLUMN.base, texts.bases)
+  put(COLUMN.flags, texts.flags)
+  for (const [at, { length }] of ids.entries()) writer.put(2 * length + (typeof items[at]?.id === 'string' ? 1 : 0))
+  for (const id of ids) writer.putBytes(id)
+  putEach(COLUMN.textBytes, ({ text }) => text.length)
+  put(COLUMN.deltaBytes, texts.lengths)
+  writer.putBytes(texts.bytes)
+  const row = writer.written
+  row.writeUInt32BE(held >>> 0, AT.held)
+  row.writeUInt32BE(held >>> 0, AT.encoded)
+  row.writeUInt16BE(flags, AT.flags)
+  return withChecksum(row)
 }
 
-type Values = number[]
-
-function newColumns(): [Values, Values, Values, Values, Values] {
-  return [[], [], [], [], []]
-}
-
-/** Chooses the bases of the texts of a block. */
+/** The deltas of the texts of a block, one behind the other, and the columns about them. */
 class TextDeltas {
-  readonly deltas: Buffer[] = []
+  readonly bases: number[] = []
+  readonly flags: number[] = []
+  readonly lengths: number[] = []
   readonly #hasIds: boolean
-  readonly #bases: { readonly number: number; readonly text: Buffer; readonly encoder: DeltaEncoder }[] = []
+  readonly #writer: DeltaWriter
+  /** The texts that are bases, by their numbers. */
+  readonly #texts = new Map<number, DeltaBase>()
 
-  constructor(hasIds: boolean) {
+  constructor(items: readonly ItemRecord[], hasIds: boolean) {
     this.#hasIds = hasIds
+    this.#writer = new DeltaWriter(items.map(({ text }) => text.length))
+    for (const item of items) this.#append(item)
   }
 
-  encode(text: Buffer, id: ItemId): { readonly base: number; readonly delta: Delta } {
-    const number = this.deltas.length
+  get bytes(): Buffer {
+    return this.#writer.written
+  }
+
+  #append({ id, text, isAscii }: ItemRecord): void {
+    const writer = this.#writer
     let best: { readonly base: number; readonly delta: Delta } | undefined
-    for (const base of this.#bases) {
-      const encoder = this.#hasIds ? new DeltaEncoder(withId(base.text, id)) : base.encoder
-      const delta = encoder.encode(text)
-      if (!best || delta.bytes.length < best.delta.bytes.length) best = { base: base.number, delta }
+    for (const [base, one] of this.#texts) {
+      const delta = writer.append(text, this.#hasIds ? new DeltaBase(withId(one.bytes, id)) : one)
+      if (best && best.delta.bytes <= delta.bytes) writer.remove(delta.bytes)
+      else {
+        if (best) writer.remove(best.delta.bytes, delta.bytes)
+        best = { base, delta }
+      }
     }
-    if (!best || (best.delta.bytes.length > GOOD_PART * text.length && this.#bases.length < MOST_BASES)) {
-      this.#bases.push({ number, text, encoder: new DeltaEncoder(text) })
-      best = { base: number, delta: new DeltaEncoder(this.#hasIds ? withId(NOTHING, id) : NOTHING).encode(text) }
+    if (!best || (best.delta.bytes > GOOD_PART * text.length && this.#texts.size < MOST_BASES)) {
+      if (best) writer.remove(best.delta.bytes)
+      const base = this.bases.length
+      this.#texts.set(base, new DeltaBase(text))
+      best = { base, delta: writer.append(text, this.#hasIds ? new DeltaBase(idBytesOf(id)) : NO_BASE) }
     }
-    this.deltas.push(best.delta.bytes)
-    return best
+    const { base, delta } = best
+    this.bases.push(base)
+    this.flags.push((isAscii ? FLAG.ascii : 0) | (delta.isPacked ? FLAG.packed : 0))
+    this.lengths.push(delta.bytes)
   }
 }
 
@@ -154,13 +162,6 @@ function fitsColumn(id: ItemId): boolean {
   return Number.isInteger(id) && Math.abs(id as number) <= HIGHEST && !Object.is(id, -0)
 }
 
-function encodeIds(ids: readonly ItemId[]): Buffer[] {
-  const lengths: number[] = []
-  const bytes = ids.map(idBytesOf)
-  for (const [at, { length }] of bytes.entries()) putNumber(lengths, 2 * length + (typeof ids[at] === 'string' ? 1 : 0))
-  return [Buffer.from(lengths), ...bytes]
-}
-
 /** Where the ids are that are no column. */
 interface Ids {
   /** Where each begins, and where the last one ends. */
@@ -173,43 +174,8 @@ function readIds(reader: NumberReader, count: number): Ids {
   while (lengths.length < count) lengths.push(reader.next())
   const borders = [reader.at]
   for (const length of lengths) borders.push((borders.at(-1) as number) + Math.floor(length / 2))
+  reader.at = borders.at(-1) as number
   return { borders, areTexts: lengths.map((length) => length % 2 === 1) }
-}
-
-/** Returns whether the differences are equal. */
-function putColumn(bytes: number[], values: readonly number[]): boolean {
-  const [first = 0, second = first] = values
-  const isRegular = values.every((value, at) => value - first === at * (second - first))
-  const written = isRegular ? values.slice(0, 2) : values
-  for (const [at, value] of written.entries()) putSigned(bytes, at === 0 ? value : value - (values[at - 1] as number))
-  return isRegular
-}
-
-/** The values of a column. */
-interface Column {
-  readonly first: number
-  readonly difference: number
-  /** All of them, unless their differences are equal. */
-  readonly values: readonly number[] | undefined
-}
-
-function readColumn(reader: NumberReader, count: number, isRegular: boolean): Column {
-  const first = reader.nextSigned()
-  if (isRegular) return { first, difference: count > 1 ? reader.nextSigned() : 0, values: undefined }
-  const values = [first]
-  for (let value = first; values.length < count; values.push(value)) value += reader.nextSigned()
-  return { first, difference: 0, values }
-}
-
-function valueIn({ first, difference, values }: Column, index: number): number {
-  return values ? (values[index] as number) : first + index * difference
-}
-
-/** Where the texts of a block are in its row. */
-interface Texts {
-  readonly bytes: Column
-  /** Where the delta of each begins, and where the last one ends. */
-  readonly borders: readonly number[]
 }
 
 /** A block that was read. */
@@ -217,12 +183,13 @@ export class Block {
   readonly row: Buffer
   readonly #held: number
   readonly #encoded: number
-  readonly #flags: number
-  readonly #columns: readonly Column[]
+  readonly #columns: Columns
   /** Undefined if they are a column. */
   readonly #ids: Ids | undefined
-  readonly #textsAt: number
-  #texts: Texts | undefined
+  /** Where the deltas of the texts begin. */
+  readonly #deltasAt: number
+  /** Where the delta of each text begins behind the first one, and where the last one ends. */
+  #borders: readonly number[] | undefined
   /** Texts of bases that were read. */
   readonly #bases: Buffer[] = []
 
@@ -234,13 +201,14 @@ export class Block {
     }
     this.#held = row.readUInt32BE(AT.held)
     this.#encoded = row.readUInt32BE(AT.encoded)
-    this.#flags = row.readUInt16BE(AT.flags)
+    const flags = row.readUInt16BE(AT.flags)
+    const count = countOf(this.#encoded)
     const reader = new NumberReader(row, AT.columns)
-    const columns: Column[] = []
-    for (let column = 0; column <= COLUMN.flags; column++) columns.push(this.#readColumn(reader, column))
-    this.#columns = columns
-    this.#ids = this.#flags & HAS_IDS ? readIds(reader, countOf(this.#encoded)) : undefined
-    this.#textsAt = this.#ids?.borders.at(-1) ?? reader.at
+    this.#columns = new Columns(row, count, flags)
+    this.#columns.pass(reader, COLUMN.textBytes)
+    if (flags & HAS_IDS) this.#ids = readIds(reader, count)
+    this.#columns.pass(reader, COLUMNS)
+    this.#deltasAt = reader.at
   }
 
   /** Whether it holds the item of a place in it. */
@@ -254,7 +222,7 @@ export class Block {
   }
 
   positionAt(offset: number): number {
-    return this.#value(COLUMN.position, this.#indexOf(offset))
+    return this.#columns.value(COLUMN.position, this.#indexOf(offset))
   }
 
   /** The record of an item without its text and its CRC. */
@@ -263,19 +231,19 @@ export class Block {
   }
 
   recordAt(offset: number): Buffer {
-    const index = this.#indexOf(offset)
-    return encodeRecord(this.#headAt(index), this.#textAt(index), this.#isAscii(index))
+    return encodeRecord(this.#recordAt(offset))
   }
 
   itemAt(offset: number): Item {
     const index = this.#indexOf(offset)
-    const { id, revision, position, timeMs } = this.#headAt(index)
     const text = this.#textAt(index).toString(this.#isAscii(index) ? 'latin1' : 'utf8')
-    return new Item(id, { text }, revision, position, timeMs)
+    const revision = this.#columns.value(COLUMN.revision, index)
+    const position = this.#columns.value(COLUMN.position, index)
+    return new Item(this.#idAt(index), { text }, revision, position, this.#columns.value(COLUMN.time, index))
   }
 
-  records(): (Buffer | undefined)[] {
-    return Array.from({ length: BLOCK_PLACES }, (_, offset) => (this.has(offset) ? this.recordAt(offset) : undefined))
+  records(): (ItemRecord | undefined)[] {
+    return Array.from({ length: BLOCK_PLACES }, (_, offset) => (this.has(offset) ? this.#recordAt(offset) : undefined))
   }
 
   /** The row without the items of some places, a bit for each; undefined if no other is left. */
@@ -293,71 +261,58 @@ export class Block {
     return countOf(this.#encoded & ((1 << offset) - 1))
   }
 
-  #value(column: number, index: number): number {
-    return valueIn(this.#columns[column] as Column, index)
+  #recordAt(offset: number): ItemRecord {
+    const index = this.#indexOf(offset)
+    return { ...this.#headAt(index), text: this.#textAt(index), isAscii: this.#isAscii(index) }
   }
 
   #headAt(index: number): ItemHead {
-    const position = this.#value(COLUMN.position, index)
-    const prior = this.#value(COLUMN.prior, index)
+    const columns = this.#columns
+    const position = columns.value(COLUMN.position, index)
+    const prior = columns.value(COLUMN.prior, index)
     return {
       id: this.#idAt(index),
       position,
-      since: position - this.#value(COLUMN.since, index),
+      since: position - columns.value(COLUMN.since, index),
       prior: prior && position - prior,
-      revision: this.#value(COLUMN.revision, index),
-      timeMs: this.#value(COLUMN.time, index),
+      revision: columns.value(COLUMN.revision, index),
+      timeMs: columns.value(COLUMN.time, index),
     }
   }
 
   #idAt(index: number): ItemId {
-    if (!this.#ids) return this.#value(COLUMN.id, index)
+    if (!this.#ids) return this.#columns.value(COLUMN.id, index)
     const { borders, areTexts } = this.#ids
     return idFrom(this.row, borders[index] as number, borders[index + 1] as number, areTexts[index] as boolean)
   }
 
-  #readColumn(reader: NumberReader, column: number): Column {
-    return readColumn(reader, countOf(this.#encoded), (this.#flags & (1 << column)) !== 0)
-  }
-
-  /** Reading other properties of an item does not need them. */
-  #readTexts(): Texts {
-    const reader = new NumberReader(this.row, this.#textsAt)
-    const bytes = this.#readColumn(reader, TEXT_COLUMN.textBytes)
-    const deltaBytes = this.#readColumn(reader, TEXT_COLUMN.deltaBytes)
-    const borders = [reader.at]
-    const count = countOf(this.#encoded)
-    for (let index = 0; index < count; index++) borders.push((borders[index] as number) + valueIn(deltaBytes, index))
-    return { bytes, borders }
-  }
-
   #isAscii(index: number): boolean {
-    return (this.#value(COLUMN.flags, index) & FLAG.ascii) !== 0
+    return (this.#columns.value(COLUMN.flags, index) & FLAG.ascii) !== 0
   }
 
   #textAt(index: number): Buffer {
-    const base = this.#value(COLUMN.base, index)
+    const base = this.#columns.value(COLUMN.base, index)
     if (base === index) return this.#decoded(index, NOTHING)
     this.#bases[base] ??= this.#decoded(base, NOTHING)
     return this.#decoded(index, this.#bases[base])
   }
 
   #decoded(index: number, base: Buffer): Buffer {
-    this.#texts ??= this.#readTexts()
-    const { bytes, borders } = this.#texts
+    const columns = this.#columns
+    this.#borders ??= columns.sums(COLUMN.deltaBytes)
     const delta = {
-      from: borders[index] as number,
-      to: borders[index + 1] as number,
-      isPacked: (this.#value(COLUMN.flags, index) & FLAG.packed) !== 0,
+      from: this.#deltasAt + (this.#borders[index] as number),
+      to: this.#deltasAt + (this.#borders[index + 1] as number),
+      isPacked: (columns.value(COLUMN.flags, index) & FLAG.packed) !== 0,
     }
     const before = this.#ids ? withId(base, this.#idAt(index)) : base
-    return decodeDelta(this.row, delta, before, valueIn(bytes, index))
+    return decodeDelta(this.row, delta, before, columns.value(COLUMN.textBytes, index))
   }
 }
 
 /** The number of bits that are set. */
 function countOf(places: number): number {
-  let count = 0
-  for (let left = places; left !== 0; left &= left - 1) count++
-  return count
+  const pairs = places - ((places >>> 1) & 0x55555555)
+  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }

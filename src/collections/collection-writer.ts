@@ -28,14 +28,14 @@ import {
   canonicalInteger,
   decodeTombstone,
   type EventMetadata,
-  encodeItem,
   type Item,
   idInRecord,
   integerAfter,
   isTombstone,
   keyOf,
   metadataOf,
-  setSince,
+  recordIn,
+  recordOf,
   type Tombstone,
 } from './item.ts'
 import { type CollectionFacts, isUnused } from './stored-items.ts'
@@ -159,7 +159,7 @@ export class CollectionWriter implements FoldedItems {
       if (found.position > since) this.#table.removeChange(found.position)
       this.#table.putChange(place, item.position)
     }
-    const record = encodeItem(item, { since, ...metadata })
+    const record = recordOf(item, { since, ...metadata })
     if (isThere) this.#table.putRecord(place, record)
     else {
       this.#table.addRecord(place, record)
@@ -220,7 +220,7 @@ export class CollectionWriter implements FoldedItems {
       if (isTombstone(record)) {
         gaps.set(blockOf(place), { empty: (gaps.get(blockOf(place))?.empty ?? 0) + 1, expired: 0 })
         table.addTombstone(place, { ...decodeTombstone(record), since: position })
-      } else table.addRecord(place, setSince(record, position))
+      } else table.addRecord(place, { ...recordIn(record), since: position })
       if (place === 0) table.firstId = canonicalInteger(key) ?? -1
       table.putPlace(key, place, false, position)
       return { key, place, record }

@@ -19,7 +19,7 @@
 import { crc32 } from 'node:zlib'
 import type { Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
-import { NumberReader, putNumber } from '../runtime/var-numbers.ts'
+import { MOST_NUMBER_BYTES, NumberReader, NumberWriter } from '../runtime/var-numbers.ts'
 import { expiredIdsKey, keyedKey, positionOf, putPosition, type ScratchBytes, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { canonicalInteger } from './item.ts'
@@ -131,9 +131,10 @@ function decoded(row: ScratchBytes): readonly number[] {
 }
 
 function encoded(numbers: readonly number[], position: Position): Buffer {
-  const encodedNumbers: number[] = []
-  for (const number of numbers) putNumber(encodedNumbers, number)
-  const bytes = Buffer.concat([Buffer.alloc(AT.numbers), Buffer.from(encodedNumbers)])
+  const most = AT.numbers + MOST_NUMBER_BYTES * numbers.length
+  const writer = new NumberWriter(Buffer.allocUnsafe(most), AT.numbers)
+  for (const number of numbers) writer.put(number)
+  const bytes = writer.written
   putPosition(bytes, 0, position)
   bytes.writeUInt32BE(checksum(bytes), AT.crc)
   return bytes

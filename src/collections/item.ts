@@ -156,25 +156,49 @@ export interface ItemHead extends RecordMetadata {
   readonly revision: number
 }
 
-export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
-  const bytes = Buffer.byteLength(text)
-  const isAscii = bytes === text.length
-  const record = newRecord(id, bytes, isAscii ? FLAG.ascii : 0)
-  const from = record.length - bytes
-  if (isAscii) record.write(text, from, 'latin1')
-  else record.write(text, from)
-  return withHeader(record, position, revision, metadata)
+/** The contents of the record of an item. */
+export interface ItemRecord extends ItemHead {
+  /** The item as JSON. */
+  readonly text: Buffer
+  /** Whether the text has one byte for each character. */
+  readonly isAscii: boolean
+}
+
+export function recordOf(item: Item, { since, prior, timeMs }: RecordMetadata): ItemRecord {
+  const { id, position, revision } = item
+  const text = Buffer.from(item.text)
+  return { id, position, since, prior, revision, timeMs, text, isAscii: text.length === item.text.length }
+}
+
+/** The contents of an encoded record of an item, which was verified. Its text is not copied. */
+export function recordIn(record: Buffer): ItemRecord {
+  const { since, prior, timeMs } = metadataOf(record)
+  return {
+    id: idInRecord(record),
+    position: positionOf(record),
+    since,
+    prior,
+    revision: revisionOf(record),
+    timeMs,
+    text: record.subarray(textAt(record)),
+    isAscii: isAsciiIn(record),
+  }
+}
+
+/** The length of an encoded record. */
+export function recordBytes({ id, text }: ItemRecord): number {
+  return AT.id + idLength(id) + text.length
 }
 
 export function encodeTombstone({ id, position, revision, since, prior }: TombstoneAt): Buffer {
   return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, { since, prior, timeMs: 0 })
 }
 
-/** The record of an item whose text is encoded already. */
-export function encodeRecord(head: ItemHead, text: Buffer, isAscii: boolean): Buffer {
-  const record = newRecord(head.id, text.length, isAscii ? FLAG.ascii : 0)
+export function encodeRecord(item: ItemRecord): Buffer {
+  const { text, isAscii } = item
+  const record = newRecord(item.id, text.length, isAscii ? FLAG.ascii : 0)
   text.copy(record, record.length - text.length)
-  return withHeader(record, head.position, head.revision, head)
+  return withHeader(record, item.position, item.revision, item)
 }
 
 /** The beginning of a record, up to its text, without a CRC: it cannot be decoded. */
@@ -193,13 +217,17 @@ export function decodeTombstone(record: ScratchBytes): TombstoneAt {
 
 function newRecord(id: ItemId, textBytes: number, flags: number): Buffer {
   const isText = typeof id === 'string'
-  const idBytes = isText ? Buffer.byteLength(id) : NUMBER_BYTES
+  const idBytes = idLength(id)
   const record = Buffer.allocUnsafe(AT.id + idBytes + textBytes)
   record[AT.flags] = flags | (isText ? FLAG.textId : 0)
   record.writeUInt32BE(idBytes, AT.idBytes)
   if (isText) record.write(id, AT.id)
   else record.writeDoubleBE(id, AT.id)
   return record
+}
+
+function idLength(id: ItemId): number {
+  return typeof id === 'string' ? Buffer.byteLength(id) : NUMBER_BYTES
 }
 
 function withHeader(record: Buffer, position: Position, revision: number, metadata: RecordMetadata): Buffer {
@@ -252,12 +280,11 @@ export function idInRecord(record: ScratchBytes): ItemId {
   return idFrom(record, AT.id, textAt(record), ((record[AT.flags] as number) & FLAG.textId) !== 0)
 }
 
-export function revisionOf(record: ScratchBytes): number {
+function revisionOf(record: ScratchBytes): number {
   return record.readUInt32BE(AT.revision)
 }
 
-/** Whether the text of an item has one byte for each character. */
-export function isAsciiIn(record: ScratchBytes): boolean {
+function isAsciiIn(record: ScratchBytes): boolean {
   return ((record[AT.flags] as number) & FLAG.ascii) !== 0
 }
 
@@ -295,14 +322,7 @@ function withoutTime(record: Buffer): Buffer {
   return copy
 }
 
-/** Changes the record of an item so that it has its place since another position. */
-export function setSince(record: Buffer, since: Position): Buffer {
-  putPosition(record, AT.since, since)
-  record.writeUInt32BE(checksum(record), AT.crc)
-  return record
-}
-
 /** Where the text of an item begins. */
-export function textAt(record: ScratchBytes): number {
+function textAt(record: ScratchBytes): number {
   return AT.id + record.readUInt32BE(AT.idBytes)
 }

@@ -25,14 +25,17 @@ import { mayHaveExpired } from './gaps.ts'
 import {
   canonicalInteger,
   decodeItem,
+  encodeRecord,
   encodeTombstone,
   type Item,
+  type ItemRecord,
   idInRecord,
   isItem,
   isKeyOf,
   isTombstone,
   keyOf,
   RECORD_BYTES,
+  recordIn,
   type Tombstone,
   type TombstoneAt,
   verifyRecord,
@@ -53,7 +56,7 @@ interface RecordAt {
 interface Added {
   readonly block: number
   /** By their places in it. */
-  readonly records: (Buffer | undefined)[]
+  readonly records: (ItemRecord | undefined)[]
 }
 
 /**
@@ -142,7 +145,7 @@ export class Table {
 
   #recordInRow(place: number, at: Position): ScratchBytes | undefined {
     const added = this.#added?.block === itemBlockOf(place) ? this.#added.records[place % BLOCK_PLACES] : undefined
-    if (added) return added
+    if (added) return encodeRecord(added)
     const key = numberedKey(TAG.item, this.number, place)
     // An item that was deleted after this position has only a version.
     const record = this.store.read(key, at) ?? this.#tombstoneRecord(place, at) ?? this.store.versions.find(key, at)
@@ -253,7 +256,7 @@ export class Table {
   }
 
   /** For a place without a record: there is no version to keep. Written by `save`, before the transaction ends. */
-  addRecord(place: number, record: Buffer): void {
+  addRecord(place: number, record: ItemRecord): void {
     const block = itemBlockOf(place)
     if (this.#added?.block !== block) {
       this.#saveAdded()
@@ -267,11 +270,11 @@ export class Table {
     }
   }
 
-  putRecord(place: number, record: Buffer): void {
+  putRecord(place: number, record: ItemRecord): void {
     if (this.#replaceAdded(place, record)) return
     const key = numberedKey(TAG.item, this.number, place)
-    if (this.#leaveBlock(place, positionOf(record))) this.store.set(key, record)
-    else this.store.write(key, record)
+    if (this.#leaveBlock(place, record.position)) this.store.set(key, encodeRecord(record))
+    else this.store.write(key, encodeRecord(record))
   }
 
   /** For an item that is deleted, before its tombstone is added. */
@@ -281,7 +284,7 @@ export class Table {
   }
 
   /** Returns whether the record of a place was added and is not written yet. */
-  #replaceAdded(place: number, record: Buffer | undefined): boolean {
+  #replaceAdded(place: number, record: ItemRecord | undefined): boolean {
     const offset = place % BLOCK_PLACES
     if (this.#added?.block !== itemBlockOf(place) || !this.#added.records[offset]) return false
     this.#added.records[offset] = record
@@ -308,7 +311,7 @@ export class Table {
       const row = this.store.newest(numberedKey(TAG.item, this.number, place))
       if (!row) throw this.lostRecord(place)
       this.#verified(() => verifyRecord(row))
-      records[place % BLOCK_PLACES] = Buffer.from(row as Buffer)
+      records[place % BLOCK_PLACES] = recordIn(Buffer.from(row as Buffer))
     }
     const isPacked = this.#blocks.write(number, records)
     if (isPacked) for (const place of places) this.store.remove(numberedKey(TAG.item, this.number, place))
@@ -355,7 +358,8 @@ export class Table {
     const { block = 0, records = [] } = this.#added ?? {}
     this.#added = undefined
     for (const [offset, record] of records.entries()) {
-      if (record) this.store.set(numberedKey(TAG.item, this.number, block * BLOCK_PLACES + offset), record)
+      if (!record) continue
+      this.store.set(numberedKey(TAG.item, this.number, block * BLOCK_PLACES + offset), encodeRecord(record))
     }
   }
 

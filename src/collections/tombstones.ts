@@ -22,7 +22,7 @@
 import { crc32 } from 'node:zlib'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
-import { NumberReader, putNumber } from '../runtime/var-numbers.ts'
+import { MOST_NUMBER_BYTES, NumberReader, NumberWriter } from '../runtime/var-numbers.ts'
 import { HIGHEST, positionOf, putPosition, type ScratchBytes } from '../store/keys.ts'
 import { idBytesOf, idFrom, type TombstoneAt } from './item.ts'
 
@@ -61,10 +61,11 @@ export function withTombstones(
     base ??= baseFor(id, offset)
     const idBytes = Object.is(id, base + offset) ? NOTHING : bytesOf(id)
     const idFlag = idBytes === NOTHING ? 0 : typeof id === 'number' ? FLAG.numberId : FLAG.textId
-    const bytes: number[] = [offset | idFlag | (since === prior ? 0 : FLAG.since)]
-    for (const number of [position, prior, revision]) putNumber(bytes, number)
-    if (since !== prior) putNumber(bytes, since)
-    parts.push(Buffer.from(bytes), idBytes)
+    const numbers = new NumberWriter(Buffer.allocUnsafe(1 + 4 * MOST_NUMBER_BYTES), 1)
+    numbers.bytes[0] = offset | idFlag | (since === prior ? 0 : FLAG.since)
+    for (const number of [position, prior, revision]) numbers.put(number)
+    if (since !== prior) numbers.put(since)
+    parts.push(numbers.written, idBytes)
   }
   const bytes = Buffer.concat(parts)
   putPosition(bytes, 0, at)

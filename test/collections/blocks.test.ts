@@ -1,9 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { BLOCK_PLACES, Block, encodeBlock, itemBlockOf } from '../../src/collections/blocks.ts'
-import { decodeItem, encodeItem, Item, idInRecord, isTombstone, metadataOf } from '../../src/collections/item.ts'
+import {
+  decodeItem,
+  encodeRecord,
+  Item,
+  type ItemRecord,
+  idInRecord,
+  isTombstone,
+  metadataOf,
+  recordBytes,
+  recordIn,
+  recordOf,
+} from '../../src/collections/item.ts'
 import type { ItemId } from '../../src/events/event.ts'
-import { HIGHEST, positionOf } from '../../src/store/keys.ts'
+import { HIGHEST } from '../../src/store/keys.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const IDS: readonly ItemId[] = [0, -0, -7, 7.5, 1e21, HIGHEST, -HIGHEST, 2 ** 53 - 1, '', '7', 'ä', 'x'.repeat(300)]
@@ -11,7 +22,7 @@ const POSITIONS = [0, 1, 127, 128, 2 ** 31, 2 ** 32 - 1, 2 ** 40, HIGHEST]
 const TEXTS = ['{}', '{"a":"ä😀"}', `{"t":"${'x'.repeat(300)}"}`, '{"line":\n1}']
 
 /** The records of some places of a block. */
-function randomRecords(random: Random): (Buffer | undefined)[] {
+function randomRecords(random: Random): (ItemRecord | undefined)[] {
   const first = random.pick([0, 1000, HIGHEST - 100])
   const isRegular = random.chance(0.5)
   return Array.from({ length: BLOCK_PLACES }, (_, offset) => {
@@ -21,24 +32,27 @@ function randomRecords(random: Random): (Buffer | undefined)[] {
     const position = any(first + offset)
     const item = new Item(id, { text: random.pick(TEXTS) }, any(1) % 2 ** 32, position)
     const prior = any(0)
-    return encodeItem(item, { since: any(position), prior: prior < position ? prior : 0, timeMs: any(1.7e12) })
+    return recordOf(item, { since: any(position), prior: prior < position ? prior : 0, timeMs: any(1.7e12) })
   })
 }
 
-function newBlock(records: readonly (Buffer | undefined)[]): Block {
+function newBlock(records: readonly (ItemRecord | undefined)[]): Block {
   return new Block(encodeBlock(records))
 }
 
-function checkBlock(block: Block, records: readonly (Buffer | undefined)[], context: string): void {
+function checkBlock(block: Block, records: readonly (ItemRecord | undefined)[], context: string): void {
   for (const [offset, record] of records.entries()) {
     assert.equal(block.has(offset), record !== undefined, context)
     if (!record) continue
-    assert.ok(block.recordAt(offset).equals(record), context)
-    assert.deepEqual(block.itemAt(offset), decodeItem(record), context)
-    assert.equal(block.positionAt(offset), positionOf(record), context)
+    const encoded = encodeRecord(record)
+    assert.equal(encoded.length, recordBytes(record), context)
+    assert.deepEqual(recordIn(encoded), record, context)
+    assert.ok(block.recordAt(offset).equals(encoded), context)
+    assert.deepEqual(block.itemAt(offset), decodeItem(encoded), context)
+    assert.equal(block.positionAt(offset), record.position, context)
     const head = block.headAt(offset)
-    assert.deepEqual(metadataOf(head), metadataOf(record), context)
-    assert.ok(Object.is(idInRecord(head), idInRecord(record)), context)
+    assert.deepEqual(metadataOf(head), metadataOf(encoded), context)
+    assert.ok(Object.is(idInRecord(head), record.id), context)
     assert.equal(isTombstone(head), false, context)
     assert.throws(() => decodeItem(head), { name: 'Corruption' }, context)
   }
@@ -72,7 +86,7 @@ test('a block is encoded again when half of its items have left', () => {
   const random = new Random(SEED)
   const records = Array.from({ length: BLOCK_PLACES }, (_, id) => {
     const text = JSON.stringify({ id, values: Array.from({ length: 20 }, () => random.next()) })
-    return encodeItem(new Item(id, { text }, 1, id + 1), { since: id + 1, prior: 0, timeMs: 0 })
+    return recordOf(new Item(id, { text }, 1, id + 1), { since: id + 1, prior: 0, timeMs: 0 })
   })
   const block = newBlock(records)
   assert.equal(block.without(0x7fff)?.length, block.row.length)

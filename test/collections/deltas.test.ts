@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeltaEncoder, decodeDelta } from '../../src/collections/deltas.ts'
+import { DeltaBase, DeltaWriter, decodeDelta } from '../../src/collections/deltas.ts'
 import { Random, SEED } from '../support/random.ts'
 
 /** Pieces of texts that make them alike, and unlike. */
@@ -41,11 +41,12 @@ function changed(text: Buffer, random: Random): Buffer {
 }
 
 function decoded(base: Buffer, text: Buffer, before: number): { readonly decoded: Buffer; readonly length: number } {
-  const { bytes, isPacked } = new DeltaEncoder(base).encode(text)
+  const writer = new DeltaWriter([text.length])
+  const { bytes, isPacked } = writer.append(text, new DeltaBase(base))
   // It stands between others.
-  const row = Buffer.concat([Buffer.alloc(before, 0xff), bytes, Buffer.alloc(3, 0xff)])
-  const delta = { from: before, to: before + bytes.length, isPacked }
-  return { decoded: decodeDelta(row, delta, base, text.length), length: bytes.length }
+  const row = Buffer.concat([Buffer.alloc(before, 0xff), writer.written, Buffer.alloc(3, 0xff)])
+  const delta = { from: before, to: before + bytes, isPacked }
+  return { decoded: decodeDelta(row, delta, base, text.length), length: bytes }
 }
 
 test('a text is decoded from its delta, whatever its base is', () => {
@@ -67,6 +68,20 @@ test('a text is decoded from its delta, whatever its base is', () => {
 test('bytes of all values are decoded from a delta without a base', () => {
   const all = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
   assert.ok(decoded(Buffer.alloc(0), all, 0).decoded.equals(all))
+})
+
+test('a text is decoded whose delta is the longest: of short parts elsewhere, with bytes between them that none has', () => {
+  const random = new Random(SEED)
+  const [first, last] = [Buffer.from('first of all'), Buffer.from('the last ones')]
+  const base = Buffer.concat([first, Buffer.alloc(12_000), last])
+  const parts = Array.from({ length: 1400 }, (_, at) => {
+    const others = Array.from({ length: 7 }, () => 128 + random.integer(128))
+    return Buffer.concat([Buffer.from(others), (at % 2 === 0 ? last : first).subarray(1, 5)])
+  })
+  const text = Buffer.concat(parts)
+  const found = decoded(base, text, 0)
+  assert.ok(found.length > 1.05 * text.length, `${found.length} of ${text.length}`)
+  assert.ok(found.decoded.equals(text))
 })
 
 test('the delta of a reading from another one has a quarter of its length', () => {

@@ -1,5 +1,6 @@
+import { crc32 } from 'node:zlib'
 import { storedCollections } from '../../src/collections/collection-writer.ts'
-import { encodeTombstone, idInRecord, isTombstone, keyOf, metadataOf, setSince } from '../../src/collections/item.ts'
+import { encodeTombstone, idInRecord, isTombstone, keyOf, metadataOf } from '../../src/collections/item.ts'
 import { Table } from '../../src/collections/table.ts'
 import { tombstoneBlockOf } from '../../src/collections/tombstones.ts'
 import type { Position } from '../../src/events/event.ts'
@@ -19,8 +20,8 @@ import {
 } from '../../src/store/keys.ts'
 import type { Store } from '../../src/store/store.ts'
 
-/** Where a record has the time of the last event. */
-const TIME_AT = 22
+/** Where a record has its CRC, what this is of, and the time of the last event. */
+const AT = { crc: 6, rest: 10, time: 22 }
 const TIME_MS = 1.7e12
 
 /** Changes the rows of a store to those of format 7: each item has a row. In a transaction. */
@@ -62,8 +63,9 @@ export function makeFormat5(store: Store): void {
         const { position, since } = tombstone
         if (position > since) store.set(numberedKey(TAG.changed, table, position), positionBytes(place))
         const record = encodeTombstone(tombstone)
-        putPosition(record, TIME_AT, TIME_MS)
-        store.set(numberedKey(TAG.item, table, place), setSince(record, since))
+        putPosition(record, AT.time, TIME_MS)
+        record.writeUInt32BE(crc32(record.subarray(AT.rest), position >>> 0), AT.crc)
+        store.set(numberedKey(TAG.item, table, place), record)
       }
       // There was no expiry.
       if (!items.recordAt(place, HIGHEST)) continue
