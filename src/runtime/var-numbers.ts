@@ -13,7 +13,9 @@ export class NumberWriter {
     this.at = at
   }
 
+  /** @throws {RangeError} if there was no room: JavaScript ignores what is written behind the end. */
   get written(): Buffer {
+    if (this.at > this.bytes.length) throw new RangeError(`${this.at} bytes were written into ${this.bytes.length}`)
     return this.bytes.subarray(0, this.at)
   }
 
