@@ -18,10 +18,10 @@ import { TAG, tableKey } from '../store/keys.ts'
 
 /** The actor of the events of items that expire. */
 const RETENTION_ACTOR = 'retention'
-/** Items that one write lets expire: it blocks the event loop for 5 to 7 ms. Most blocks of items are removed as a whole. */
-const AT_ONCE = 8 * BLOCK_PLACES
+/** Items that one write lets expire: it blocks the event loop for 4 to 10 ms. Most blocks of items are removed as a whole. */
+const AT_ONCE = 4 * BLOCK_PLACES
 /** Items that are looked for together. */
-const MOST_FOUND = 16 * AT_ONCE
+const MOST_FOUND = 32 * AT_ONCE
 /** How long a changed rule waits for its confirmation. */
 const WAIT_MS = 24 * 60 * 60 * 1000
 /** Items are looked for after this part of the time that they are kept, and at least once an hour. */
