@@ -488,6 +488,20 @@ test('an import of many items is one row, and what happened before it follows at
   assert.deepEqual(errors, [])
 })
 
+test('a list that large requests do not fill keeps the newest one, and shows the next', options, async (t) => {
+  const server = await startProgram(t, { data: { rows: [] } })
+  const items = Array.from({ length: 99 }, (_, n) => ({ n }))
+  for (let request = 0; request < 40; request++) await server.fetch('/api/rows', json('POST', items))
+  const { page, errors } = await openPage(t, 'about:blank')
+  await page.setViewportSize({ width: 1200, height: 2000 })
+  await page.goto(`${server.url}/journal.html`)
+  await page.locator('#list li').nth(29).waitFor()
+  await row(page, 1 + 40 * 99).waitFor()
+  await server.fetch('/api/rows', json('POST', {}))
+  await row(page, 2 + 40 * 99).waitFor()
+  assert.deepEqual(errors, [])
+})
+
 test(
   `the list of ${REQUESTS} requests renders only a few dozen rows, wherever it is scrolled to`,
   options,

@@ -49,7 +49,7 @@ export function edge(): number {
 export function isSilence(ms: number, points: readonly Point[] = []): boolean {
   const distances = points.reduce((sum, { count }) => sum + count, 0) - 1
   if (distances < 1) return ms > SILENCE_MS
-  const usual = ((points.at(-1)?.to ?? 0) - (points[0]?.from ?? 0)) / distances
+  const usual = ((points.at(-1)?.last ?? 0) - (points[0]?.first ?? 0)) / distances
   return ms > Math.max(LEAST_SILENCE_MS, SILENT_TIMES * usual)
 }
 
@@ -70,7 +70,7 @@ export async function readCurves({ collection, position, to, group, sensors, mea
   let bySensor: Curves['bySensor'] = new Map()
   for (const width of WINDOWS) {
     const inSpan = { [`${time}_gte`]: new Date(span.from), [`${time}_lte`]: new Date(span.to) }
-    bySensor = await windowsOf(items.where(inSpan).page(1, MOST_ROWS), measures, width, group)
+    bySensor = await windowsOf(items.where(inSpan).page(1, MOST_ROWS), measures, width, { group, time })
     const windows = [...bySensor.values()].flat()
     const starts = new Set(windows.map(({ from }) => from))
     if (starts.size === 0 || starts.size >= LEAST_WINDOWS) break

@@ -46,6 +46,8 @@ export const opened = signal(openedOfAddress())
 export const beginnings = signal(0)
 export const isFiltered = computed(() => Object.keys(filter.value).length > 0)
 export const list = signal<List>(EMPTY)
+/** Older events can be read without letting the newest go. */
+export const hasRoom = computed(() => list.value.events.length + PAGE <= MOST)
 export const isReading = signal(false)
 /** The reader stopped a search. */
 export const isStopped = signal(false)

@@ -6,7 +6,7 @@ import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { now } from './app.ts'
 import { counted, moment, short, visible } from './format.ts'
-import { beginnings, filter, isAtTop, list, opened, wantNewer, wantOlder } from './journal-list.ts'
+import { beginnings, filter, hasRoom, isAtTop, list, opened, wantNewer, wantOlder } from './journal-list.ts'
 import { Link } from './link.tsx'
 import { names } from './names.ts'
 import { Actions, timesOf } from './undo.tsx'
@@ -117,7 +117,7 @@ export function Rows() {
     const { startIndex = 0, endIndex = 0 } = virtualizer.range ?? {}
     const { scrollDirection } = virtualizer
     // Where few rows stand for many events, both ends are near: the list must not go to and fro by itself.
-    if (endIndex >= all.length - NEAR_ROWS && (!isCut || scrollDirection === 'forward')) wantOlder()
+    if (endIndex >= all.length - NEAR_ROWS && (hasRoom.value || scrollDirection === 'forward')) wantOlder()
     if (startIndex < NEAR_ROWS && scrollDirection === 'backward') wantNewer()
     scroller = virtualizer
     // A row that Preact moves within the document loses the focus.

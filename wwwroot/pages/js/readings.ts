@@ -15,6 +15,7 @@ import {
   READINGS,
   SENSORS,
   timeField,
+  timeIn,
   timeOfReading,
 } from './measures.ts'
 import { hasReadings } from './names.ts'
@@ -26,6 +27,9 @@ export interface Point {
   /** In milliseconds since 1970; equal for a single reading. */
   readonly from: number
   readonly to: number
+  /** The times of its first and its last reading, where they were asked for; `from` and `to` otherwise. */
+  readonly first: number
+  readonly last: number
   readonly count: number
   readonly values: ReadonlyMap<string, Values>
 }
@@ -60,7 +64,7 @@ const GAP_TIMES = 5
 const NEIGHBOURS = 5
 const WINDOWS = 300
 const FUNCTIONS = ['avg', 'min', 'max', 'last'] as const
-/** A request has room for 32 aggregates: the count, and four for each measurement. */
+/** A request has room for 32 aggregates: the count, four for each measurement, and two for times. */
 const AT_ONCE = 7
 const MOST_MEASURES = 28
 type Width = readonly [text: string, ms: number]
@@ -121,21 +125,25 @@ function widthFor(ms: number): Width {
   return WIDTHS.find(([, width]) => ms / width <= WINDOWS) ?? LAST_WIDTH
 }
 
-/** Windows of readings by the sensor that the field `group` names; '' without it. Those without readings are left out. */
+/**
+ * Windows of readings by the sensor that the field `group` names; '' without it. Those without readings are left out.
+ * `time` names the field that has the times of their first and last readings.
+ */
 export async function windowsOf(
   readings: Query<JsonObject>,
   measures: readonly Measure[],
   [window, ms]: Width,
-  group?: string,
+  { group, time }: { readonly group?: string | undefined; readonly time?: string } = {},
 ): Promise<ReadonlyMap<string, readonly Point[]>> {
   const rows = new Map<string, Item>()
+  const times = time === undefined ? [] : ([`min(${time}) as first`, `max(${time}) as last`] as const)
   const options = { window, groupBy: group === undefined ? [] : [group], ...(ms >= DAY && { tz: TZ }) }
   for (let first = 0; first === 0 || first < measures.length; first += AT_ONCE) {
     const part = measures.slice(first, first + AT_ONCE)
     const columns = part.flatMap(({ path }, index) =>
       FUNCTIONS.map((name) => `${name}(${path}) as ${name}${first + index}` as const),
     )
-    const { items } = await readings.aggregate(['count', ...columns], options)
+    const { items } = await readings.aggregate(['count', ...times, ...columns], options)
     for (const row of items as readonly Item[]) {
       const key = JSON.stringify([row.window, sensorOf(row, group)])
       rows.set(key, { ...rows.get(key), ...row })
@@ -148,7 +156,8 @@ export async function windowsOf(
       // Text has a least and a greatest, but no average.
       return all[0] === undefined ? [] : [[name, all as unknown as Values] as const]
     })
-    return { from, to: from + ms, count: Number(row.count), values: new Map(values) }
+    const [first = from, last = from + ms] = [timeIn(row, 'first'), timeIn(row, 'last')]
+    return { from, to: from + ms, first, last, count: Number(row.count), values: new Map(values) }
   })
 }
 
@@ -220,7 +229,7 @@ export function readingOf(item: Item, otherwise?: number): Point | undefined {
   const numbers = Object.entries(measured(item)).flatMap(([name, value]) =>
     typeof value === 'number' ? [[name, [value, value, value, value]] as const] : [],
   )
-  return time === undefined ? undefined : { from: time, to: time, count: 1, values: new Map(numbers) }
+  return time === undefined ? undefined : { from: time, to: time, first: time, last: time, count: 1, values: new Map(numbers) }
 }
 
 function byTime(a: Point, b: Point): number {

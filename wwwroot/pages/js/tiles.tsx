@@ -118,7 +118,7 @@ function SensorTile({ sensor, shown: { curves, main }, today }: SensorTileProper
   const [value, valueNow] = [textOfLast(points, item), textOfLast(current, itemNow)]
   const differs = at.value !== undefined && today !== undefined && valueNow !== value
   const isSameDay = today && Math.abs(today.curves.span.from - curves.span.from) < SAME_MS
-  const latest = points?.at(-1)?.to ?? timeOfReading(item)
+  const latest = points?.at(-1)?.last ?? timeOfReading(item)
   const isSilent = latest !== undefined && isSilence(Math.min(curves.span.to, edge()) - latest, points)
   const [least, , greatest] = extentOf(points ?? [], measure) ?? []
   return (
