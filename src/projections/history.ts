@@ -6,7 +6,7 @@ import {
   OBJECT_ID,
   type Position,
 } from '../events/event.ts'
-import { type Journal, positioned, type Recorded, recordAt, type StoredProjection } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded, recordAt, type StoredProjection, slice } from '../events/journal.ts'
 import { Corruption, type Refusal } from '../runtime/errors.ts'
 import {
   HIGHEST,
@@ -108,8 +108,8 @@ export class History implements StoredProjection {
     for (let next = from, isLast = false; !isLast; ) {
       const positions = this.#positions(collection, key, next, to)
       for await (const found of journal.at(positions)) {
-        for (const [position, event] of positioned(found)) {
-          const one = { ...found, position, events: [event] }
+        for (const [position] of positioned(found)) {
+          const one = slice(found, position, position)
           const { prior } = itemChangeIn(one, key)
           if (prior >= Math.max(1, from) && prior !== before) throw this.#lostEvent(collection, key, prior)
           yield one
