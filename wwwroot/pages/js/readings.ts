@@ -229,7 +229,9 @@ export function readingOf(item: Item, otherwise?: number): Point | undefined {
   const numbers = Object.entries(measured(item)).flatMap(([name, value]) =>
     typeof value === 'number' ? [[name, [value, value, value, value]] as const] : [],
   )
-  return time === undefined ? undefined : { from: time, to: time, first: time, last: time, count: 1, values: new Map(numbers) }
+  return time === undefined
+    ? undefined
+    : { from: time, to: time, first: time, last: time, count: 1, values: new Map(numbers) }
 }
 
 function byTime(a: Point, b: Point): number {
