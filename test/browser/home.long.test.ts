@@ -207,6 +207,30 @@ test('the strip is dragged, zoomed, and says what is under the pointer', options
   await page.locator('#state[data-state=live]').waitFor()
 })
 
+test('a sensor is silent from its last reading on, not from the end of the window of its curve', options, async (t) => {
+  const [now, window] = [Date.now(), HOUR / 2]
+  const begin = Math.floor(now / window) * window
+  // Its window has ended lately, or not yet.
+  const last = (now - begin < 15.5 * 60_000 ? begin - window : begin) + 5000
+  const readingOf = (mac: string, ms: number) => ({
+    mac,
+    timestamp: new Date(ms).toISOString(),
+    data: { temperature: 20 },
+  })
+  const sensordatas = Array.from({ length: 6 }, (_, index) => [
+    readingOf('Often', last - index * 1000),
+    readingOf('Hourly', now - 60_000 - index * HOUR),
+  ])
+  const sensors = ['Often', 'Hourly'].map((id) => ({ ...readingOf(id, id === 'Often' ? last : now), id }))
+  const flags = ['--Collections', '{"sensordatas": {"Time": "timestamp", "Latest": {"in": "sensors", "by": "mac"}}}']
+  const data = { sensors, sensordatas: sensordatas.flat().map((reading, id) => ({ ...reading, id })) }
+  const server = await startProgram(t, { data, flags })
+  const { page, errors } = await openPage(t, server.url)
+  await tileOf(page, 'Often').getByText('silent for').waitFor()
+  assert.equal(await page.getByText('silent for').count(), 1)
+  assert.deepEqual(errors, [])
+})
+
 test('an address that names no moment says so and shows the present', options, async (t) => {
   const server = await startProgram(t, { data: { posts: [{ id: 1 }] } })
   for (const text of ['yesterday', '77', '-5', '2026-13-01', '2999-01-01T00:00:00Z']) {

@@ -4,7 +4,7 @@ import { MOST_NUMBER_BYTES, NumberReader, NumberWriter } from '../../src/runtime
 
 const NUMBERS = [0, 1, 127, 128, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 5, Number.MAX_SAFE_INTEGER]
 
-test('numbers are read as they were written, and need seven bits a byte', () => {
+test('numbers are read as they were written, seven bits of them in each byte', () => {
   const writer = new NumberWriter(Buffer.alloc(MOST_NUMBER_BYTES * NUMBERS.length))
   for (const number of NUMBERS) writer.put(number)
   assert.equal(writer.written.length, 1 + 1 + 1 + 2 + 5 + 5 + 5 + 8)
