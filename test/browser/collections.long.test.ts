@@ -165,6 +165,13 @@ test(
     await page.getByRole('button', { name: 'Cancel' }).click()
     await page.locator('#item').getByText('"somebody else"').waitFor()
 
+    // The page hears of the deletion before it has the response.
+    await page.route('**/api/sensors/0', async (route) => {
+      if (route.request().method() !== 'DELETE') return route.continue()
+      const response = await route.fetch()
+      await page.locator(row('0')).waitFor({ state: 'detached' })
+      await route.fulfill({ response })
+    })
     await page.getByRole('button', { name: 'Delete' }).click()
     await page.locator(row('0')).waitFor({ state: 'detached' })
     assert.equal((await server.fetch('/api/sensors/0')).status, 404)

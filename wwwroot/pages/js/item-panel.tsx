@@ -28,6 +28,12 @@ const tab = signal('Value')
 const editing = signal<'item' | 'new'>()
 const turn = signal(0)
 const calmTurn = calm(turn, LIVE_MS)
+const isDeleting = signal(false)
+const readTurn = signal(0)
+// While the item is deleted it is not read: the page may hear of that before it has the response.
+effect(() => {
+  if (!isDeleting.value) readTurn.value = calmTurn.value
+})
 const restoring = signal<number>()
 
 /** The key of the item; empty for a single object. */
@@ -35,7 +41,7 @@ const wantedKey = (): string | undefined => (isObject.value ? '' : place.value.i
 const question = () => {
   const id = wantedKey()
   if (id === undefined || collection.value === undefined) return undefined
-  return { name: collection.value, id, at: asOf.value, turn: asOf.value === undefined ? calmTurn.value : 0 }
+  return { name: collection.value, id, at: asOf.value, turn: asOf.value === undefined ? readTurn.value : 0 }
 }
 
 const shown = resource(question, ({ name, id, at }) => read(name, id, at))
@@ -138,7 +144,12 @@ export function ItemPanel() {
 function View({ loaded: { key, item, position } }: { readonly loaded: Shown }) {
   const remove = async (): Promise<void> => {
     const id = key === '' ? '' : idOf(item as JsonObject)
-    if ((await deleteItems(collection.value ?? '', [id], position)) && key !== '') close()
+    isDeleting.value = true
+    try {
+      if ((await deleteItems(collection.value ?? '', [id], position)) && key !== '') close()
+    } finally {
+      isDeleting.value = false
+    }
   }
   const then = asOf.value === undefined ? undefined : today.value.value
   return (
