@@ -355,7 +355,7 @@ export const RUNS = {
   },
   pages: {
     about: 'the journal page on a million events: few rows in the document, and how long its tasks were',
-    file: 'test/browser/journal.long.test.ts',
+    file: 'test/browser/journal-list.long.test.ts',
     test: '^the list of',
     all: { PAGES_EVENTS: 20_000, PAGES_LOOKS: 4 },
     full: { PAGES_EVENTS: 1_000_000 },

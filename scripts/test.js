@@ -28,7 +28,7 @@ const files = (parts.length > 0 ? parts : ['test'])
   .flatMap(testsIn)
   .filter((file) => all || parts.includes(file) || file.endsWith('.long.test.ts') === long)
 /** Ends a file that hangs, so that the suite fails and names it. Each wait has a shorter deadline of its own. */
-const fileDeadlineMs = (all || long ? 20 : 5) * 60_000
+const fileDeadlineMs = (all || long ? 10 : 5) * 60_000
 if (files.length === 0) throw new Error(`no test file in ${parts.join(', ')}`)
 const hasClients = files.some((file) => normalize(file).startsWith(join(CLIENTS, sep)))
 

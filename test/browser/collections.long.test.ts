@@ -165,7 +165,7 @@ test(
     await page.getByRole('button', { name: 'Cancel' }).click()
     await page.locator('#item').getByText('"somebody else"').waitFor()
 
-    // The page hears of the deletion before it has the response.
+    // The page hears of the deletion before it has the response, and must not read the item then.
     await page.route('**/api/sensors/0', async (route) => {
       if (route.request().method() !== 'DELETE') return route.continue()
       const response = await route.fetch()

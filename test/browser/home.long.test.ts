@@ -73,9 +73,8 @@ test(
     await page.goto(url)
     await live(page)
     await tileOf(page, 'Kitchen').waitFor()
-    // The page's clock stands from here on: the replay must not end while a slow machine draws.
+    // From here on the page's clock stands, but for `runFor`: the replay must not end while a slow machine draws.
     await page.clock.pauseAt(Number(await page.evaluate('Date.now()')) + 10_000)
-    const passes = (ms: number) => page.clock.runFor(ms)
     await page.getByRole('button', { name: 'Replay the last day in 20 seconds' }).click()
     await page.locator('#state', { hasText: 'Replay 4320×' }).waitFor()
     const total = rowOf(page, 'sensordatas').locator('.total')
@@ -84,9 +83,9 @@ test(
     const state = async () => [await total.textContent(), await newest.textContent(), await hand.getAttribute('style')]
     let before = await state()
     for (let turn = 0; turn < 3; turn++) {
-      await passes(4000)
+      await page.clock.runFor(4000)
       await until('other numbers, changes and another place in time', async () => {
-        await passes(20)
+        await page.clock.runFor(20)
         const after = await state()
         return after.every((text, index) => text !== before[index])
       })
@@ -94,7 +93,7 @@ test(
     }
     await page.locator('.multiple .later').first().waitFor()
     await until('the present', async () => {
-      await passes(1000)
+      await page.clock.runFor(1000)
       return (await page.locator('#state').textContent())?.includes('Live')
     })
     assert.deepEqual([at(page), errors], [null, []])

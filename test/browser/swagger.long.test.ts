@@ -1,22 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Page } from 'playwright-core'
-import { authentication, keyOf } from '../support/authentication.ts'
-import { flaws, openPage, withoutBrowser } from '../support/browser.ts'
+import { openPage, withoutBrowser } from '../support/browser.ts'
 import { fetch } from '../support/deadline.ts'
-import { swaggerAsset } from '../support/pages.ts'
+import { HOSTILE_DATA, openTags, SENSORS, swaggerAsset } from '../support/pages.ts'
 import { startReverseProxy } from '../support/proxies.ts'
 import { json, SAMPLE, startProgram } from '../support/server.ts'
 
-const SENSORS = [
-  { id: 1, name: 'one' },
-  { id: 2, name: 'two' },
-]
-const HOSTILE = '</script><img src=x onerror="document.title=1">{a}\'"&%'
-const DATA = { sensors: SENSORS, [HOSTILE]: [{ id: 1, [HOSTILE]: HOSTILE }], ['__proto__']: [{ id: 1 }] }
-
 test('the description page, in a browser', { skip: withoutBrowser }, async (t) => {
-  const server = await startProgram(t, { data: DATA })
+  const server = await startProgram(t, { data: HOSTILE_DATA })
   const opened = await openPage(t, `${server.url}/swagger/`)
   const { page } = opened
   const block = (method: string, path: string) =>
@@ -105,84 +96,8 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
   })
 })
 
-test('the description page has no accessibility flaw and fits any window, in light and dark', {
-  skip: withoutBrowser,
-}, async (t) => {
-  const server = await startProgram(t, { data: DATA })
-  for (const { widths, colorScheme } of [
-    { widths: [1440, 320], colorScheme: 'light' },
-    { widths: [390, 1440], colorScheme: 'dark' },
-  ] as const) {
-    const { page, errors } = await openPage(t, `${server.url}/swagger/`, {
-      viewport: { width: widths[0], height: 844 },
-      colorScheme,
-      isMobile: widths[0] < 500,
-    })
-    await openTags(page)
-    assert.equal(await page.locator('html.dark-mode').count(), colorScheme === 'dark' ? 1 : 0, colorScheme)
-    assert.equal(await contentWidth(page), widths[0], `${colorScheme}, with closed operations`)
-    await openEachKind(page)
-    for (const width of widths) {
-      const look = `${width} px, ${colorScheme}`
-      await page.setViewportSize({ width, height: 844 })
-      assert.equal(await contentWidth(page), width, look)
-      assert.deepEqual(await flaws(page), [], look)
-    }
-    assert.deepEqual(errors, [], colorScheme)
-  }
-})
-
-/** At first only the groups of operations are shown. */
-async function openTags(page: Page): Promise<void> {
-  await page.locator('.opblock-tag').first().waitFor()
-  const closed = page.locator('.opblock-tag[data-is-open="false"]')
-  for (let left = await closed.count(); left > 0; left--) await closed.first().click()
-}
-
-/** The width of the page in pixels; more than the window's makes it scroll sideways. */
-async function contentWidth(page: Page): Promise<number> {
-  return Number(await page.evaluate('Math.max(document.documentElement.scrollWidth, innerWidth)'))
-}
-
-/** Opens an operation of each method, a response, a form and a schema. */
-async function openEachKind(page: Page): Promise<void> {
-  for (const method of ['get', 'post', 'put', 'patch', 'delete', 'head', 'options']) {
-    await page.locator(`.opblock-${method} .opblock-summary-control`).first().click()
-  }
-  const get = page.locator('.opblock-get').first()
-  await get.getByRole('button', { name: 'Try it out' }).click()
-  await get.getByRole('button', { name: 'Execute' }).click()
-  await get.locator('.live-responses-table').waitFor()
-  const post = page.locator('.opblock-post').first()
-  await post.getByRole('button', { name: 'Try it out' }).click()
-  await page.locator('.opblock-patch').first().getByRole('tab', { name: 'Schema' }).first().click()
-  await page.locator('.json-schema-2020-12-accordion').first().click()
-}
-
-test('the description page sends the credentials that were entered, in a dialog without a flaw', {
-  skip: withoutBrowser,
-}, async (t) => {
-  const server = await startProgram(t, { data: DATA, flags: authentication(['token', 'basic', 'apikey']) })
-  for (const colorScheme of ['light', 'dark'] as const) {
-    const { page } = await openPage(t, `${server.url}/swagger/`, { colorScheme, viewport: { width: 390, height: 844 } })
-    await page.getByRole('button', { name: 'Authorize', exact: true }).click()
-    await page.locator('.modal-ux').waitFor()
-    assert.deepEqual(await flaws(page), [], colorScheme)
-    await page.getByLabel('Value:').last().fill(keyOf('reader'))
-    await page.getByRole('button', { name: 'apply credentials' }).last().click()
-    await page.getByRole('button', { name: 'Close' }).first().click()
-    await openTags(page)
-    const get = page.locator('.opblock-get').first()
-    await get.locator('.opblock-summary-control').click()
-    await get.getByRole('button', { name: 'Try it out' }).click()
-    const answered = page.waitForResponse(`${server.url}/api/sensors`)
-    await get.getByRole('button', { name: 'Execute' }).click()
-    assert.equal((await answered).status(), 200)
-  }
-})
-
 test('the description page leads back to the start page, below any path', { skip: withoutBrowser }, async (t) => {
-  const server = await startProgram(t, { data: DATA })
+  const server = await startProgram(t, { data: HOSTILE_DATA })
   const url = await startReverseProxy(t, server.url, { prefix: '/inner', strips: true })
   const { page, errors } = await openPage(t, `${url}/swagger/`)
   await openTags(page)
@@ -195,7 +110,7 @@ test('the description page leads back to the start page, below any path', { skip
 test('the description page of a read-only server shows no operation that writes', {
   skip: withoutBrowser,
 }, async (t) => {
-  const server = await startProgram(t, { data: DATA, flags: ['--read-only'] })
+  const server = await startProgram(t, { data: HOSTILE_DATA, flags: ['--read-only'] })
   const { page, errors } = await openPage(t, `${server.url}/swagger/`)
   await openTags(page)
   assert.equal(await page.locator('.opblock-put, .opblock-patch, .opblock-delete').count(), 0)

@@ -30,7 +30,7 @@ const turn = signal(0)
 const calmTurn = calm(turn, LIVE_MS)
 const isDeleting = signal(false)
 const readTurn = signal(0)
-// While the item is deleted it is not read: the page may hear of that before it has the response.
+// The page may hear of the deletion before it has the response: until then the item is not read again.
 effect(() => {
   if (!isDeleting.value) readTurn.value = calmTurn.value
 })
