@@ -356,6 +356,15 @@ test('the pager shows and turns the pages of every kind of paging parameters', o
     await page.getByRole('button', { name: 'Next page' }).click()
     await pager.getByText('31–40 of 45').waitFor()
   }
+  await page.getByRole('button', { name: 'First page' }).click()
+  await pager.getByText('1–10 of 45').waitFor()
+  await page.route('**/api/things?*', async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await route.continue()
+  })
+  for (let times = 0; times < 3; times++) await page.getByRole('button', { name: 'Next page' }).click()
+  await pager.getByText('31–40 of 45').waitFor()
+  await page.unrouteAll({ behavior: 'wait' })
   assert.deepEqual(errors, [])
 })
 

@@ -210,6 +210,16 @@ test('the strip is dragged, zoomed, and says what is under the pointer', options
   )
   await page.getByRole('button', { name: 'Back to now' }).click()
   await page.locator('#state[data-state=live]').waitFor()
+  const asked: number[] = []
+  await page.route('**/events?until=*', async (route) => {
+    asked.push(Date.parse(new URL(route.request().url()).searchParams.get('until') ?? ''))
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await route.continue()
+  })
+  await strip(page).focus()
+  for (let times = 0; times < 3; times++) await page.keyboard.press('PageDown')
+  await until('three days ago', () => Math.min(...asked) < Date.now() - 71 * HOUR)
+  await page.unrouteAll({ behavior: 'wait' })
 })
 
 test('a sensor is silent from its last reading on, not from the end of the window of its curve', options, async (t) => {

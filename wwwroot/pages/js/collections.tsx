@@ -189,8 +189,10 @@ function Columns({ name }: { readonly name: string }) {
   )
 }
 
-function Pager({ loaded: { total, items, query } }: { readonly loaded: Rows }) {
-  const { page, size, from } = pagingOf(query)
+function Pager({ loaded: { total, items, query: answered } }: { readonly loaded: Rows }) {
+  const { from } = pagingOf(answered)
+  // What is asked for, although it may not have come yet: who clicks twice turns two pages.
+  const { page, size } = pagingOf(query.value)
   const pages = Math.max(1, Math.ceil(total / size))
   const turn = (to: number, newSize = size): void =>
     ask((next) => {
@@ -211,7 +213,7 @@ function Pager({ loaded: { total, items, query } }: { readonly loaded: Rows }) {
       {step('⟩', 'Next page', page + 1)}
       {step('⟩⟩', 'Last page', pages)}
       <select
-        aria-label={`${rowName(query) === 'item' ? 'Items' : 'Rows'} a page`}
+        aria-label={`${rowName(answered) === 'item' ? 'Items' : 'Rows'} a page`}
         value={size}
         onChange={(event) => turn(1, Number(event.currentTarget.value))}
       >

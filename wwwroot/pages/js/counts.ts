@@ -91,7 +91,7 @@ export const counts = resource(
 
 /** Half of the time, or twice it, around a moment. */
 export function zoomBy(times: number, around: number): void {
-  const { span } = counts.value.peek() ?? { span: { from: now() - FIRST_SPAN, to: now() } }
+  const span = zoom.peek() ?? counts.value.peek()?.span ?? { from: now() - FIRST_SPAN, to: now() }
   const length = Math.max(LEAST_SPAN, (span.to - span.from) * times)
   const share = (around - span.from) / (span.to - span.from)
   const to = Math.min(now(), around + (1 - share) * length)

@@ -209,11 +209,12 @@ function zoomBack(): void {
 function Times() {
   const { range, from } = view.value
   const shown = span.value
-  const { from: begin, to, end = 0 } = loaded.value?.period ?? {}
+  // What is asked for, although it may not be drawn yet: who clicks twice moves twice.
+  const { from: begin, to, end } = periodOf(view.value, chosenItem.value)
   const ms = begin === undefined ? undefined : end - begin
   const move = (direction: number): void => {
     if (ms === undefined) return
-    const next = (to ?? end) + direction * ms
+    const next = end + direction * ms
     const isPast = next < edge() - ms / 20
     go({ from: isPast && from !== undefined ? next - ms : undefined, to: isPast ? next : undefined })
   }

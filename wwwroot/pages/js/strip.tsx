@@ -6,7 +6,7 @@ import { Button } from './controls.tsx'
 import { type Counts, counts, DAY, zoom, zoomBy } from './counts.ts'
 import { counted, moment } from './format.ts'
 import { resource } from './resource.ts'
-import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step } from './time.ts'
+import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step, stepTime } from './time.ts'
 
 const HOUR = DAY / 24
 const TICKS = [1 / 12, 1 / 4, 1, 3, 6, 12, 24, 48, 168, 672, 2184, 8760].map((hours) => hours * HOUR)
@@ -228,8 +228,8 @@ const ACTIONS = {
   ArrowDown: move(-1),
   ArrowRight: move(1),
   ArrowUp: move(1),
-  PageUp: () => showTime(here() + DAY),
-  PageDown: () => showTime(here() - DAY),
+  PageUp: () => stepTime(DAY),
+  PageDown: () => stepTime(-DAY),
   Home: () => showPosition(0),
   End: showNow,
   Escape: showNow,
@@ -247,7 +247,7 @@ function spanShown(): Span {
 }
 
 function move(direction: number) {
-  return (event?: KeyboardEvent): void => (event?.shiftKey ? showTime(here() + direction * HOUR) : step(direction))
+  return (event?: KeyboardEvent): void => (event?.shiftKey ? stepTime(direction * HOUR) : step(direction))
 }
 
 function playOrPause(): void {

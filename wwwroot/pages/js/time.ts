@@ -82,6 +82,11 @@ export function step(events: number): void {
   showPosition(from + events)
 }
 
+/** The moment so much later, in milliseconds, or earlier. */
+export function stepTime(ms: number): void {
+  showTime((wanted && 'ms' in wanted ? wanted.ms : (at.value?.ms ?? now())) + ms)
+}
+
 /** The state at a time, in milliseconds since 1970. A time to come is the present. */
 export function showTime(ms: number): void {
   if (ms >= now()) showNow()
