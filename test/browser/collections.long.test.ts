@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
+import { barriers, holdBack, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { until, within } from '../support/deadline.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, startProgram } from '../support/server.ts'
@@ -358,13 +358,11 @@ test('the pager shows and turns the pages of every kind of paging parameters', o
   }
   await page.getByRole('button', { name: 'First page' }).click()
   await pager.getByText('1–10 of 45').waitFor()
-  await page.route('**/api/things?*', async (route) => {
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    await route.continue()
-  })
+  // Pressed before the first answer comes.
+  const release = await holdBack(page, '**/api/things?*')
   for (let times = 0; times < 3; times++) await page.getByRole('button', { name: 'Next page' }).click()
+  await release()
   await pager.getByText('31–40 of 45').waitFor()
-  await page.unrouteAll({ behavior: 'wait' })
   assert.deepEqual(errors, [])
 })
 

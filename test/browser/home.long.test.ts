@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
+import { barriers, holdBack, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { startDemo } from '../support/demo.ts'
 import { json, SAMPLE, spawnServer, startProgram } from '../support/server.ts'
@@ -210,16 +210,27 @@ test('the strip is dragged, zoomed, and says what is under the pointer', options
   )
   await page.getByRole('button', { name: 'Back to now' }).click()
   await page.locator('#state[data-state=live]').waitFor()
-  const asked: number[] = []
-  await page.route('**/events?until=*', async (route) => {
-    asked.push(Date.parse(new URL(route.request().url()).searchParams.get('until') ?? ''))
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    await route.continue()
-  })
+})
+
+test('keys of the strip that are pressed before the first answer comes all count', options, async (t) => {
+  const url = await startDemo(t)
+  const { page, errors } = await openPage(t, url)
+  await live(page)
+  await page.locator('.strip .changes[d^=M]').waitFor()
+  const read = async (attribute: string) => Number(await strip(page).getAttribute(attribute))
+  const spanShown = async () => (await read('aria-valuemax')) - (await read('aria-valuemin'))
+  const press = async (key: string, addresses: string): Promise<void> => {
+    const release = await holdBack(page, addresses)
+    for (let times = 0; times < 3; times++) await page.keyboard.press(key)
+    await release()
+  }
   await strip(page).focus()
-  for (let times = 0; times < 3; times++) await page.keyboard.press('PageDown')
-  await until('three days ago', () => Math.min(...asked) < Date.now() - 71 * HOUR)
-  await page.unrouteAll({ behavior: 'wait' })
+  await press('PageDown', '**/events?until=*')
+  await until('three days ago', async () => (await read('aria-valuenow')) < Date.now() - 71 * HOUR)
+  const before = await spanShown()
+  await press('[', '**/events?window=*')
+  await until('an eighth of the time', async () => (await spanShown()) < before / 7)
+  assert.deepEqual(errors, [])
 })
 
 test('a sensor is silent from its last reading on, not from the end of the window of its curve', options, async (t) => {

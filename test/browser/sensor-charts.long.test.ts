@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, passwordOf, tokenOf } from '../support/authentication.ts'
-import { barriers, type OpenPage, openPage, withoutBrowser } from '../support/browser.ts'
+import { barriers, holdBack, type OpenPage, openPage, withoutBrowser } from '../support/browser.ts'
 import { until } from '../support/deadline.ts'
 import { startDemo } from '../support/demo.ts'
 import { json, type RunningProgram, startProgram } from '../support/server.ts'
@@ -78,14 +78,12 @@ test('arrows and a calendar lead to another time, and to the present again', opt
   await until('two days before', async () => (await values(page).textContent())?.includes('10.5 °C') === true)
   await page.getByRole('button', { name: 'Earlier' }).click()
   await page.getByText('None in this time; the last one was').waitFor()
-  await page.route('**/api/sensordatas*', async (route) => {
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    await route.continue()
-  })
+  // Pressed before the first answer comes.
+  const release = await holdBack(page, '**/api/sensordatas*')
   for (let times = 0; times < 3; times++) await page.getByRole('button', { name: 'Later' }).click()
+  await release()
   await until('the present', () => address(page).get('to') === null)
   await status(page, '24 readings')
-  await page.unrouteAll({ behavior: 'wait' })
   await page.getByRole('button', { name: 'Later', disabled: true }).waitFor()
 
   const before = await page.evaluate(`(() => {

@@ -132,3 +132,19 @@ function listOf(found: axe.AxeResults['violations']): readonly string[] {
 export async function overhang(page: Page): Promise<number> {
   return Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'))
 }
+
+/** Holds back the requests of a page to addresses that match, until the result is called. */
+export async function holdBack(page: Page, addresses: string): Promise<() => Promise<void>> {
+  let release = (): void => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  await page.route(addresses, async (route) => {
+    await released
+    await route.continue()
+  })
+  return async () => {
+    release()
+    await page.unrouteAll({ behavior: 'wait' })
+  }
+}

@@ -6,7 +6,19 @@ import { Button } from './controls.tsx'
 import { type Counts, counts, DAY, zoom, zoomBy } from './counts.ts'
 import { counted, moment } from './format.ts'
 import { resource } from './resource.ts'
-import { at, pausePlaying, play, type Span, showNow, showPosition, showTime, speed, step, stepTime } from './time.ts'
+import {
+  at,
+  here,
+  pausePlaying,
+  play,
+  type Span,
+  showNow,
+  showPosition,
+  showTime,
+  speed,
+  step,
+  stepTime,
+} from './time.ts'
 
 const HOUR = DAY / 24
 const TICKS = [1 / 12, 1 / 4, 1, 3, 6, 12, 24, 48, 168, 672, 2184, 8760].map((hours) => hours * HOUR)
@@ -236,10 +248,6 @@ const ACTIONS = {
   '[': () => zoomBy(0.5, aroundOf(spanShown())),
   ']': () => zoomBy(2, aroundOf(spanShown())),
   ' ': playOrPause,
-}
-
-function here(): number {
-  return at.peek()?.ms ?? now()
 }
 
 function spanShown(): Span {

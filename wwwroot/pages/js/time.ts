@@ -82,9 +82,14 @@ export function step(events: number): void {
   showPosition(from + events)
 }
 
-/** The moment so much later, in milliseconds, or earlier. */
+/** The time that is shown, in milliseconds since 1970. */
+export function here(): number {
+  return at.peek()?.ms ?? now()
+}
+
+/** The moment so many milliseconds later, or earlier. */
 export function stepTime(ms: number): void {
-  showTime((wanted && 'ms' in wanted ? wanted.ms : (at.value?.ms ?? now())) + ms)
+  showTime((wanted && 'ms' in wanted ? wanted.ms : here()) + ms)
 }
 
 /** The state at a time, in milliseconds since 1970. A time to come is the present. */
